@@ -1,0 +1,215 @@
+"""Documents, and what is found in them.
+
+Everything is counted twice: in words of the document (`start`, `end`) and in characters of its text (`char_start`,
+`char_end`). Ends are exclusive. A document that came as words has the words, joined by spaces, as its text, so character
+spans always index `document.text`.
+
+    >>> document = Document.from_words(
+    ...     [["Ada", "lives", "in", "London"]], entities=[(0, 1, "Peop"), (3, 4, "Loc")], relations=[(0, 1, "Live_In")]
+    ... )
+    >>> str(document.relations[0])
+    'Ada [Peop] –Live_In→ London [Loc]'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from unire.exceptions import UnireError
+
+__all__ = ["Document", "Entity", "Relation", "Sentence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A labelled run of words."""
+
+    start: int
+    """First word, counted from the start of the document."""
+    end: int
+    """One past the last word."""
+    label: str
+    char_start: int
+    char_end: int
+    text: str
+    score: float | None = None
+    """Mean probability of its square in the table; `None` for gold annotation."""
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+    def __str__(self) -> str:
+        return f"{self.text} [{self.label}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A labelled, ordered pair of entities."""
+
+    head: Entity
+    tail: Entity
+    label: str
+    score: float | None = None
+    """Mean probability of its rectangle in the table; `None` for gold annotation."""
+
+    def __str__(self) -> str:
+        return f"{self.head} –{self.label}→ {self.tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A run of words of a document and the annotation that lies inside it."""
+
+    start: int
+    """First word, counted from the start of the document."""
+    words: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+    """Character span of each word in the document's text."""
+    entities: tuple[Entity, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    cuts: tuple[int, ...] | None = None
+    """Where a decoder cut the table: a cut at `i` lies between words `i - 1` and `i` of the document."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, its sentences, and the entities and relations in it."""
+
+    text: str
+    sentences: tuple[Sentence, ...] = ()
+    id: str = ""
+    spanning_entities: tuple[Entity, ...] = ()
+    """Entities that cross a sentence boundary: no table can hold them."""
+    spanning_relations: tuple[Relation, ...] = ()
+    """Relations between entities of different sentences: no table can hold them."""
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format carries and unire does not read (coreference clusters, say); written back where it fits."""
+
+    @classmethod
+    def from_words(
+        cls,
+        sentences: Iterable[Sequence[str]],
+        entities: Iterable[tuple[int, int, str] | tuple[int, int, str, float | None]] = (),
+        relations: Iterable[tuple[int, int, str] | tuple[int, int, str, float | None]] = (),
+        *,
+        text: str | None = None,
+        offsets: Sequence[tuple[int, int]] | None = None,
+        id: str = "",
+        meta: Mapping[str, Any] | None = None,
+    ) -> Document:
+        """Build a document from split words.
+
+        Args:
+            sentences: The words of each sentence.
+            entities: `(start, end, label)` or `(start, end, label, score)`, in words of the document.
+            relations: `(head, tail, label)` or `(head, tail, label, score)`, `head` and `tail` being positions in `entities`.
+            text: The original text; by default the words joined by spaces.
+            offsets: Character span of every word in `text`, required with it.
+            id: A name for the document.
+            meta: Anything to carry along.
+        """
+        split = [tuple(words) for words in sentences]
+        if text is None:
+            text, offsets = _joined(split)
+        elif offsets is None or len(offsets) != sum(map(len, split)):
+            raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
+        placed = []
+        start = 0
+        for words in split:
+            placed.append(Sentence(start, words, tuple(offsets[start : start + len(words)])))
+            start += len(words)
+        bare = cls(text=text, sentences=tuple(placed), id=id, meta=dict(meta or {}))
+        found = [bare.entity(*entity) for entity in entities]
+        linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
+        return bare.annotated(found, linked)
+
+    def entity(self, start: int, end: int, label: str, score: float | None = None) -> Entity:
+        """Make an entity of the document's words `start` to `end` (exclusive)."""
+        if not 0 <= start < end <= self.n_words:
+            raise UnireError(
+                f"document {self.id!r}: entity {label!r} spans words {start} to {end}, but the document has words 0 to {self.n_words}"
+            )
+        char_start, char_end = self.offsets[start][0], self.offsets[end - 1][1]
+        return Entity(start, end, label, char_start, char_end, self.text[char_start:char_end], score)
+
+    def annotated(
+        self,
+        entities: Iterable[Entity],
+        relations: Iterable[Relation] = (),
+        cuts: Sequence[tuple[int, ...] | None] | None = None,
+    ) -> Document:
+        """The same text with other annotation, each item laid into the sentence that holds it."""
+        home = [i for i, sentence in enumerate(self.sentences) for _ in sentence.words]
+        inside: list[list[Entity]] = [[] for _ in self.sentences]
+        linked: list[list[Relation]] = [[] for _ in self.sentences]
+        spanning_entities: list[Entity] = []
+        spanning_relations: list[Relation] = []
+        for entity in entities:
+            first, last = home[entity.start], home[entity.end - 1]
+            (inside[first] if first == last else spanning_entities).append(entity)
+        for relation in relations:
+            homes = {home[word] for e in (relation.head, relation.tail) for word in (e.start, e.end - 1)}
+            (linked[homes.pop()] if len(homes) == 1 else spanning_relations).append(relation)
+        sentences = tuple(
+            replace(sentence, entities=tuple(e), relations=tuple(r), cuts=c)
+            for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
+        )
+        return replace(
+            self,
+            sentences=sentences,
+            spanning_entities=tuple(spanning_entities),
+            spanning_relations=tuple(spanning_relations),
+        )
+
+    @property
+    def bare(self) -> Document:
+        """The same text without annotation."""
+        return self.annotated(())
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for sentence in self.sentences for word in sentence.words)
+
+    @cached_property
+    def offsets(self) -> tuple[tuple[int, int], ...]:
+        return tuple(offset for sentence in self.sentences for offset in sentence.offsets)
+
+    @property
+    def n_words(self) -> int:
+        return self.sentences[-1].end if self.sentences else 0
+
+    @property
+    def entities(self) -> tuple[Entity, ...]:
+        """All entities, sentence by sentence, those across sentences last."""
+        return tuple(e for sentence in self.sentences for e in sentence.entities) + self.spanning_entities
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """All relations, sentence by sentence, those across sentences last."""
+        return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
+
+
+def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
+    """Words joined by spaces, sentences by line ends, and where each word landed."""
+    offsets: list[tuple[int, int]] = []
+    lines: list[str] = []
+    position = 0
+    for words in sentences:
+        for word in words:
+            offsets.append((position, position + len(word)))
+            position += len(word) + 1
+        if not words:
+            position += 1
+        lines.append(" ".join(words))
+    return "\n".join(lines), offsets

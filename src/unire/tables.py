@@ -1,0 +1,121 @@
+"""Annotation ⇄ label table.
+
+A table is an n×n array of label ids. An entity is a square on the diagonal, a relation the rectangle where its head's
+rows meet its tail's columns, and a symmetric relation that rectangle and its mirror image. What a table cannot hold is
+returned beside it, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document, Entity, Relation
+from unire.labels import LabelSpace
+
+__all__ = ["FilledTable", "Unheld", "fill", "read"]
+
+EntityCell = tuple[int, int, int]
+"""`(start, end, label id)`, in words of the table."""
+RelationCell = tuple[int, int, int]
+"""`(head, tail, label id)`, `head` and `tail` being positions in the list of entities."""
+
+
+class Unheld(NamedTuple):
+    """Something that a table could not hold, and why."""
+
+    item: Entity | Relation
+    reason: str
+
+
+OVERLAP = "entity overlaps a longer one"
+OUTSIDE = "entity crosses a table boundary"
+NO_ARGUMENT = "relation whose argument is not in the table"
+ACROSS = "relation across sentences"
+TWO_LABELS = "relation between two entities that already have one"
+REFLEXIVE = "relation from an entity to itself"
+
+
+@dataclass(frozen=True)
+class FilledTable:
+    labels: NDArray[np.int64]
+    """n×n label ids."""
+    unheld: tuple[Unheld, ...]
+
+
+def fill(
+    entities: Iterable[Entity], relations: Iterable[Relation], labels: LabelSpace, start: int, end: int
+) -> FilledTable:
+    """The label table of the words `start` to `end` of a document.
+
+    Of overlapping entities the table keeps the longest (of equally long ones the first); of two labels on one pair it
+    keeps the first. Repeating the same annotation loses nothing and is not reported.
+    """
+    table = np.full((end - start, end - start), LabelSpace.NONE, dtype=np.int64)
+    unheld: list[Unheld] = []
+    held: dict[tuple[int, int], int] = {}
+    taken = np.zeros(end - start, dtype=bool)
+    for entity in sorted(entities, key=lambda e: e.start - e.end):
+        label = labels.entity_id(entity.label)
+        span = (entity.start - start, entity.end - start)
+        if span[0] < 0 or entity.end > end:
+            unheld.append(Unheld(entity, OUTSIDE))
+        elif held.get(span) == label:
+            continue
+        elif taken[slice(*span)].any():
+            unheld.append(Unheld(entity, OVERLAP))
+        else:
+            held[span] = label
+            taken[slice(*span)] = True
+            table[slice(*span), slice(*span)] = label
+    for relation in relations:
+        label = labels.relation_id(relation.label)
+        head = (relation.head.start - start, relation.head.end - start)
+        tail = (relation.tail.start - start, relation.tail.end - start)
+        if any(held.get(span) != labels.entity_id(e.label) for span, e in ((head, relation.head), (tail, relation.tail))):
+            unheld.append(Unheld(relation, NO_ARGUMENT))
+            continue
+        if head == tail:
+            unheld.append(Unheld(relation, REFLEXIVE))
+            continue
+        rectangles = [(head, tail), (tail, head)] if relation.label in labels.symmetric else [(head, tail)]
+        found = {int(table[rows[0], columns[0]]) for rows, columns in rectangles}
+        if found - {LabelSpace.NONE, label}:
+            unheld.append(Unheld(relation, TWO_LABELS))
+            continue
+        for rows, columns in rectangles:
+            table[slice(*rows), slice(*columns)] = label
+    return FilledTable(table, tuple(unheld))
+
+
+def spanning(document: Document) -> tuple[Unheld, ...]:
+    """What no table of `document` can hold, because it crosses sentences."""
+    return (
+        *(Unheld(entity, OUTSIDE) for entity in document.spanning_entities),
+        *(Unheld(relation, ACROSS) for relation in document.spanning_relations),
+    )
+
+
+def read(table: NDArray[np.int64], labels: LabelSpace) -> tuple[list[EntityCell], list[RelationCell]]:
+    """The annotation that a well-formed table stands for: the inverse of `fill`."""
+    entities: list[EntityCell] = []
+    row = 0
+    while row < len(table):
+        label = int(table[row, row])
+        end = row + 1
+        if label != LabelSpace.NONE:
+            while end < len(table) and table[row, end] == label:
+                end += 1
+            entities.append((row, end, label))
+        row = end
+    relations = [
+        (head, tail, int(table[first[0], second[0]]))
+        for head, first in enumerate(entities)
+        for tail, second in enumerate(entities)
+        if head != tail and table[first[0], second[0]] >= labels.relation_ids.start
+    ]
+    return entities, relations
