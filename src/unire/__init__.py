@@ -1,3 +1,61 @@
-"""Joint entity and relation extraction by filling one table."""
+"""Joint entity and relation extraction by filling one table.
+
+The names below are imported when they are first used, so that `import unire` is quick and needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Document": "unire.documents",
+    "Entity": "unire.documents",
+    "Extractor": "unire.extractor",
+    "LabelSpace": "unire.labels",
+    "Protocol": "unire.scoring",
+    "Relation": "unire.documents",
+    "Scores": "unire.scoring",
+    "Sentence": "unire.documents",
+    "TrainingConfig": "unire.training",
+    "UniRE": "unire.modeling.model",
+    "UnireError": "unire.exceptions",
+    "score": "unire.scoring",
+    "train": "unire.training",
+}
+
+__all__ = [
+    "Document",
+    "Entity",
+    "Extractor",
+    "LabelSpace",
+    "Protocol",
+    "Relation",
+    "Scores",
+    "Sentence",
+    "TrainingConfig",
+    "UniRE",
+    "UnireError",
+    "__version__",
+    "score",
+    "train",
+]
+
+if TYPE_CHECKING:
+    from unire.documents import Document, Entity, Relation, Sentence
+    from unire.exceptions import UnireError
+    from unire.extractor import Extractor
+    from unire.labels import LabelSpace
+    from unire.modeling.model import UniRE
+    from unire.scoring import Protocol, Scores, score
+    from unire.training import TrainingConfig, train
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unire' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

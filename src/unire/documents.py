@@ -1,8 +1,8 @@
 """Documents, and what is found in them.
 
 Everything is counted twice: in words of the document (`start`, `end`) and in characters of its text (`char_start`,
-`char_end`). Ends are exclusive. A document that came as words has the words, joined by spaces, as its text, so character
-spans always index `document.text`.
+`char_end`). Ends are exclusive. A document that came as words has the words, joined by spaces, as its text, so that
+character spans always index `document.text`.
 
     >>> document = Document.from_words(
     ...     [["Ada", "lives", "in", "London"]], entities=[(0, 1, "Peop"), (3, 4, "Loc")], relations=[(0, 1, "Live_In")]
@@ -113,7 +113,7 @@ class Document:
         Args:
             sentences: The words of each sentence.
             entities: `(start, end, label)` or `(start, end, label, score)`, in words of the document.
-            relations: `(head, tail, label)` or `(head, tail, label, score)`, `head` and `tail` being positions in `entities`.
+            relations: `(head, tail, label)` or `(head, tail, label, score)`, head and tail as positions in `entities`.
             text: The original text; by default the words joined by spaces.
             offsets: Character span of every word in `text`, required with it.
             id: A name for the document.
@@ -138,7 +138,8 @@ class Document:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
         if not 0 <= start < end <= self.n_words:
             raise UnireError(
-                f"document {self.id!r}: entity {label!r} spans words {start} to {end}, but the document has words 0 to {self.n_words}"
+                f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
+                f"but the document has words 0 to {self.n_words}"
             )
         char_start, char_end = self.offsets[start][0], self.offsets[end - 1][1]
         return Entity(start, end, label, char_start, char_end, self.text[char_start:char_end], score)

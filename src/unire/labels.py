@@ -72,8 +72,8 @@ class LabelSpace:
     @staticmethod
     def built_in() -> tuple[str, ...]:
         """Names of the label spaces that come with unire."""
-        folder = resources.files("unire") / "label_spaces"
-        return tuple(sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json")))
+        files = (resources.files("unire") / "label_spaces").iterdir()
+        return tuple(sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json")))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LabelSpace:

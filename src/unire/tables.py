@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.documents import Document, Entity, Relation
+from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 
-__all__ = ["FilledTable", "Unheld", "fill", "read"]
+__all__ = ["FilledTable", "Unheld", "fill", "fill_sentence", "read", "spanning"]
 
 EntityCell = tuple[int, int, int]
 """`(start, end, label id)`, in words of the table."""
@@ -76,7 +76,8 @@ def fill(
         label = labels.relation_id(relation.label)
         head = (relation.head.start - start, relation.head.end - start)
         tail = (relation.tail.start - start, relation.tail.end - start)
-        if any(held.get(span) != labels.entity_id(e.label) for span, e in ((head, relation.head), (tail, relation.tail))):
+        arguments = ((head, relation.head.label), (tail, relation.tail.label))
+        if any(held.get(span) != labels.entity_id(name) for span, name in arguments):
             unheld.append(Unheld(relation, NO_ARGUMENT))
             continue
         if head == tail:
@@ -90,6 +91,20 @@ def fill(
         for rows, columns in rectangles:
             table[slice(*rows), slice(*columns)] = label
     return FilledTable(table, tuple(unheld))
+
+
+def fill_sentence(
+    sentence: Sentence, labels: LabelSpace, start: int | None = None, end: int | None = None
+) -> FilledTable:
+    """The label table of a sentence, or of its part from word `start` to word `end` of the document.
+
+    What crosses the parts of a split sentence is reported by the part in which it starts.
+    """
+    start = sentence.start if start is None else start
+    end = sentence.end if end is None else end
+    entities = [entity for entity in sentence.entities if start <= entity.start < end]
+    relations = [relation for relation in sentence.relations if start <= relation.head.start < end]
+    return fill(entities, relations, labels, start, end)
 
 
 def spanning(document: Document) -> tuple[Unheld, ...]:

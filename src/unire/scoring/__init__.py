@@ -1,0 +1,40 @@
+"""One scorer, named protocols: counts, precision, recall and F1, and how sure one may be of them.
+
+>>> from unire.documents import Document
+>>> from unire.labels import LabelSpace
+>>> words = [["Ada", "lives", "in", "London"]]
+>>> gold = Document.from_words(words, [(0, 1, "Peop"), (3, 4, "Loc")], [(0, 1, "Live_In")])
+>>> predicted = Document.from_words(words, [(0, 1, "Peop")])
+>>> print(score([gold], [predicted], LabelSpace.learn([gold])))
+Ent 66.7 (P 100.0, R 50.0)  Rel 0.0 (P 0.0, R 0.0)  Span 66.7  [strict, doubled, micro]
+"""
+
+from unire.scoring.bootstrap import (
+    Comparison,
+    Difference,
+    Interval,
+    Intervals,
+    RateIntervals,
+    bootstrap,
+    paired_bootstrap,
+)
+from unire.scoring.counts import Counts, TypedCounts
+from unire.scoring.protocol import HEADLINE, Protocol
+from unire.scoring.scorer import score
+from unire.scoring.scores import Scores
+
+__all__ = [
+    "HEADLINE",
+    "Comparison",
+    "Counts",
+    "Difference",
+    "Interval",
+    "Intervals",
+    "Protocol",
+    "RateIntervals",
+    "Scores",
+    "TypedCounts",
+    "bootstrap",
+    "paired_bootstrap",
+    "score",
+]

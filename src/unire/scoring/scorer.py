@@ -1,0 +1,182 @@
+"""The scorer: gold and predicted documents, compared as sets under a protocol.
+
+Repeating an annotation changes nothing. What no table can hold (overlapping entities, relations across sentences) is
+gold like everything else, and missed unless the predictions have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, zip_longest
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document, Entity, Sentence
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.scoring.counts import Counts, TypedCounts
+from unire.scoring.protocol import HEADLINE, Protocol
+from unire.scoring.scores import Scores
+
+__all__ = ["Tally", "score", "tallies"]
+
+SPLIT = LabelSpace.NONE
+"""The id under which split positions are counted: ⊥'s, which is never counted for itself."""
+
+Key = tuple[int, ...]
+"""What makes two annotations the same: a label id, then where it lies and, in strict relations, the entity types."""
+
+
+def score(
+    gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol = HEADLINE
+) -> Scores:
+    """Compare predictions with gold, document by document; both may be streams.
+
+    Split positions (span F1) are cuts between two words of a gold sentence. In gold they are the boundaries of the
+    entities that a table holds: the longest where entities overlap. In predictions they are the sentence's `cuts` or,
+    where none were recorded, the boundaries of its entities by the same rule.
+
+    Args:
+        gold: The annotated documents.
+        predicted: The same documents in the same order, with predicted annotation.
+        labels: The types to count, and which relations are symmetric; any other type is an error.
+        protocol: What counts as right.
+    """
+    counts = np.zeros((len(labels), 3), dtype=np.int64)
+    dropped = 0
+    for tally in tallies(gold, predicted, labels, protocol):
+        counts += tally.counts
+        dropped += tally.dropped
+    rows = [Counts(*row) for row in counts.tolist()]
+    return Scores(
+        protocol,
+        TypedCounts(dict(zip(labels.entity_types, rows[labels.entity_ids], strict=True)), protocol.average),
+        TypedCounts(dict(zip(labels.relation_types, rows[labels.relation_ids], strict=True)), protocol.average),
+        rows[SPLIT] if protocol.spans == "words" else None,
+        dropped,
+    )
+
+
+class Tally(NamedTuple):
+    """The counts of one document."""
+
+    counts: NDArray[np.int64]
+    """`[|Y|, 3]`: true positives, predicted and gold of every label id, and of the split positions in row `SPLIT`."""
+    dropped: int
+    """Sentences left out."""
+
+
+def tallies(
+    gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol
+) -> Iterator[Tally]:
+    """Count each document for itself."""
+    for position, (truth, guess) in enumerate(zip_longest(gold, predicted)):
+        if truth is None or guess is None:
+            short, long = ("gold", "predicted") if truth is None else ("predicted", "gold")
+            raise UnireError(
+                f"the {short} documents end after {position} but the {long} ones go on; both must be the same documents"
+            )
+        name = f"document {truth.id!r}" if truth.id else f"document number {position + 1}"
+        _require_same(truth, guess, protocol, name)
+        dropped = [s for s in truth.sentences if _overlap(s.entities)] if protocol.drop_overlapping else []
+        splittable = _interior(truth.sentences) - _interior(dropped) if protocol.spans == "words" else set()
+        sides = []
+        for side, document in (("gold", truth), ("predictions", guess)):
+            is_gold = side == "gold"
+            try:
+                keys = _keys(document, labels, protocol, dropped, gold=is_gold)
+            except UnireError as error:
+                raise UnireError(f"{name} of the {side}: {error}") from None
+            sides.append(keys | {(SPLIT, cut) for cut in _cuts(document, gold=is_gold) & splittable})
+        true, found = sides
+        counts = [
+            np.bincount(np.fromiter((key[0] for key in keys), np.intp, len(keys)), minlength=len(labels))
+            for keys in (true & found, found, true)
+        ]
+        yield Tally(np.stack(counts, axis=-1), len(dropped))
+
+
+def _keys(
+    document: Document, labels: LabelSpace, protocol: Protocol, dropped: Sequence[Sentence], *, gold: bool
+) -> set[Key]:
+    """The document's entities and relations as the protocol tells them apart."""
+    words = protocol.spans == "words"
+    span = attrgetter("start", "end") if words else attrgetter("char_start", "char_end")
+    entities, relations = document.entities, document.relations
+    if dropped:
+        holes = [(s.start, s.end) if words else (s.offsets[0][0], s.offsets[-1][1]) for s in dropped]
+
+        def kept(entity: Entity) -> bool:
+            start, end = span(entity)
+            return all(end <= hole_start or hole_end <= start for hole_start, hole_end in holes)
+
+        entities = tuple(entity for entity in entities if kept(entity))
+        relations = tuple(relation for relation in relations if kept(relation.head) and kept(relation.tail))
+
+    def argument(entity: Entity) -> Key:
+        return (*span(entity), labels.entity_id(entity.label)) if protocol.relations == "strict" else span(entity)
+
+    keys: set[Key] = {(labels.entity_id(entity.label), *span(entity)) for entity in entities}
+    for relation in relations:
+        label, head, tail = labels.relation_id(relation.label), argument(relation.head), argument(relation.tail)
+        if relation.label in labels.symmetric:
+            if protocol.symmetric == "once":
+                head, tail = min(head, tail), max(head, tail)
+            elif protocol.symmetric == "doubled" and gold:
+                keys.add((label, *tail, *head))
+        keys.add((label, *head, *tail))
+    return keys
+
+
+def _cuts(document: Document, *, gold: bool) -> set[int]:
+    """Where the tables of `document` are cut; ends of sentences may be among them."""
+    cuts: set[int] = set()
+    for sentence in document.sentences:
+        if sentence.cuts is not None and not gold:
+            cuts.update(sentence.cuts)
+            continue
+        taken: set[int] = set()
+        for entity in sorted(sentence.entities, key=lambda e: e.start - e.end):
+            words = range(entity.start, entity.end)
+            if taken.isdisjoint(words):
+                taken.update(words)
+                cuts.update(entity.span)
+    return cuts
+
+
+def _interior(sentences: Iterable[Sentence]) -> set[int]:
+    """Every position between two words of one sentence."""
+    return {position for sentence in sentences for position in range(sentence.start + 1, sentence.end)}
+
+
+def _overlap(entities: Iterable[Entity]) -> bool:
+    """Whether two different entities share a word; in order of their starts, some neighbours then do."""
+    spans = sorted({(entity.start, entity.end, entity.label) for entity in entities})
+    return any(left[1] > right[0] for left, right in pairwise(spans))
+
+
+def _require_same(gold: Document, predicted: Document, protocol: Protocol, name: str) -> None:
+    """Refuse predictions for another text."""
+    if gold.id and predicted.id and gold.id != predicted.id:
+        raise UnireError(
+            f"{name} of the gold stands against document {predicted.id!r} of the predictions; sort both alike"
+        )
+    true: Sequence[str]
+    found: Sequence[str]
+    if protocol.spans == "words":
+        unit, true, found = "word", gold.words, predicted.words
+        advice = 'predict on the gold words, or score with spans="characters"'
+    else:
+        unit, true, found = "character", gold.text, predicted.text
+        advice = "predict on the gold text"
+    if true != found:
+        where = next((i for i, (a, b) in enumerate(zip(true, found, strict=False)) if a != b), None)
+        difference = (
+            f"{len(true)} {unit}s in the gold but {len(found)} in the predictions"
+            if where is None
+            else f"{unit} {where} is {true[where]!r} in the gold but {found[where]!r} in the predictions"
+        )
+        raise UnireError(f"{name}: {difference}; {advice}")

@@ -1,0 +1,89 @@
+"""What a model needs to know beside its weights: `config.json` of a checkpoint, read without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from unire.exceptions import UnireError
+from unire.windows import EncoderSpec, Layout
+
+__all__ = ["FORMAT_VERSION", "HeadSettings", "Settings"]
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """The table-filling head on top of the encoder."""
+
+    d: int = 150
+    """Size of the head and tail vectors."""
+    mlp_dropout: float = 0.4
+    logit_dropout: float = 0.2
+    """Dropout on the logits of L_entry, the paper's p."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How text becomes windows, how large the head is, and how tables are decoded."""
+
+    spec: EncoderSpec
+    encoder: Mapping[str, Any]
+    """The encoder's own configuration, as transformers writes it."""
+    head: HeadSettings = field(default_factory=HeadSettings)
+    layout: Layout = "in-place"
+    window: int = 200
+    """W: words of a window, the sentence included."""
+    max_table: int = 512
+    """Words of the largest table; a longer sentence is split."""
+    decoder: str = "split"
+    alpha: float = 1.4
+    """α: adjacent rows and columns farther apart than this are cut."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Where the model comes from: encoder, data, preset, seed, scores."""
+
+    def with_(self, **changes: Any) -> Settings:
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": "unire",
+            "format_version": FORMAT_VERSION,
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("spec", "head")},
+            "spec": self.spec.to_dict(),
+            "head": asdict(self.head),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Settings:
+        if not isinstance(data, Mapping) or data.get("format") != "unire":
+            raise UnireError("it is not a unire model: its config.json was written by another program")
+        if data.get("format_version", 0) > FORMAT_VERSION:
+            raise UnireError(
+                f"it was written in format {data['format_version']}, but this version of unire reads up to "
+                f"{FORMAT_VERSION}; upgrade unire"
+            )
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        try:
+            values["spec"] = EncoderSpec.from_dict(values["spec"])
+            values["head"] = HeadSettings(**values["head"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise UnireError(f"its config.json is incomplete ({error})") from None
+
+    @classmethod
+    def load(cls, folder: Path) -> Settings:
+        """Read `config.json` of a checkpoint folder."""
+        try:
+            return cls.from_dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise UnireError(f"model folder {str(folder)!r} has no config.json; is it a unire model?") from None
+        except (OSError, ValueError) as error:
+            raise UnireError(f"config.json of {str(folder)!r} cannot be read: {error}") from None
+        except UnireError as error:
+            raise UnireError(f"model folder {str(folder)!r} cannot be used: {error}") from None

@@ -1,0 +1,493 @@
+"""The scorer against numbers worked out by hand, and against a naive one that knows no sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unire.documents import Document, Entity, Relation
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.scoring import Counts, Protocol, Scores, TypedCounts, score
+from unire.tables import fill, read
+
+LABELS = LabelSpace(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))
+WORDS = [["we", "parse", "with", "tables", "and", "graphs"], ["graphs", "lose"]]
+
+GOLD = Document.from_words(
+    WORDS,
+    [(1, 2, "Task"), (3, 4, "Method"), (5, 6, "Method")],
+    [(1, 0, "Used-for"), (1, 2, "Compare")],
+    id="paper",
+)
+
+
+def predict(*items: tuple[object, ...]) -> Document:
+    """GOLD's words with other annotation: `(start, end, type)` for entities, then `(head, tail, type)` by position."""
+    entities = [item for item in items if item[2] in LABELS.entity_types]
+    relations = [item for item in items if item[2] in LABELS.relation_types]
+    return Document.from_words(WORDS, entities, relations, id="paper")  # type: ignore[arg-type]
+
+
+ENTITIES = ((1, 2, "Task"), (3, 4, "Method"), (5, 6, "Method"))
+ONE_WAY = predict(*ENTITIES, (1, 0, "Used-for"), (1, 2, "Compare"))
+OTHER_WAY = predict(*ENTITIES, (1, 0, "Used-for"), (2, 1, "Compare"))
+BOTH_WAYS = predict(*ENTITIES, (1, 0, "Used-for"), (1, 2, "Compare"), (2, 1, "Compare"))
+NEITHER_WAY = predict(*ENTITIES, (1, 0, "Used-for"))
+WRONG_TYPE = predict((1, 2, "Task"), (3, 4, "Task"), (5, 6, "Method"), (1, 0, "Used-for"), (1, 2, "Compare"))
+
+
+@pytest.mark.parametrize(
+    ("relations", "symmetric", "predicted", "expected"),
+    [
+        # doubled: Used-for and both directions of Compare are gold, which makes three.
+        ("strict", "doubled", ONE_WAY, Counts(2, 2, 3)),
+        ("strict", "doubled", OTHER_WAY, Counts(2, 2, 3)),
+        ("strict", "doubled", BOTH_WAYS, Counts(3, 3, 3)),
+        ("strict", "doubled", NEITHER_WAY, Counts(1, 1, 3)),
+        ("strict", "doubled", WRONG_TYPE, Counts(0, 2, 3)),
+        ("boundaries", "doubled", WRONG_TYPE, Counts(2, 2, 3)),
+        # once: Used-for and one unordered pair.
+        ("strict", "once", ONE_WAY, Counts(2, 2, 2)),
+        ("strict", "once", OTHER_WAY, Counts(2, 2, 2)),
+        ("strict", "once", BOTH_WAYS, Counts(2, 2, 2)),
+        ("strict", "once", NEITHER_WAY, Counts(1, 1, 2)),
+        ("strict", "once", WRONG_TYPE, Counts(0, 2, 2)),
+        ("boundaries", "once", WRONG_TYPE, Counts(2, 2, 2)),
+        # as-annotated: Used-for and the annotated direction; the other direction is a mistake.
+        ("strict", "as-annotated", ONE_WAY, Counts(2, 2, 2)),
+        ("strict", "as-annotated", OTHER_WAY, Counts(1, 2, 2)),
+        ("strict", "as-annotated", BOTH_WAYS, Counts(2, 3, 2)),
+        ("strict", "as-annotated", NEITHER_WAY, Counts(1, 1, 2)),
+        ("strict", "as-annotated", WRONG_TYPE, Counts(0, 2, 2)),
+        ("boundaries", "as-annotated", WRONG_TYPE, Counts(2, 2, 2)),
+    ],
+)
+def test_relations_are_counted_as_the_protocol_says(
+    relations: str, symmetric: str, predicted: Document, expected: Counts
+) -> None:
+    protocol = Protocol(relations, symmetric)  # type: ignore[arg-type]
+    assert score([GOLD], [predicted], LABELS, protocol).relations.total == expected
+
+
+def test_a_directed_relation_predicted_backwards_is_wrong_under_every_protocol() -> None:
+    backwards = predict(*ENTITIES, (0, 1, "Used-for"))
+    for protocol in Protocol.all():
+        assert score([GOLD], [backwards], LABELS, protocol).relations.total.true_positives == 0
+
+
+def test_an_entity_is_its_boundaries_and_its_type() -> None:
+    scores = score([GOLD], [predict((1, 2, "Method"), (3, 5, "Method"), (5, 6, "Method"))], LABELS)
+    assert scores.entities.by_type == {"Task": Counts(0, 0, 1), "Method": Counts(1, 3, 2)}
+    assert scores.entities.total == Counts(1, 3, 3)
+
+
+def test_repeated_annotation_counts_once() -> None:
+    gold = Document.from_words(WORDS, [*ENTITIES, (1, 2, "Task")], [(1, 0, "Used-for"), (1, 3, "Used-for")])
+    predicted = Document.from_words(WORDS, [*ENTITIES, (1, 2, "Task")], [(1, 3, "Used-for"), (1, 3, "Used-for")])
+    scores = score([gold], [predicted], LABELS)
+    assert scores.entities.total == Counts(3, 3, 3)
+    assert scores.relations.total == Counts(1, 1, 1)
+
+
+def test_gold_that_no_table_holds_is_still_gold() -> None:
+    nested = Document.from_words(
+        WORDS,
+        [(3, 6, "Method"), (3, 4, "Method"), (5, 7, "Method"), (6, 7, "Task")],
+        [(1, 0, "Used-for"), (0, 3, "Used-for")],
+    )
+    scores = score([nested], [predict((3, 6, "Method"), (6, 7, "Task"))], LABELS)
+    assert scores.entities.total == Counts(2, 2, 4)
+    assert scores.relations.total == Counts(0, 0, 2)
+
+
+def test_dropping_overlapping_sentences_leaves_out_all_that_touches_them() -> None:
+    gold = Document.from_words(
+        WORDS,
+        [(1, 2, "Task"), (3, 6, "Method"), (3, 4, "Method"), (6, 7, "Method"), (7, 8, "Task")],
+        [(1, 0, "Used-for"), (3, 1, "Compare"), (3, 4, "Used-for")],
+    )
+    predicted = Document.from_words(
+        WORDS, [(0, 1, "Task"), (5, 7, "Task"), (6, 7, "Method")], [(0, 2, "Compare"), (2, 2, "Used-for")]
+    )
+    for spans in ("words", "characters"):
+        scores = score([gold], [predicted], LABELS, Protocol(spans=spans, drop_overlapping=True))
+        assert scores.dropped == 1
+        assert scores.entities.total == Counts(1, 1, 2)
+        assert scores.relations.total == Counts(0, 1, 1)
+    assert score([gold], [predicted], LABELS, Protocol(drop_overlapping=True)).spans == Counts(1, 1, 1)
+
+
+def test_entities_side_by_side_do_not_overlap() -> None:
+    gold = Document.from_words(WORDS, [(1, 3, "Task"), (3, 4, "Task"), (3, 4, "Task")])
+    assert score([gold], [gold], LABELS, Protocol(drop_overlapping=True)).dropped == 0
+
+
+def test_two_types_on_one_span_overlap() -> None:
+    gold = Document.from_words(WORDS, [(1, 3, "Task"), (1, 3, "Method")])
+    assert score([gold], [gold], LABELS, Protocol(drop_overlapping=True)).dropped == 1
+
+
+def test_span_f1_reads_the_cuts_that_a_decoder_made() -> None:
+    # GOLD is cut at 1 | 2 | 3 | 4 | 5 in its first sentence, and nowhere in its second.
+    cut = replace(
+        GOLD, sentences=tuple(replace(s, cuts=c) for s, c in zip(GOLD.sentences, ((1, 2, 3), (7,)), strict=True))
+    )
+    assert score([GOLD], [cut], LABELS).spans == Counts(3, 4, 5)
+
+
+def test_span_f1_falls_back_on_the_boundaries_of_predicted_entities() -> None:
+    assert score([GOLD], [predict((0, 2, "Task"), (4, 6, "Task"))], LABELS).spans == Counts(2, 2, 5)
+
+
+def test_cuts_recorded_in_gold_are_not_read() -> None:
+    cut = replace(GOLD, sentences=tuple(replace(s, cuts=()) for s in GOLD.sentences))
+    assert score([cut], [GOLD], LABELS).spans == Counts(5, 5, 5)
+
+
+def test_ends_of_sentences_are_never_split_positions() -> None:
+    gold = Document.from_words([["a", "b"], ["c"]], [(0, 2, "Task"), (2, 3, "Task")])
+    cut = replace(gold, sentences=tuple(replace(s, cuts=(0, 2, 3)) for s in gold.sentences))
+    assert score([gold], [cut], LABELS).spans == Counts(0, 0, 0)
+
+
+def test_of_overlapping_gold_entities_only_the_longest_is_a_split_position() -> None:
+    gold = Document.from_words(WORDS, [(3, 4, "Method"), (1, 5, "Task")])
+    assert score([gold], [gold.bare], LABELS).spans == Counts(0, 0, 2)
+
+
+def test_characters_are_compared_however_the_text_was_split() -> None:
+    text = "Parsing-based tables."
+    gold = Document.from_words(
+        [["Parsing", "-", "based", "tables", "."]],
+        [(0, 1, "Task"), (3, 4, "Method")],
+        [(1, 0, "Used-for")],
+        text=text,
+        offsets=[(0, 7), (7, 8), (8, 13), (14, 20), (20, 21)],
+    )
+    predicted = Document.from_words(
+        [["Parsing", "-based"], ["tables", "."]],
+        [(0, 1, "Task"), (2, 3, "Method")],
+        [(1, 0, "Used-for")],
+        text=text,
+        offsets=[(0, 7), (7, 13), (14, 20), (20, 21)],
+    )
+    scores = score([gold], [predicted], LABELS, Protocol(spans="characters"))
+    assert (scores.entities.total, scores.relations.total) == (Counts(2, 2, 2), Counts(1, 1, 1))
+    assert scores.spans is None
+    assert (scores + scores).spans is None
+    assert scores.to_dict()["spans"] is None
+    assert "Span" not in str(scores)
+
+
+def test_macro_is_the_mean_over_the_types_that_occur() -> None:
+    counts = {"Task": Counts(1, 1, 2), "Method": Counts(1, 4, 1), "Metric": Counts(0, 1, 0), "Material": Counts()}
+    macro = TypedCounts(counts, "macro")
+    assert macro.precision == pytest.approx((1 + 0.25 + 0) / 3)
+    assert macro.recall == pytest.approx((0.5 + 1 + 0) / 3)
+    assert macro.f1 == pytest.approx((2 / 3 + 0.4 + 0) / 3)
+    micro = TypedCounts(counts)
+    assert (micro.precision, micro.recall, micro.f1) == pytest.approx((2 / 6, 2 / 3, 4 / 9))
+
+
+def test_the_protocol_chooses_the_average() -> None:
+    predicted = predict((1, 2, "Task"))
+    micro, macro = (score([GOLD], [predicted], LABELS, Protocol(average=a)) for a in ("micro", "macro"))
+    assert micro.entities.f1 == pytest.approx(2 / 4)
+    assert macro.entities.f1 == pytest.approx((1 + 0) / 2)
+    assert macro.entities.recall == pytest.approx((1 + 0) / 2)
+    assert macro.to_dict()["entities"]["recall"] == macro.entities.recall
+    assert macro.to_dict()["entities"]["gold"] == 3
+
+
+def test_nothing_predicted_or_nothing_in_gold_is_zero_and_no_error() -> None:
+    for counts in (Counts(), Counts(0, 3, 0), Counts(0, 0, 3)):
+        assert (counts.precision, counts.recall, counts.f1) == (0, 0, 0)
+    for average in ("micro", "macro"):
+        empty = score([], [], LabelSpace(("Task",)), Protocol(average=average))
+        assert (empty.entities.f1, empty.relations.f1, empty.spans) == (0, 0, Counts())
+
+
+def test_scores_of_parts_add_up_to_the_scores_of_the_whole() -> None:
+    gold, predicted = [GOLD, GOLD, GOLD], [ONE_WAY, WRONG_TYPE, NEITHER_WAY]
+    for protocol in Protocol.all(average="macro", drop_overlapping=True):
+        parts = [score([g], [p], LABELS, protocol) for g, p in zip(gold, predicted, strict=True)]
+        assert parts[0] + parts[1] + parts[2] == score(gold, predicted, LABELS, protocol)
+
+
+def test_scores_over_different_label_spaces_add_type_by_type() -> None:
+    a = TypedCounts({"Task": Counts(1, 1, 1)})
+    b = TypedCounts({"Method": Counts(0, 2, 1), "Task": Counts(0, 0, 1)})
+    assert (a + b).by_type == {"Task": Counts(1, 1, 2), "Method": Counts(0, 2, 1)}
+
+
+def test_scores_compare_on_ent_plus_rel_f1() -> None:
+    better, worse = score([GOLD], [BOTH_WAYS], LABELS), score([GOLD], [ONE_WAY], LABELS)
+    assert better > worse
+    assert worse < better
+    assert not better > better
+    assert max([worse, better]) is better
+    assert better.ent_plus_rel == 2
+
+
+def test_scores_under_different_protocols_neither_add_nor_compare() -> None:
+    a, b = (score([GOLD], [ONE_WAY], LABELS, Protocol(symmetric=s)) for s in ("doubled", "once"))
+    with pytest.raises(UnireError, match=r"\[strict, doubled, micro\] and \[strict, once, micro\]"):
+        a + b
+    with pytest.raises(UnireError, match="different protocols"):
+        a > b  # noqa: B015
+
+
+def test_scores_survive_pickling() -> None:
+    scores = score([GOLD], [WRONG_TYPE], LABELS)
+    assert pickle.loads(pickle.dumps(scores)) == scores
+
+
+def test_scores_print_in_one_line() -> None:
+    scores = score([GOLD], [ONE_WAY], LABELS)
+    assert (
+        str(scores) == "Ent 100.0 (P 100.0, R 100.0)  Rel 80.0 (P 100.0, R 66.7)  Span 100.0  [strict, doubled, micro]"
+    )
+    assert str(scores.relations.by_type["Compare"]) == "66.7 (P 100.0, R 50.0)"
+    dropping = score([GOLD], [ONE_WAY], LABELS, Protocol(drop_overlapping=True))
+    assert str(dropping).endswith("[strict, doubled, micro, overlapping dropped: 0 sentences]")
+
+
+def test_scores_become_plain_json() -> None:
+    data = json.loads(json.dumps(score([GOLD], [ONE_WAY], LABELS).to_dict()))
+    assert data["protocol"] == {
+        "name": "strict, doubled, micro",
+        "relations": "strict",
+        "symmetric": "doubled",
+        "spans": "words",
+        "average": "micro",
+        "drop_overlapping": False,
+    }
+    compare = {
+        "precision": 1,
+        "recall": 0.5,
+        "f1": pytest.approx(2 / 3),
+        "true_positives": 1,
+        "predicted": 1,
+        "gold": 2,
+    }
+    assert data["relations"]["types"]["Compare"] == compare
+    assert (data["relations"]["f1"], data["relations"]["gold"]) == (0.8, 3)
+    assert data["spans"]["f1"] == 1
+    assert data["dropped_sentences"] == 0
+
+
+def test_all_protocols_are_six_with_names_of_their_own() -> None:
+    assert [protocol.name for protocol in Protocol.all()] == [
+        "strict, doubled, micro",
+        "strict, once, micro",
+        "strict, as-annotated, micro",
+        "boundaries, doubled, micro",
+        "boundaries, once, micro",
+        "boundaries, as-annotated, micro",
+    ]
+    assert str(Protocol(spans="characters", average="macro")) == "strict, doubled, macro, characters"
+
+
+@pytest.mark.parametrize("field", ["relations", "symmetric", "spans", "average"])
+def test_an_unknown_protocol_is_refused_with_the_choices(field: str) -> None:
+    with pytest.raises(UnireError, match=rf"no {field}='loose'; choose from \S+, "):
+        Protocol(**{field: "loose"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "message"),
+    [
+        ([GOLD, GOLD], [GOLD], "the predicted documents end after 1 but the gold ones go on"),
+        ([GOLD], [GOLD, GOLD], "the gold documents end after 1 but the predicted ones go on"),
+        ([GOLD], [replace(GOLD, id="other")], "document 'paper' of the gold stands against document 'other'"),
+        ([GOLD], [Document.from_words(WORDS[:1])], "document 'paper': 8 words in the gold but 6 in the predictions"),
+        (
+            [replace(GOLD, id="")],
+            [Document.from_words([["we", "like"], ["with"]])],
+            "document number 1: word 1 is 'parse' in the gold but 'like' in the predictions",
+        ),
+    ],
+)
+def test_predictions_for_other_documents_are_refused(
+    gold: list[Document], predicted: list[Document], message: str
+) -> None:
+    with pytest.raises(UnireError, match=message):
+        score(gold, predicted, LABELS)
+
+
+def test_characters_need_the_same_text() -> None:
+    protocol = Protocol(spans="characters")
+    with pytest.raises(UnireError, match=r"character 2 is ' ' in the gold but '\\n' in the predictions"):
+        score([GOLD], [Document.from_words([["we"], ["parse"]])], LABELS, protocol)
+
+
+def test_documents_without_ids_are_paired_by_position() -> None:
+    assert score([GOLD], [replace(BOTH_WAYS, id="")], LABELS).ent_plus_rel == 2
+
+
+def test_an_unknown_label_is_refused_on_either_side() -> None:
+    foreign = Document.from_words(WORDS, [(0, 1, "Peop")], id="paper")
+    with pytest.raises(UnireError, match=r"document 'paper' of the predictions: unknown entity type 'Peop'; .* Task"):
+        score([GOLD], [foreign], LABELS)
+    with pytest.raises(UnireError, match="document 'paper' of the gold: unknown entity type 'Peop'"):
+        score([foreign], [GOLD], LABELS)
+    foreign = Document.from_words(WORDS, [(0, 1, "Task")], [(0, 0, "Live_In")], id="paper")
+    with pytest.raises(UnireError, match="unknown relation type 'Live_In'"):
+        score([GOLD], [foreign], LABELS)
+
+
+def test_streams_are_scored_without_being_collected() -> None:
+    read_so_far = {"gold": 0, "predicted": 0}
+
+    def stream(name: str, document: Document) -> Iterable[Document]:
+        for _ in range(3):
+            read_so_far[name] += 1
+            assert abs(read_so_far["gold"] - read_so_far["predicted"]) <= 1
+            yield document
+
+    scores = score(stream("gold", GOLD), stream("predicted", ONE_WAY), LABELS)
+    assert scores.relations.total == Counts(6, 6, 9)
+
+
+# Against a naive scorer, on random documents with overlaps, repetitions and relations across sentences.
+
+
+@st.composite
+def annotation(draw: st.DrawFn, document: Document) -> Document:
+    n = document.n_words
+    spans = st.tuples(st.integers(0, n - 1), st.integers(1, 3)).map(lambda s: (s[0], min(s[0] + s[1], n)))
+    entities = draw(st.lists(st.tuples(spans, st.sampled_from(LABELS.entity_types)), max_size=6))
+    pairs = st.integers(0, max(len(entities) - 1, 0))
+    relations = draw(
+        st.lists(st.tuples(pairs, pairs, st.sampled_from(LABELS.relation_types)), max_size=6 if entities else 0)
+    )
+    found = [document.entity(*span, label) for span, label in entities]
+    cuts = [draw(st.none() | st.frozensets(st.integers(s.start, s.end)).map(tuple)) for s in document.sentences]
+    return document.annotated(found, [Relation(found[h], found[t], label) for h, t, label in relations], cuts)
+
+
+@st.composite
+def scored_pair(draw: st.DrawFn) -> tuple[Document, Document]:
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    bare = Document.from_words([["w"] * length for length in lengths])
+    return draw(annotation(bare)), draw(annotation(bare))
+
+
+def naive_counts(gold: Sequence[object], predicted: Sequence[object]) -> Counts:
+    gold = [g for i, g in enumerate(gold) if g not in gold[:i]]
+    predicted = [p for i, p in enumerate(predicted) if p not in predicted[:i]]
+    return Counts(sum(any(p == g for g in gold) for p in predicted), len(predicted), len(gold))
+
+
+def naive_score(gold: Document, predicted: Document, protocol: Protocol) -> Scores:
+    out_words: list[int] = []
+    dropped = 0
+    for sentence in gold.sentences:
+        if protocol.drop_overlapping and any(
+            a.start < b.end and b.start < a.end and (a.span, a.label) != (b.span, b.label)
+            for a in sentence.entities
+            for b in sentence.entities
+        ):
+            out_words += range(sentence.start, sentence.end)
+            dropped += 1
+
+    def kept(entity: Entity) -> bool:
+        return not any(word in out_words for word in range(entity.start, entity.end))
+
+    def place(entity: Entity) -> tuple[int, int]:
+        return entity.span if protocol.spans == "words" else (entity.char_start, entity.char_end)
+
+    def entities(document: Document, label: str) -> list[object]:
+        return [place(e) for e in document.entities if kept(e) and e.label == label]
+
+    def relations(document: Document, label: str, both: bool) -> list[object]:
+        items: list[object] = []
+        for r in document.relations:
+            if r.label == label and kept(r.head) and kept(r.tail):
+                ends = [(place(e), e.label if protocol.relations == "strict" else "") for e in (r.head, r.tail)]
+                items += [ends, ends[::-1]] if both else [ends]
+        return items
+
+    def relation_counts(label: str) -> Counts:
+        symmetric = label in LABELS.symmetric
+        if symmetric and protocol.symmetric == "once":
+            # Both directions of everything, then halved; a pair of one entity with itself has but one direction.
+            both = [relations(document, label, True) for document in (gold, predicted)]
+            loops = [[r for r in side if r[0] == r[1]] for side in both]  # type: ignore[index]
+            doubled, reflexive = naive_counts(*both), naive_counts(*loops)
+            return Counts(*((d + r) // 2 for d, r in zip(doubled.row, reflexive.row, strict=True)))
+        return naive_counts(
+            relations(gold, label, symmetric and protocol.symmetric == "doubled"), relations(predicted, label, False)
+        )
+
+    def cuts(document: Document, use_cuts: bool) -> list[int]:
+        found: list[int] = []
+        for sentence in document.sentences:
+            if use_cuts and sentence.cuts is not None:
+                found += sentence.cuts
+            else:
+                table = fill(sentence.entities, (), LABELS, sentence.start, sentence.end).labels
+                found += [sentence.start + edge for start, end, _ in read(table, LABELS)[0] for edge in (start, end)]
+        inside = [i for s in document.sentences for i in range(s.start + 1, s.end) if i not in out_words]
+        return [i for i in found if i in inside]
+
+    return Scores(
+        protocol,
+        TypedCounts(
+            {t: naive_counts(entities(gold, t), entities(predicted, t)) for t in LABELS.entity_types}, protocol.average
+        ),
+        TypedCounts({t: relation_counts(t) for t in LABELS.relation_types}, protocol.average),
+        naive_counts(cuts(gold, False), cuts(predicted, True)) if protocol.spans == "words" else None,
+        dropped,
+    )
+
+
+PROTOCOLS = [
+    protocol
+    for spans in ("words", "characters")
+    for drop in (False, True)
+    for protocol in Protocol.all(spans=spans, drop_overlapping=drop)
+]
+
+
+@settings(deadline=None)
+@given(scored_pair())
+def test_the_scorer_agrees_with_the_naive_one_under_every_protocol(pair: tuple[Document, Document]) -> None:
+    gold, predicted = pair
+    for protocol in PROTOCOLS:
+        assert score([gold], [predicted], LABELS, protocol) == naive_score(gold, predicted, protocol)
+
+
+@settings(deadline=None)
+@given(scored_pair())
+def test_perfect_predictions_score_100_under_every_protocol(pair: tuple[Document, Document]) -> None:
+    gold, _ = pair
+    mirrored = [Relation(r.tail, r.head, r.label) for r in gold.relations if r.label in LABELS.symmetric]
+    for protocol in PROTOCOLS:
+        extra = mirrored if protocol.symmetric == "doubled" else []
+        scores = score([gold], [gold.annotated(gold.entities, [*gold.relations, *extra])], LABELS, protocol)
+        for counts in (scores.entities.total, scores.relations.total, scores.spans or Counts()):
+            assert counts.true_positives == counts.predicted == counts.gold
+
+
+@pytest.mark.skipif("UNIRE_DATA" not in os.environ, reason="set UNIRE_DATA to a folder with scierc/test.json")
+def test_seventeen_sentences_of_the_scierc_test_set_are_dropped_as_in_the_released_code() -> None:
+    documents = []
+    for line in (Path(os.environ["UNIRE_DATA"]) / "scierc" / "test.json").read_text("utf-8").splitlines():
+        data = json.loads(line)
+        entities = [(start, end + 1, label) for sentence in data["ner"] for start, end, label in sentence]
+        documents.append(Document.from_words(data["sentences"], entities))
+    labels = LabelSpace.load("scierc")
+    dropping = score(documents, documents, labels, Protocol(drop_overlapping=True))
+    assert dropping.dropped == 17
+    assert dropping.entities.f1 == 1
+    assert score(documents, documents, labels).entities.total.gold == 1685
