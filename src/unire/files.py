@@ -1,0 +1,103 @@
+"""Files and folders that are whole or not there: written under a temporary name, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+
+__all__ = ["recover", "replacing"]
+
+
+@contextmanager
+def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
+    """Write a file or a folder so that `path` is at every moment the old one or the whole new one.
+
+    The body writes to the temporary path that it is given, in the same folder. At its end that is synced to disk and
+    renamed to `path`; if it raises, the temporary path is removed and `path` stays as it was.
+
+    No system replaces a folder in one step: the old one is moved aside, the new one moved in, the old one deleted. A
+    process killed between the two moves leaves `path` missing and the old folder whole beside it; `recover`, or the
+    next `replacing`, puts it back. A process killed earlier leaves a `.NAME.*.partial` behind, which is rubbish.
+
+    Errors of the operating system, a full disk among them, reach the caller as `OSError`.
+
+    Args:
+        path: What to write. Missing parent folders are made, a link is followed, old permissions are kept, and a pipe
+            or a device is written to directly.
+        directory: Whether it is a folder; the temporary one is then made.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        yield target
+        return
+    if target.is_dir() and not directory:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if target.is_file() and directory:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    recover(target)
+    temporary = _beside(target, "partial")
+    try:
+        if directory:
+            temporary.mkdir()
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        for written in (temporary, *temporary.rglob("*")):
+            _sync(written)
+        if target.is_dir():
+            _exchange(temporary, target)
+        else:
+            temporary.replace(target)
+        _sync(target.parent)
+    finally:
+        _remove(temporary)
+
+
+def recover(path: str | Path) -> None:
+    """Put back the folder that a process killed in the middle of `replacing` left aside, or clear it away."""
+    path = Path(path)
+    aside = list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.previous"))
+    if aside and not path.exists():
+        aside.pop().rename(path)
+    for folder in aside:
+        _remove(folder)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    aside = _beside(old, "previous")
+    old.rename(aside)
+    try:
+        new.rename(old)
+    except BaseException:
+        aside.rename(old)
+        raise
+    _remove(aside)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{suffix}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Have the disk hold what was written."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

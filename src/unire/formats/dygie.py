@@ -1,0 +1,127 @@
+"""`dygie`: JSON lines as SciERC, DyGIE++ and PURE have them, one document a line.
+
+    {"doc_key": "a", "sentences": [["Ada", "lives", "in", "London"]],
+     "ner": [[[0, 0, "Peop"], [3, 3, "Loc"]]], "relations": [[[0, 0, 3, 3, "Live_In"]]]}
+
+Words are counted from the document's start and ends are inclusive. `ner` and `relations` hold one list per sentence, or
+are left out. Numbers after the label are scores, of which the last is taken (DyGIE++ puts a logit before its
+probability); anything else there is ignored. Other keys, coreference clusters say, are kept in `Document.meta` and
+written back.
+
+A relation names the words of its arguments, not the entities. Where two entities cover the same words it means the
+first, so a relation to the second cannot be written and is refused. The text and the cuts of a document have no place
+in the format: it is read back with its words joined by spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from unire.documents import Document, Entity, Relation
+from unire.exceptions import UnireError
+from unire.formats import fields
+from unire.formats.fields import Json
+
+__all__ = ["from_json", "predictions", "to_json"]
+
+KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
+
+
+def from_json(item: Json, position: int) -> Document:
+    """The document with its annotation in `ner` and `relations`; predictions beside them are left out."""
+    document = Document.from_words(
+        fields.sentences(item), id=fields.name(item, "doc_key", position), meta=fields.rest(item, KEYS)
+    )
+    entities = [_entity(value, document) for value in _flat(item, "ner")]
+    at: dict[tuple[int, int], Entity] = {}
+    for entity in entities:
+        at.setdefault(entity.span, entity)
+    return document.annotated(entities, [_relation(value, document, at) for value in _flat(item, "relations")])
+
+
+def predictions(item: Json) -> Json:
+    """The same item with `predicted_ner` and `predicted_relations`, where it has them, as its annotation.
+
+    Predicted relations alone are those of the gold entities; predicted entities alone come without relations, since
+    the gold ones were not predicted.
+    """
+    if "predicted_ner" in item:
+        item = {**fields.rest(item, ("relations",)), "ner": item["predicted_ner"]}
+    if "predicted_relations" in item:
+        item = {**item, "relations": item["predicted_relations"]}
+    return item
+
+
+def to_json(document: Document) -> Iterator[Json]:
+    home = [i for i, sentence in enumerate(document.sentences) for _ in sentence.words]
+    ner: list[list[Any]] = [[] for _ in document.sentences]
+    relations: list[list[Any]] = [[] for _ in document.sentences]
+    at: dict[tuple[int, int], Entity] = {}
+    for entity in document.entities:
+        at.setdefault(entity.span, entity)
+        ner[home[entity.start]].append([*_inclusive(entity), entity.label, *_scores(entity)])
+    for relation in document.relations:
+        for argument in (relation.head, relation.tail):
+            if at.get(argument.span) != argument:
+                raise UnireError(
+                    f"the relation {relation} refers to {argument}, which is not the first entity on its words, "
+                    "and the format dygie knows an entity by its words alone; write unire"
+                )
+        spans = (*_inclusive(relation.head), *_inclusive(relation.tail))
+        relations[home[relation.head.start]].append([*spans, relation.label, *_scores(relation)])
+    words = [list(sentence.words) for sentence in document.sentences]
+    item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
+    yield {**item, **fields.rest(document.meta, KEYS)}
+
+
+def _flat(item: Json, key: str) -> Iterator[Any]:
+    """The items of every sentence's list under `key`."""
+    lists = fields.optional(item, key)
+    n = len(item["sentences"])
+    if key in item and len(lists) != n:
+        raise UnireError(f'"{key}" has {len(lists)} lists for {n} sentences; it needs one for each')
+    for i, values in enumerate(lists):
+        yield from fields.expect(values, list, f'list {i} of "{key}"')
+
+
+def _entity(value: Any, document: Document) -> Entity:
+    what = f"entity {fields.shown(value)}"
+    if not _is_labelled_span(value, 2):
+        raise UnireError(f"{what} is not [start, end, label]")
+    start, last, label, *scores = value
+    return document.entity(*fields.span(start, last + 1, document.n_words, what), label, _score(scores))
+
+
+def _relation(value: Any, document: Document, at: dict[tuple[int, int], Entity]) -> Relation:
+    what = f"relation {fields.shown(value)}"
+    if not _is_labelled_span(value, 4):
+        raise UnireError(f"{what} is not [head start, head end, tail start, tail end, label]")
+    *ends, label = value[:5]
+    head, tail = (fields.span(start, last + 1, document.n_words, what) for start, last in (ends[:2], ends[2:]))
+    for start, end in (head, tail):
+        if (start, end) not in at:
+            raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
+    return Relation(at[head], at[tail], label, _score(value[5:]))
+
+
+def _is_labelled_span(value: Any, n: int) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > n
+        and all(map(fields.is_integer, value[:n]))
+        and isinstance(value[n], str)
+    )
+
+
+def _score(values: list[Any]) -> float | None:
+    numbers = [value for value in values if fields.is_number(value)]
+    return float(numbers[-1]) if numbers else None
+
+
+def _inclusive(entity: Entity) -> tuple[int, int]:
+    return entity.start, entity.end - 1
+
+
+def _scores(item: Entity | Relation) -> tuple[float, ...]:
+    return () if item.score is None else (item.score,)

@@ -1,0 +1,108 @@
+"""`unire`: the project's own JSON lines, one document a line, and what extraction writes.
+
+    {"id": "a", "text": "Ada lives in London.",
+     "sentences": [["Ada", "lives", "in", "London", "."]], "offsets": [[[0, 3], [4, 9], [10, 12], [13, 19], [19, 20]]],
+     "entities": [
+       {"start": 0, "end": 1, "label": "Peop", "char_start": 0, "char_end": 3, "text": "Ada", "score": 0.98},
+       {"start": 3, "end": 4, "label": "Loc", "char_start": 13, "char_end": 19, "text": "London", "score": 0.95}],
+     "relations": [{"head": 0, "tail": 1, "label": "Live_In", "score": 0.91}]}
+
+`start` and `end` count words of the document, `char_start` and `char_end` characters of its text; ends are exclusive.
+`offsets` has the characters of every word of `sentences`; `head` and `tail` are positions in `entities`. Gold
+annotation has no `score`. Where a decoder recorded its cuts, `cuts` has a list (or null) per sentence; `meta` is what
+another format carried along. A document is read back exactly as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from unire.documents import Document, Entity, Sentence
+from unire.exceptions import UnireError
+from unire.formats import fields
+from unire.formats.fields import Json
+
+__all__ = ["from_json", "to_json"]
+
+
+def from_json(item: Json, position: int) -> Document:
+    sentences = fields.sentences(item)
+    document = Document.from_words(
+        sentences,
+        text=fields.required(item, "text", str),
+        offsets=_offsets(item, sentences),
+        id=fields.name(item, "id", position),
+        meta=fields.expect(item.get("meta", {}), dict, '"meta"'),
+    )
+    entities = fields.entities(item, document, "label")
+    for entity, value in zip(entities, fields.optional(item, "entities"), strict=True):
+        _check_characters(entity, value)
+    cuts = _cuts(item, document.sentences) if "cuts" in item else None
+    return document.annotated(entities, fields.relations(item, entities, "label"), cuts)
+
+
+def to_json(document: Document) -> Iterator[Json]:
+    item: Json = {
+        "id": document.id,
+        "text": document.text,
+        "sentences": [list(sentence.words) for sentence in document.sentences],
+        "offsets": [[list(offset) for offset in sentence.offsets] for sentence in document.sentences],
+        "entities": [
+            {
+                "start": entity.start,
+                "end": entity.end,
+                "label": entity.label,
+                "char_start": entity.char_start,
+                "char_end": entity.char_end,
+                "text": entity.text,
+                **fields.scored(entity),
+            }
+            for entity in document.entities
+        ],
+        "relations": [
+            {"head": head, "tail": tail, "label": relation.label, **fields.scored(relation)}
+            for relation, head, tail in fields.numbered(document.relations, document.entities)
+        ],
+    }
+    if any(sentence.cuts is not None for sentence in document.sentences):
+        item["cuts"] = [None if sentence.cuts is None else list(sentence.cuts) for sentence in document.sentences]
+    if document.meta:
+        item["meta"] = dict(document.meta)
+    yield item
+
+
+def _offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    lists = fields.required(item, "offsets", list)
+    if [len(fields.expect(spans, list, 'a sentence of "offsets"')) for spans in lists] != [len(s) for s in sentences]:
+        raise UnireError('"offsets" must have one [start, end] for every word of "sentences"')
+    flat = [span for spans in lists for span in spans]
+    length = len(item["text"])
+    for span in flat:
+        if not _is_integers(span) or len(span) != 2 or not 0 <= span[0] <= span[1] <= length:
+            raise UnireError(f"offset {fields.shown(span)} is not [start, end] in a text of {length} characters")
+    return [(start, end) for start, end in flat]
+
+
+def _check_characters(entity: Entity, value: Json) -> None:
+    """Words decide where an entity is; a file whose characters say otherwise was changed by hand, and wrongly."""
+    for key in ("char_start", "char_end", "text"):
+        expected = getattr(entity, key)
+        if value.get(key, expected) != expected:
+            raise UnireError(f'"{key}" of entity {fields.shown(value)} is not that of its words, {expected!r}')
+
+
+def _cuts(item: Json, sentences: Sequence[Sentence]) -> list[tuple[int, ...] | None]:
+    lists = fields.optional(item, "cuts")
+    if len(lists) != len(sentences):
+        raise UnireError(f'"cuts" has {len(lists)} lists for {len(sentences)} sentences; it needs one for each')
+    for cuts, sentence in zip(lists, sentences, strict=True):
+        if cuts is not None and not (_is_integers(cuts) and all(sentence.start <= cut <= sentence.end for cut in cuts)):
+            raise UnireError(
+                f"cuts {fields.shown(cuts)} are not positions in a sentence of words {sentence.start} to {sentence.end}"
+            )
+    return [None if cuts is None else tuple(cuts) for cuts in lists]
+
+
+def _is_integers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(fields.is_integer, value))

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unire import documents
+from unire.documents import Document, Relation
+from unire.exceptions import UnireError
+
+ADA = Document.from_words(
+    [["Ada", "met", "Max"], [], ["He", "left"]],
+    entities=[(0, 1, "Peop"), (2, 3, "Peop", 0.5), (4, 5, "Peop"), (2, 5, "Odd"), (3, 4, "Peop")],
+    relations=[(0, 1, "Met", 0.9), (1, 2, "Is"), (3, 0, "Odd")],
+    id="ada",
+)
+
+
+def test_the_example_in_the_documentation_holds() -> None:
+    assert doctest.testmod(documents).failed == 0
+
+
+def test_annotation_lies_in_the_sentence_that_holds_it() -> None:
+    first, empty, last = ADA.sentences
+    assert [e.text for e in first.entities] == ["Ada", "Max"]
+    assert [str(r) for r in first.relations] == ["Ada [Peop] –Met→ Max [Peop]"]
+    assert [e.text for e in last.entities] == ["left", "He"]
+    assert (len(empty), empty.start, empty.end, empty.entities) == (0, 3, 3, ())
+
+
+def test_what_crosses_sentences_is_kept_apart_and_listed_last() -> None:
+    assert [e.label for e in ADA.spanning_entities] == ["Odd"]
+    assert [r.label for r in ADA.spanning_relations] == ["Is", "Odd"]
+    assert [e.text for e in ADA.entities] == ["Ada", "Max", "left", "He", "Max\n\nHe left"]
+    assert [r.label for r in ADA.relations] == ["Met", "Is", "Odd"]
+
+
+def test_scores_are_kept_and_absent_on_gold() -> None:
+    assert [e.score for e in ADA.sentences[0].entities] == [None, 0.5]
+    assert [r.score for r in ADA.relations] == [0.9, None, None]
+
+
+def test_words_are_joined_by_spaces_and_sentences_by_line_ends() -> None:
+    assert ADA.text == "Ada met Max\n\nHe left"
+    assert ADA.words == ("Ada", "met", "Max", "He", "left")
+    assert ADA.n_words == 5
+
+
+@given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=4))
+def test_offsets_index_the_text(sentences: list[list[str]]) -> None:
+    document = Document.from_words(sentences)
+    assert [document.text[start:end] for start, end in document.offsets] == [w for words in sentences for w in words]
+    assert document.n_words == len(document.words) == sum(map(len, sentences))
+
+
+def test_an_entity_of_a_given_text_has_its_characters() -> None:
+    document = Document.from_words(
+        [["Ada", "left", "."]], [(0, 3, "All")], text=" Ada left.", offsets=[(1, 4), (5, 9), (9, 10)]
+    )
+    entity = document.entities[0]
+    assert (entity.char_start, entity.char_end, entity.text, entity.span) == (1, 10, "Ada left.", (0, 3))
+
+
+@pytest.mark.parametrize("offsets", [None, [(0, 3)]])
+def test_a_text_without_a_span_for_every_word_is_refused(offsets: list[tuple[int, int]] | None) -> None:
+    with pytest.raises(UnireError, match="'ada': `text` needs `offsets`"):
+        Document.from_words([["Ada", "left"]], text="Ada left", offsets=offsets, id="ada")
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 1), (1, 1), (2, 1), (4, 6)])
+def test_an_entity_outside_the_document_is_refused(start: int, end: int) -> None:
+    with pytest.raises(UnireError, match=f"'ada': entity 'Peop' spans words {start} to {end}, .* words 0 to 5"):
+        ADA.entity(start, end, "Peop")
+
+
+def test_other_annotation_replaces_the_first_and_leaves_the_text() -> None:
+    entities = [ADA.entity(3, 4, "X"), ADA.entity(4, 5, "Y")]
+    cuts = [(0, 3), None, (3, 4, 5)]
+    other = ADA.annotated(entities, [Relation(entities[0], entities[1], "Z")], cuts)
+    assert (other.text, other.words, other.id) == (ADA.text, ADA.words, ADA.id)
+    assert other.entities == tuple(entities)
+    assert [str(r) for r in other.relations] == ["He [X] –Z→ left [Y]"]
+    assert [sentence.cuts for sentence in other.sentences] == cuts
+
+
+def test_a_bare_document_has_its_text_alone() -> None:
+    assert ADA.bare == Document.from_words([["Ada", "met", "Max"], [], ["He", "left"]], id="ada")
+
+
+def test_a_document_without_sentences_has_no_words() -> None:
+    empty = Document.from_words([])
+    assert (empty.n_words, empty.text, empty.words, empty.entities) == (0, "", (), ())
+
+
+def test_what_a_format_carries_along_does_not_make_documents_differ() -> None:
+    assert Document.from_words([["a"]], meta={"clusters": []}) == Document.from_words([["a"]])

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unire.files import recover, replacing
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"
+        assert temporary.parent == tmp_path
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_replaces_another_with_nothing_of_the_old_one_left(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for name in ("old", "new"):
+        with replacing(path, directory=True) as temporary:
+            (temporary / "inner").mkdir()
+            (temporary / "inner" / name).write_text(name)
+    assert [p.name for p in (path / "inner").iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("interruption", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("directory", [False, True])
+def test_whatever_stops_the_writing_leaves_the_old_one_and_no_rubbish(
+    tmp_path: Path, directory: bool, interruption: type[BaseException]
+) -> None:
+    path = tmp_path / "a"
+    with replacing(path, directory=directory) as temporary:
+        (temporary / "b" if directory else temporary).write_text("old")
+    with pytest.raises(interruption), replacing(path, directory=directory) as temporary:  # noqa: PT012
+        (temporary / "b" if directory else temporary).write_text("ne")
+        raise interruption
+    assert (path / "b" if directory else path).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_of_the_system_and_leaves_no_rubbish(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "a") as temporary:  # noqa: PT012
+        temporary.symlink_to("/dev/full")
+        temporary.write_text("much")
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    program = (
+        "import os, signal, sys\n"
+        "from unire.files import replacing\n"
+        "with replacing(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('ne')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == -9
+    assert path.read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_moved_in_leaves_the_old_one_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    with replacing(path, directory=True) as temporary:
+        (temporary / "old").touch()
+    rename = Path.rename
+
+    def refuse(source: Path, target: Path) -> Path:
+        if source.name.endswith(".partial"):
+            raise PermissionError
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(PermissionError), replacing(path, directory=True) as temporary:
+        (temporary / "new").touch()
+    assert [p.name for p in path.iterdir()] == ["old"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_left_aside_by_a_killed_process_is_put_back(tmp_path: Path) -> None:
+    aside = tmp_path / ".model.0123abcd.previous"
+    aside.mkdir()
+    (aside / "old").touch()
+    recover(tmp_path / "model")
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["old"]
+    assert not aside.exists()
+
+
+def test_a_folder_left_aside_is_cleared_away_once_the_new_one_stands(tmp_path: Path) -> None:
+    for name in (".model.0123abcd.previous", "model", ".model.v2.0123abcd.previous"):
+        (tmp_path / name).mkdir()
+    with replacing(tmp_path / "model", directory=True):
+        pass
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".model.v2.0123abcd.previous", "model"]
+
+
+def test_recovery_without_anything_to_recover_does_nothing(tmp_path: Path) -> None:
+    recover(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_parents_are_made(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a" / "b" / "c.txt") as temporary:
+        temporary.write_text("x")
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "x"
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with replacing(tmp_path / "link") as temporary:
+        temporary.write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "x"
+
+
+def test_permissions_survive(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    path.chmod(0o600)
+    with replacing(path) as temporary:
+        temporary.write_text("x")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with replacing(path) as given:
+        assert given == path
+    assert path.is_fifo()
+
+
+def test_a_file_does_not_replace_a_folder_nor_a_folder_a_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(IsADirectoryError), replacing(tmp_path / "folder"):
+        pass
+    with pytest.raises(NotADirectoryError), replacing(tmp_path / "file", directory=True):
+        pass
