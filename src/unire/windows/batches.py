@@ -1,0 +1,117 @@
+"""Passages → padded arrays, of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.windows.spec import EncoderSpec
+from unire.windows.stretches import Stretch
+from unire.windows.windower import Passage
+
+__all__ = ["Batch", "collate", "in_batches"]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Padded arrays, ready for an engine: B windows of L pieces, T tables of N words."""
+
+    tables: tuple[Stretch, ...]
+    input_ids: NDArray[np.int64]
+    """[B, L]"""
+    attention_mask: NDArray[np.int64]
+    """[B, L]"""
+    token_type_ids: NDArray[np.int64] | None
+    """[B, L]; `None` where the encoder has none."""
+    words: NDArray[np.int64]
+    """[T, N] index of each word's first piece into the flattened B·L pieces; 0 on padding."""
+    lengths: NDArray[np.int64]
+    """[T] words of each table."""
+
+
+def collate(passages: Sequence[Passage], spec: EncoderSpec) -> Batch:
+    """Pad the windows and tables of `passages`, of which there is at least one."""
+    windows = [window for passage in passages for window in passage.windows]
+    tables = tuple(table for passage in passages for table in passage.tables)
+    sizes = np.array([len(window.pieces) for window in windows])
+    positions = np.arange(sizes.max())
+    filled = positions < sizes[:, None]  # [B, L]
+    input_ids = np.full(filled.shape, spec.pad_id, np.int64)
+    input_ids[filled] = np.concatenate([window.pieces for window in windows])
+    seconds = np.array([window.second for window in windows])
+    token_type_ids = (filled & (positions >= seconds[:, None])).astype(np.int64) if spec.token_types else None
+
+    lengths = np.array([len(table) for table in tables], np.int64)
+    words = np.zeros((len(tables), lengths.max()), np.int64)
+    reads = np.concatenate([read for passage in passages for read in passage.reads])  # [words of all tables, 2]
+    first_window = np.cumsum([0, *(len(passage.windows) for passage in passages[:-1])])
+    n_words = [sum(map(len, passage.tables)) for passage in passages]
+    rows = reads[:, 0] + np.repeat(first_window, n_words)
+    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * len(positions) + reads[:, 1]
+    return Batch(tables, input_ids, filled.astype(np.int64), token_type_ids, words, lengths)
+
+
+def in_batches(
+    passages: Iterable[Passage], *, max_cells: int, max_pieces: int, buffer: int = 1024
+) -> Iterator[list[Passage]]:
+    """Group passages of like length, so that little is padding.
+
+    Args:
+        passages: May be endless: no more than `buffer` of them are held at a time.
+        max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
+        max_pieces: Padded pieces of a batch, B·L; likewise.
+        buffer: How many passages are sorted together. The longest come first.
+    """
+    stream = iter(passages)
+    while ahead := sorted(islice(stream, buffer), key=_likeness, reverse=True):
+        batch: list[Passage] = []
+        shape = _Shape()
+        for passage in ahead:
+            grown = shape.joined(_Shape.of(passage))
+            if batch and (grown.cells > max_cells or grown.pieces > max_pieces):
+                yield batch
+                batch, grown = [], _Shape.of(passage)
+            batch.append(passage)
+            shape = grown
+        yield batch
+
+
+class _Shape(NamedTuple):
+    """T, N, B and L of a batch."""
+
+    n_tables: int = 0
+    longest_table: int = 0
+    n_windows: int = 0
+    longest_window: int = 0
+
+    @classmethod
+    def of(cls, passage: Passage) -> _Shape:
+        tables, windows = passage.tables, passage.windows
+        return cls(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
+
+    def joined(self, other: _Shape) -> _Shape:
+        return _Shape(
+            self.n_tables + other.n_tables,
+            max(self.longest_table, other.longest_table),
+            self.n_windows + other.n_windows,
+            max(self.longest_window, other.longest_window),
+        )
+
+    @property
+    def cells(self) -> int:
+        return self.n_tables * self.longest_table**2
+
+    @property
+    def pieces(self) -> int:
+        return self.n_windows * self.longest_window
+
+
+def _likeness(passage: Passage) -> tuple[int, int]:
+    """Windows are alike within 16 pieces: the tables of such a group are then sorted among themselves."""
+    shape = _Shape.of(passage)
+    return shape.longest_window // 16, shape.longest_table
