@@ -50,6 +50,18 @@ def test_l_entry_of_the_released_code_is_the_mean_over_all_cells(tables):
     assert entry_loss(logits, gold, weights("batch")) == pytest.approx(float(sum(cells) / len(cells)), rel=1e-5)
 
 
+def test_cells_of_none_may_count_less(tables):
+    logits, gold, _ = tables
+    n_cells = sum(n * n for n in LENGTHS)
+    cells = [
+        (0.25 if gold[k, i, j] == 0 else 1.0) * -float(P[i, j, gold[k, i, j]].log())
+        for k, n, P in sentences(logits)
+        for i in range(n)
+        for j in range(n)
+    ]
+    assert entry_loss(logits, gold, weights("batch"), 0.25) == pytest.approx(sum(cells) / n_cells, rel=1e-5)
+
+
 @pytest.mark.parametrize("mean", ["sentence", "batch"])
 def test_l_sym_compares_each_symmetric_label_with_its_mirror(tables, mean):
     logits, _, mask = tables

@@ -131,6 +131,9 @@ def tiny_encoder(family: str, folder: Path, words: Iterable[str], seed: int = 0,
         max_position_embeddings=max_positions + style.position_offset,
         # Large enough that two random layers tell words apart, and can be overfitted.
         initializer_range=0.3,
+        # Dropout takes more from 32 dimensions than from 768.
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
         pad_token_id=ids["pad"],
         bos_token_id=ids["cls"],
         cls_token_id=ids["cls"],

@@ -39,10 +39,13 @@ class TableWeights:
         return cls(torch.full_like(n, 1 / n_cells), torch.full_like(n, 1 / n_words))
 
 
-def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights) -> Tensor:
-    """L_entry: cross-entropy of every cell. `gold` is −100 on padding."""
+def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights, none_weight: float = 1.0) -> Tensor:
+    """L_entry: cross-entropy of every cell. `gold` is −100 on padding; cells of ⊥ count `none_weight`."""
     losses = F.cross_entropy(logits.flatten(0, 2).float(), gold.flatten(), ignore_index=-100, reduction="none")
-    return (losses.view_as(gold).sum((1, 2)) * weights.cell).sum()
+    losses = losses.view_as(gold)
+    if none_weight != 1:
+        losses = torch.where(gold == LabelSpace.NONE, none_weight * losses, losses)
+    return (losses.sum((1, 2)) * weights.cell).sum()
 
 
 def symmetry_loss(P: Tensor, mask: Tensor, labels: LabelSpace, weights: TableWeights) -> Tensor:

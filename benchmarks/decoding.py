@@ -1,0 +1,175 @@
+"""How fast is decoding? Ratios on tables shaped like SciERC's test set, all from one run.
+
+    python benchmarks/decoding.py [--json FILE]
+
+551 made-up tables of 14 labels, with lengths, entities and relations about as in SciERC and noisy, softened gold
+probabilities, in batches of 32 sorted by length. The batched `split` decoder runs against the per-sentence reference
+of the tests (given unpadded tables of its own) and against the batched `hard` decoder: as numpy arrays, and where there
+is a GPU as tensors that lie on it already, in larger batches too. Contestants take turns; ratios compare their best
+rounds, and their median rounds in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.decoding import decode
+from unire.labels import LabelSpace
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import reference_decoder
+
+TABLES = 551
+LABELS = LabelSpace.load("scierc")
+
+Table = NDArray[np.float32]
+Batch = tuple[Any, NDArray[np.int64]]
+
+
+def make_table(rng: np.random.Generator) -> Table:
+    """A sentence of about 24 words with about 3 entities and 2 relations, as a well trained model might fill it."""
+    n = int(np.clip(rng.lognormal(3.11, 0.40), 5, 101))
+    gold = np.zeros((n, n), dtype=np.int64)
+    entities = []
+    start = rng.poisson(3)
+    while start + (size := rng.choice([1, 2, 3, 4], p=[0.31, 0.39, 0.18, 0.12])) <= n:
+        entities.append(slice(start, start + size))
+        gold[entities[-1], entities[-1]] = rng.integers(LABELS.entity_ids.start, LABELS.entity_ids.stop)
+        start += size + 1 + rng.poisson(4)
+    for _ in range(2 if len(entities) > 1 else 0):
+        head, tail = rng.choice(len(entities), size=2, replace=False)
+        label = rng.integers(LABELS.relation_ids.start, LABELS.relation_ids.stop)
+        gold[entities[head], entities[tail]] = label
+        if label in LABELS.symmetric_ids:
+            gold[entities[tail], entities[head]] = label
+    logits = rng.normal(size=(n, n, len(LABELS))) + 10 * np.eye(len(LABELS))[gold]
+    odds = np.exp(logits)
+    return (odds / odds.sum(axis=2, keepdims=True)).astype(np.float32)
+
+
+def in_batches(tables: Sequence[Table], size: int) -> list[Batch]:
+    batches = []
+    for first in range(0, len(tables), size):
+        some = tables[first : first + size]
+        lengths = np.array([len(table) for table in some])
+        P = np.zeros((len(some), lengths.max(), lengths.max(), len(LABELS)), dtype=np.float32)
+        for padded, table in zip(P, some, strict=True):
+            padded[: len(table), : len(table)] = table
+        batches.append((P, lengths))
+    return batches
+
+
+def batched(batches: Sequence[Batch], decoder: str = "split") -> Callable[[], tuple[int, int]]:
+    def run() -> tuple[int, int]:
+        found = [decode(P, lengths, LABELS, decoder=decoder) for P, lengths in batches]
+        return sum(len(f.entities) for f in found), sum(len(f.relations) for f in found)
+
+    return run
+
+
+def one_by_one(tables: Sequence[Table]) -> tuple[int, int]:
+    found = [reference_decoder.split(table, LABELS) for table in tables]
+    return sum(len(f.entities) for f in found), sum(len(f.relations) for f in found)
+
+
+def fetched(batches: Sequence[Batch]) -> list[Table]:
+    """Unpadded tables on the host, of batches on a GPU."""
+    on_host = [(P.cpu().numpy(), lengths) for P, lengths in batches]
+    return [table[:n, :n] for P, lengths in on_host for table, n in zip(P, lengths, strict=True)]
+
+
+def race(contestants: dict[str, Callable[[], tuple[int, int]]], rounds: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of each contestant: its best round and the median one."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds + 1):
+        for name, run in contestants.items():
+            began = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - began)
+    return {
+        name: {"best_ms": 1e3 * min(times[1:]), "median_ms": 1e3 * statistics.median(times[1:])}
+        for name, times in seconds.items()  # the first round warms up
+    }
+
+
+def report(title: str, times: dict[str, dict[str, float]], ratios: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    print(f"\n{title}")
+    for name, time_ in times.items():
+        print(f"  {name:<45} {time_['best_ms']:8.1f} ms  [{time_['median_ms']:8.1f}]")
+    result: dict[str, Any] = {"times": times, "ratios": {}}
+    for slow, fast in ratios:
+        best, median = (times[slow][key] / times[fast][key] for key in ("best_ms", "median_ms"))
+        result["ratios"][f"{slow} / {fast}"] = {"best": best, "median": median}
+        print(f"  {slow} / {fast}: {best:.1f}× [{median:.1f}×]")
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+
+    rng = np.random.default_rng(0)
+    tables = sorted((make_table(rng) for _ in range(TABLES)), key=len)
+    batches = in_batches(tables, 32)
+    entities, relations = one_by_one(tables)
+    assert batched(batches)() == (entities, relations), "the decoders disagree"
+    print(
+        f"{TABLES} tables, {np.mean([len(t) for t in tables]):.1f} words on average, at most {len(tables[-1])}; "
+        f"{entities / TABLES:.1f} entities and {relations / TABLES:.1f} relations each"
+    )
+    print(f"numpy {np.__version__}, Python {platform.python_version()}, {os.cpu_count()} CPU cores")
+    sentence = "reference, sentence by sentence"
+    results = {
+        "cpu": report(
+            "CPU, numpy, batches of 32",
+            race(
+                {sentence: lambda: one_by_one(tables), "split": batched(batches), "hard": batched(batches, "hard")},
+                arguments.rounds,
+            ),
+            [(sentence, "split"), ("hard", "split")],
+        )
+    }
+    try:
+        import torch
+
+        gpu = torch.cuda.is_available()
+    except ImportError:
+        gpu = False
+    if gpu:
+        on_gpu = {
+            size: [(torch.from_numpy(P).cuda(), lengths) for P, lengths in in_batches(tables, size)]
+            for size in (32, 256, TABLES)
+        }
+        fetching = "reference, tables fetched from the GPU"
+        times = race(
+            {
+                sentence: lambda: one_by_one(tables),
+                fetching: lambda: one_by_one(fetched(on_gpu[32])),
+                **{f"split, batches of {size}": batched(some) for size, some in on_gpu.items()},
+                **{f"hard, batches of {size}": batched(some, "hard") for size, some in on_gpu.items()},
+            },
+            arguments.rounds,
+        )
+        ratios = [(slow, f"split, batches of {size}") for size in on_gpu for slow in (sentence, fetching)]
+        ratios += [(f"hard, batches of {size}", f"split, batches of {size}") for size in on_gpu]
+        results["gpu"] = report(f"GPU, {torch.cuda.get_device_name()}, torch {torch.__version__}", times, ratios)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Peak memory and speed of training, by layout and precision, on one GPU (or, slowly, a CPU).
+
+    python benchmarks/training.py --encoder DIR --data train.json [--labels scierc] [--json FILE]
+
+The paper's setting is a batch of 32 sentences, W = 200, a base-size encoder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+from unire import formats
+from unire.labels import LabelSpace
+from unire.training import TrainingConfig
+from unire.training.loop import Trainer, new_model
+from unire.training.reporting import Reporter
+
+
+def measure(encoder: str, documents: list, labels: LabelSpace, layout: str, bf16: bool, epochs: int) -> dict:
+    config = TrainingConfig.from_preset("paper", layout=layout, bf16=bf16, epochs=epochs + 1)
+    accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no")
+    model = new_model(encoder, labels, config).to(accelerator.device)
+    trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Reporter())
+    cuda = accelerator.device.type == "cuda"
+
+    def epoch(number: int) -> float:
+        started = time.perf_counter()
+        steps = trainer.data.steps(number)
+        for position, step in enumerate(trainer.collated(steps)):
+            trainer.take_step(step, position / len(steps), 1 / len(steps))
+        if cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    epoch(0)  # the first epoch meets every shape for the first time
+    seconds = sum(epoch(number) for number in range(1, epochs + 1)) / epochs
+    n_tables = sum(len(passage.tables) for passage in trainer.data.passages)
+    return {
+        "layout": layout,
+        "precision": "bf16" if bf16 else "fp32",
+        "seconds_per_epoch": seconds,
+        "sentences_per_second": n_tables / seconds,
+        "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if cuda else None,
+        "reserved_gb": torch.cuda.max_memory_reserved() / 1e9 if cuda else None,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--labels", default="scierc")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--layouts", default="in-place,released,shared")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    documents, labels = list(formats.read(arguments.data)), LabelSpace.load(arguments.labels)
+    rows = []
+    for layout in arguments.layouts.split(","):
+        for bf16 in (True, False) if torch.cuda.is_available() else (False,):
+            row = measure(arguments.encoder, documents, labels, layout, bf16, arguments.epochs)
+            rows.append(row)
+            memory = f"peak {row['peak_gb']:.1f} GB" if row["peak_gb"] is not None else ""
+            print(
+                f"{layout:>9} {row['precision']}: {row['sentences_per_second']:7.0f} sentences/s, "
+                f"100 epochs in {100 * row['seconds_per_epoch']:6.1f} s, "
+                f"{row['sentences_per_second'] / rows[0]['sentences_per_second']:.2f}x the first row  {memory}"
+            )
+            torch.cuda.empty_cache()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""`unire adapt`: an encoder that has read the texts of a field."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unire.cli import printing
+from unire.cli.options import Json
+
+if TYPE_CHECKING:
+    from unire.training.adapt import Progress
+
+__all__ = ["adapt"]
+
+
+def adapt(
+    encoder: Annotated[str, typer.Option("--encoder", help="Pretrained encoder: Hub name or folder.")],
+    corpus: Annotated[
+        list[Path],
+        typer.Option(
+            "--corpus", help="UTF-8 text, a document per line; may be .gz, .xz or .bz2. May be given several times."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="New folder for the adapted encoder.")],
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", help="Time for all of it, from loading to saving.", show_default=False),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option("--max-steps", help="Stop after so many optimiser steps.", show_default=False)
+    ] = None,
+    length: Annotated[int, typer.Option("--length", help="Pieces of a row.")] = 256,
+    batch_tokens: Annotated[int, typer.Option("--batch-tokens", help="Pieces of an optimiser step.")] = 65_536,
+    lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = 1e-4,
+    seed: Annotated[int, typer.Option("--seed", help="Same seed and steps, same numbers (on a CPU).")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted adaptation; its time so far counts.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu` or `cuda`; a GPU when there is one.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Adapt an encoder to a field: train it to name hidden words of plain text.
+
+    \b
+        unire adapt --encoder bert-base-uncased --corpus abstracts.txt.xz --out encoders/science --minutes 10
+        unire train --encoder encoders/science …
+
+    It makes the best of the time it is given: the learning rate falls to zero at its end.
+    """
+    from unire.training.adapt import AdaptationConfig
+    from unire.training.adapt import adapt as run
+
+    config = AdaptationConfig(
+        minutes=minutes, max_steps=max_steps, length=length, batch_tokens=batch_tokens, lr=lr, seed=seed
+    )
+    try:
+        with _Bar(shown=not json) as bar:
+            report = run(encoder, corpus, out, config, resume=resume, device=device, on_progress=bar.update)
+    except KeyboardInterrupt:
+        printing.errors.print("interrupted; --resume goes on", highlight=False)
+        raise typer.Exit(130) from None
+    if json:
+        printing.print_json({"out": str(out), **asdict(report)})
+        return
+    printing.errors.print(
+        f"{report.tokens / 1e6:,.1f}M tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
+        f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in [bold]{out}[/]",
+        highlight=False,
+    )
+
+
+class _Bar:
+    """An adaptation as the terminal shows it."""
+
+    def __init__(self, *, shown: bool) -> None:
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=printing.errors,
+            disable=not shown,
+        )
+        self._task = self._bar.add_task("loading and compiling", total=1.0)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()
+
+    def update(self, progress: Progress) -> None:
+        self._bar.update(
+            self._task,
+            completed=progress.done,
+            description=f"{progress.tokens / 1e6:,.1f}M tokens  {progress.tokens_per_second:,.0f}/s  "
+            f"loss {progress.loss:.3f}  accuracy {100 * progress.accuracy:.1f}%",
+        )

@@ -1,0 +1,92 @@
+"""`unire evaluate`: a model against gold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unire import formats
+from unire.cli import printing, protocols
+from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.oracle import oracle as read_off_gold
+from unire.scoring import Protocol
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    data: Annotated[list[Path], typer.Option("--data", help="Annotated file; may be given several times.")],
+    model: Annotated[
+        str | None, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)
+    ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="No model: decode the gold tables, to see what decoding alone can miss.")
+    ] = False,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    decoder: Annotated[
+        str | None,
+        typer.Option("--decoder", help="`split` or `hard`; the model's own when left out.", show_default=False),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="α; the model's own when left out.", show_default=False)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option("--predictions", help="Also write what was predicted to this file.", show_default=False),
+    ] = None,
+    match: protocols.Match = "strict",
+    directions: protocols.Directions = "doubled",
+    average: protocols.Averaging = "micro",
+    spans: protocols.Spans = "words",
+    drop_overlapping: protocols.DropOverlapping = False,
+    all_protocols: protocols.AllProtocols = False,
+    bootstrap: protocols.Bootstrap = 0,
+    json: Json = False,
+) -> None:
+    """Score a model on annotated data.
+
+    \b
+        unire evaluate --model models/mine --data test.jsonl
+        unire evaluate --oracle --labels scierc --data test.jsonl
+    """
+    if oracle == (model is not None):
+        raise UnireError("give a --model to evaluate, or --oracle to decode the gold tables")
+    gold = documents_from(data, format)
+    notes: Counter[str] = Counter()
+    if model is None:
+        space = label_space(labels, symmetric, gold)
+        predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=1.4 if alpha is None else alpha))
+    else:
+        if labels is not None or symmetric is not None:
+            raise UnireError("a model has its own label space; leave out --labels and --symmetric")
+        extractor = Extractor.load(model, device=device)
+        space = extractor.labels
+        extractor.settings = extractor.settings.with_(
+            decoder=decoder or extractor.settings.decoder, alpha=extractor.settings.alpha if alpha is None else alpha
+        )
+        space.check(gold)
+        predicted = list(extractor.annotate(gold, notes=notes))
+    if predictions is not None:
+        formats.write(predicted, predictions)
+    if not json:
+        printing.print_notes(notes)
+    protocols.report(
+        gold,
+        predicted,
+        space,
+        Protocol(match, directions, spans, average, drop_overlapping),
+        all_protocols=all_protocols,
+        resamples=bootstrap,
+        json=json,
+        facts={"model": model or "oracle", "data": [path.name for path in data], "notes": dict(+notes)},
+    )

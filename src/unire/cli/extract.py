@@ -1,0 +1,118 @@
+"""`unire extract`: documents in, the same documents with entities and relations out."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from unire import formats
+from unire.cli import printing
+from unire.cli.options import Json
+from unire.documents import Document, Entity, Relation
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.formats import native
+
+__all__ = ["extract"]
+
+
+def extract(
+    model: Annotated[str, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)],
+    input: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A file in a known format (its annotation is ignored), or with --words a text. Standard input else.",
+            show_default=False,
+        ),
+    ] = None,
+    words: Annotated[
+        bool,
+        typer.Option(
+            "--words",
+            help="Words already split: a sentence a line, words between spaces, an empty line between documents.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write to this file instead of standard output.", show_default=False)
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option("--from", help=f"Format of the input: {', '.join(formats.FORMATS)}. Guessed.", show_default=False),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find entities and relations in documents whose words are already split.
+
+    \b
+        echo "Ada lives in London ." | unire extract --words --model models/mine
+        unire extract --model models/mine test.jsonl --out found.jsonl
+
+    On a terminal the findings are listed for reading; otherwise, or with --json, they are JSON lines, a document each.
+    """
+    documents = _documents(input, words, format)
+    extractor = Extractor.load(model, device=device)
+    notes: Counter[str] = Counter()
+    found = extractor.annotate(documents, notes=notes)
+    if out is not None:
+        count = formats.write(found, out)
+        summary = {"documents": count, "out": str(out), "notes": dict(+notes)}
+        printing.print_json(summary) if json else printing.errors.print(f"{count:,} documents written to {out}")
+    else:
+        _print(found, readable=sys.stdout.isatty() and not json)
+    if not json:
+        printing.print_notes(notes)
+
+
+def _documents(input: Path | None, words: bool, format: str | None) -> Iterable[Document]:
+    if words:
+        if input is None:
+            return _split_words(sys.stdin, "standard input")
+        return _from_file(input)
+    if input is None:
+        raise UnireError("give a file of documents, or --words for split words on standard input")
+    return formats.read(input, format)
+
+
+def _from_file(path: Path) -> Iterator[Document]:
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            yield from _split_words(lines, path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnireError(f"{str(path)!r} cannot be read as text: {error}") from None
+
+
+def _split_words(lines: TextIO, name: str) -> Iterator[Document]:
+    """Documents from lines of words."""
+    sentences: list[list[str]] = []
+    count = 0
+    for line in lines:
+        if split := line.split():
+            sentences.append(split)
+        elif sentences:
+            count += 1
+            yield Document.from_words(sentences, id=f"{name}:{count}")
+            sentences = []
+    if sentences:
+        yield Document.from_words(sentences, id=f"{name}:{count + 1}")
+
+
+def _print(documents: Iterable[Document], *, readable: bool) -> None:
+    for document in documents:
+        if not readable:
+            for item in native.to_json(document):
+                sys.stdout.write(json_module.dumps(item, ensure_ascii=False) + "\n")
+            continue
+        printing.out.print(document.text, markup=False, highlight=False)
+        findings: list[Entity | Relation] = [*document.entities, *document.relations]
+        for found in findings:
+            printing.out.print(f"  {found}  {found.score:.2f}", markup=False, highlight=False)
+        printing.out.print()

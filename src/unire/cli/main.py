@@ -1,0 +1,53 @@
+"""The `unire` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from unire import __version__
+from unire.cli import data, evaluate, extract, printing, score, train
+from unire.exceptions import UnireError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="unire",
+    help="Joint entity and relation extraction by filling one table.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(no_args_is_help=True)(train.train)
+app.command(no_args_is_help=True)(evaluate.evaluate)
+app.command(no_args_is_help=True)(extract.extract)
+app.command(no_args_is_help=True)(score.score)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"unire {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command; an error of the user's is one sentence, not a traceback."""
+    try:
+        app()
+    except UnireError as error:
+        printing.fail(str(error))
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output has gone, as in `unire … | head`
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,59 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+
+__all__ = ["Format", "Json", "Labels", "Symmetric", "documents_from", "label_space"]
+
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file. Learnt from the data when left out.",
+        show_default=False,
+    ),
+]
+Symmetric = Annotated[
+    str | None,
+    typer.Option(
+        "--symmetric",
+        metavar="A,B",
+        help="Relation types whose two directions mean the same, where the label space is learnt from the data.",
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help=f"Format of the data: {', '.join(formats.FORMATS)}. Guessed when left out.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
+
+
+def documents_from(paths: Iterable[Path], format: str | None, *, predicted: bool = False) -> list[Document]:
+    """All documents of some files."""
+    return [document for path in paths for document in formats.read(path, format, predicted=predicted)]
+
+
+def label_space(name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
+    """The label space that the options ask for."""
+    if name is None:
+        return LabelSpace.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
+    if symmetric is not None:
+        raise UnireError(
+            "--symmetric goes with labels learnt from the data; a label space given by --labels says it itself"
+        )
+    return LabelSpace.load(name)

@@ -1,0 +1,78 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from unire.scoring import Counts, Intervals, Scores, TypedCounts
+
+__all__ = ["errors", "fail", "out", "print_intervals", "print_json", "print_notes", "print_scores", "table"]
+
+out = Console()
+errors = Console(stderr=True)
+"""Progress, notes and errors: never mixed into what a program may read."""
+
+
+def fail(sentence: str) -> None:
+    errors.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    out.file.write(json.dumps(data, ensure_ascii=False) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table whose first column is names and whose others are numbers."""
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        shown.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        shown.add_row(*(_cell(value) for value in row))
+    out.print(shown)
+    out.print()
+
+
+def print_scores(scores: Scores, *, by_type: bool = True) -> None:
+    """P, R and F1 of entities and relations, overall and by type."""
+    rows: list[Sequence[object]] = []
+    for name, counts in (("Entities", scores.entities), ("Relations", scores.relations)):
+        rows.append((f"[bold]{name}[/]", *_rates(counts)))
+        if by_type:
+            rows += [(f"  {escape(label)}", *_rates(typed)) for label, typed in counts.by_type.items()]
+    if scores.spans is not None:
+        rows.append(("[bold]Split positions[/]", *_rates(scores.spans)))
+    table(str(scores.protocol), ("", "P", "R", "F1", "right", "predicted", "gold"), rows)
+
+
+def print_intervals(intervals: Intervals) -> None:
+    rows = [
+        (name, str(rates.precision), str(rates.recall), str(rates.f1))
+        for name, rates in (("Entities", intervals.entities), ("Relations", intervals.relations))
+    ]
+    title = f"{100 * intervals.confidence:g}% intervals from {intervals.samples} resamples of the documents"
+    table(title, ("", "P", "R", "F1"), rows)
+
+
+def print_notes(notes: Mapping[str, int]) -> None:
+    """What was counted instead of lost."""
+    for what, count in sorted(notes.items()):
+        if count:
+            errors.print(f"[yellow]note:[/] {count:,} × {escape(what)}", highlight=False)
+
+
+def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:
+    total = counts.total if isinstance(counts, TypedCounts) else counts
+    rates = (f"{100 * rate:.1f}" for rate in (counts.precision, counts.recall, counts.f1))
+    return (*rates, total.true_positives, total.predicted, total.gold)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

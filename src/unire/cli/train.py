@@ -1,0 +1,259 @@
+"""`unire train`: from annotated data and an encoder to a model."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unire.cli import printing
+from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.scoring import Scores
+from unire.windows import Layout
+
+if TYPE_CHECKING:
+    from unire.training import Trained, TrainingConfig
+    from unire.training.reporting import Reporter
+
+__all__ = ["train"]
+
+_DATA = "Data"
+_MODEL = "Model and schedule (a preset's own when left out)"
+_RUN = "Run"
+
+
+def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
+
+
+def train(
+    encoder: Annotated[str, _option("--encoder", help="Pretrained encoder: Hub name or folder.", panel=_DATA)],
+    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.", panel=_DATA)],
+    out: Annotated[Path, _option("--out", help="Folder for the model.", panel=_DATA)],
+    dev: Annotated[
+        list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.", panel=_DATA)
+    ] = None,
+    test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.", panel=_DATA)] = None,
+    folds: Annotated[
+        str | None,
+        _option(
+            "--folds",
+            metavar="N|FILE",
+            help="Cross-validate: N random folds, or a JSON list of lists of test document ids. A model per fold.",
+            panel=_DATA,
+        ),
+    ] = None,
+    dev_fraction: Annotated[
+        float,
+        _option(
+            "--dev-fraction",
+            min=0.0,
+            max=0.9,
+            help="With --folds: share of each training part that becomes dev [0.1].",
+            panel=_DATA,
+        ),
+    ] = 0.1,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    preset: Annotated[
+        str, _option("--preset", help="`paper` or `released` (the authors' code) [paper].", panel=_MODEL)
+    ] = "paper",
+    epochs: Annotated[int | None, _option("--epochs", help="How often the data is read.", panel=_MODEL)] = None,
+    batch_size: Annotated[int | None, _option("--batch-size", help="Sentences per step.", panel=_MODEL)] = None,
+    lr: Annotated[float | None, _option("--lr", help="Peak rate of the encoder.", panel=_MODEL)] = None,
+    head_lr: Annotated[float | None, _option("--head-lr", help="Peak rate of MLPs and biaffine.", panel=_MODEL)] = None,
+    beta2: Annotated[
+        float | None, _option("--beta2", help="AdamW's β₂ (the paper: 0.9, not 0.999).", panel=_MODEL)
+    ] = None,
+    layout: Annotated[
+        Layout | None, _option("--layout", help="How sentence and context become an encoder input.", panel=_MODEL)
+    ] = None,
+    window: Annotated[
+        int | None, _option("--window", help="W: words of a window; 0 for no context.", panel=_MODEL)
+    ] = None,
+    patience: Annotated[
+        int | None, _option("--patience", help="Epochs without gain on dev before it stops.", panel=_MODEL)
+    ] = None,
+    seed: Annotated[int | None, _option("--seed", help="Same seed, same numbers (on a CPU).", panel=_MODEL)] = None,
+    settings: Annotated[
+        list[str] | None,
+        _option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of TrainingConfig, e.g. --set implication=none.",
+            panel=_MODEL,
+        ),
+    ] = None,
+    resume: Annotated[bool, _option("--resume", help="Go on where a stopped training left off.", panel=_RUN)] = False,
+    save_every_epochs: Annotated[
+        int | None,
+        _option("--save-every-epochs", min=1, help="Keep a state to resume from, every N epochs.", panel=_RUN),
+    ] = None,
+    save_every_minutes: Annotated[
+        float | None, _option("--save-every-minutes", min=0.0, help="… every M minutes [10].", panel=_RUN)
+    ] = 10.0,
+    tensorboard: Annotated[
+        Path | None, _option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=_RUN)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Train a model on annotated data.
+
+    \b
+        unire train --encoder bert-base-uncased --data train.jsonl --dev dev.jsonl --test test.jsonl \\
+            --labels scierc --preset paper --epochs 100 --out models/mine
+        unire train --encoder bert-base-uncased --data all.json --folds 10 --labels ade --out models/ade
+
+    On several GPUs: `accelerate launch -m unire train …`. A step that does not fit into memory at once is computed in
+    parts, with the same result (--set max_pieces=…).
+    """
+    config = _config(
+        preset,
+        settings or [],
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        head_lr=head_lr,
+        beta2=beta2,
+        layout=layout,
+        window=window,
+        patience=patience,
+        seed=seed,
+    )
+    documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
+    space = label_space(labels, symmetric, [*documents, *dev_documents])
+    shared: dict[str, Any] = {
+        "labels": space,
+        "config": config,
+        "data": [str(path) for path in data],
+        "resume": resume,
+        "save_every_epochs": save_every_epochs,
+        "save_every_minutes": save_every_minutes,
+    }
+    if folds is not None:
+        if dev or test:
+            raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
+        _train_folds(encoder, documents, out, folds, dev_fraction, shared, tensorboard, json)
+        return
+    from unire.training import train as run
+
+    trained = run(
+        encoder,
+        documents,
+        dev=dev_documents,
+        test=test_documents,
+        out=out,
+        reporter=_reporter(json, tensorboard),
+        **shared,
+    )
+    _report(trained, out, json)
+    if trained.interrupted:
+        raise typer.Exit(130)
+
+
+def _config(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:
+    from unire.training import TrainingConfig
+
+    changes = {name: value for name, value in options.items() if value is not None}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise UnireError(f"--set takes NAME=VALUE, not {setting!r}")
+        try:
+            changes[name.strip().replace("-", "_")] = json_module.loads(value)
+        except ValueError:
+            changes[name.strip().replace("-", "_")] = value
+    return TrainingConfig.from_preset(preset, **changes)
+
+
+def _reporter(json: bool, tensorboard: Path | None) -> Reporter:
+    from unire.cli.progress import TerminalReporter
+    from unire.training.reporting import Reporters, TensorBoard
+
+    reporters: list[Reporter] = [] if json else [TerminalReporter()]
+    if tensorboard is not None:
+        reporters.append(TensorBoard(tensorboard))
+    return Reporters(reporters)
+
+
+def _report(trained: Trained, out: Path, json: bool) -> None:
+    if not trained.main:
+        return
+    scores = {name: part for name, part in (("dev", trained.dev), ("test", trained.test)) if part is not None}
+    if json:
+        printing.print_json(
+            {
+                "out": str(out),
+                "alpha": trained.model.settings.alpha,
+                "epoch": trained.model.settings.provenance["epochs"],
+                "interrupted": trained.interrupted,
+                "notes": dict(trained.notes),
+                "scores": {name: part.to_dict() for name, part in scores.items()},
+                "history": trained.history,
+            }
+        )
+        return
+    for name, part in scores.items():
+        printing.out.print(f"[bold]{name}[/] (α = {trained.model.settings.alpha:g})")
+        printing.print_scores(part)
+    word = "interrupted; the best model so far is" if trained.interrupted else "model"
+    printing.errors.print(f"{word} in [bold]{out}[/]", highlight=False)
+
+
+def _train_folds(
+    encoder: str,
+    documents: list[Document],
+    out: Path,
+    folds: str,
+    dev_fraction: float,
+    shared: dict[str, Any],
+    tensorboard: Path | None,
+    json: bool,
+) -> None:
+    """Train a model per fold and print the mean over folds."""
+    from unire.training.folds import cross_validate, draw_folds, read_folds, split_folds
+
+    seed = shared["config"].seed
+    ids = draw_folds(documents, int(folds), seed) if folds.isdigit() else read_folds(Path(folds))
+
+    def reporter_for(number: int) -> Reporter:
+        if not json:
+            printing.errors.rule(f"fold {number} of {len(ids)}")
+        return _reporter(json, tensorboard and tensorboard / f"fold-{number:02d}")
+
+    parts = list(split_folds(documents, ids, dev_fraction, seed))
+    try:
+        results = cross_validate(encoder, parts, out=out, reporter_for=reporter_for, **shared)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    means = [_over_folds(results, average) for average in ("micro", "macro")]
+    if json:
+        printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means})
+        return
+    rows = [
+        (
+            f"{part}, {row['average']}",
+            *(f"{100 * row[part][rate]:.1f}" for rate in ("precision", "recall", "f1", "deviation")),
+        )
+        for row in means
+        for part in ("entities", "relations")
+    ]
+    printing.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)
+
+
+def _over_folds(results: Sequence[Scores], average: Any) -> dict[str, Any]:
+    """Mean P, R and F1 over folds, and the deviation of F1."""
+    row: dict[str, Any] = {"average": average}
+    for part in ("entities", "relations"):
+        folds = [replace(getattr(scores, part), average=average) for scores in results]
+        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
+        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
+    return row

@@ -1,0 +1,56 @@
+"""Decoding: the tables of a batch in, entities and relations out.
+
+A decoder is a function of P, lengths and labels; `DECODERS` knows them by name, and a new one is one more line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.decoding import hard, split
+from unire.decoding.arrays import Array
+from unire.decoding.decoded import Decoded
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+
+__all__ = ["DECODERS", "Decoded", "decode"]
+
+DECODERS: dict[str, Callable[..., Decoded]] = {"split": split.decode, "hard": hard.decode}
+
+
+def decode(
+    P: Array,
+    lengths: NDArray[np.int64] | Sequence[int],
+    labels: LabelSpace,
+    *,
+    decoder: str = "split",
+    alpha: float = split.ALPHA,
+) -> Decoded:
+    """Find the entities and relations of a batch of tables.
+
+    Args:
+        P: [T, N, N, |Y|] probabilities, a numpy array or a torch tensor on any device, where it stays. It is read in
+            float32 at least. Padding may hold anything.
+        lengths: [T] words of each table.
+        labels: The label space, in the order of P's last axis.
+        decoder: `split` (the paper's) or `hard` (its baseline).
+        alpha: The distance above which `split` cuts.
+    """
+    if decoder not in DECODERS:
+        raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
+    return DECODERS[decoder](P, _checked(P, lengths, labels), labels, alpha=alpha)
+
+
+def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:
+    """The lengths as an array, if P is a batch of such tables."""
+    words = np.asarray(lengths, dtype=np.int64)
+    T, N = len(words), words.max(initial=0)
+    if P.ndim != 4 or P.shape[0] != T or P.shape[1] != P.shape[2] or P.shape[1] < N or P.shape[3] != len(labels):
+        raise UnireError(
+            f"P has the shape {tuple(P.shape)}, but {T} tables of up to {N} words and {len(labels)} labels need "
+            f"({T}, n, n, {len(labels)}) with n of at least {N}"
+        )
+    return words

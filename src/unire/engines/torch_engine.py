@@ -1,0 +1,31 @@
+"""Tables by PyTorch, on a CPU or a GPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from unire.modeling.model import TensorBatch, UniRE
+from unire.windows import Batch
+
+__all__ = ["TorchEngine"]
+
+
+class TorchEngine:
+    """Runs a model in evaluation mode; in bf16 on hardware that has it, unless told otherwise."""
+
+    def __init__(
+        self, model: UniRE, *, bf16: bool | None = None, max_cells: int = 400_000, max_pieces: int = 16_384
+    ) -> None:
+        self.model = model
+        self.bf16 = (model.device.type == "cuda" and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
+        self.max_cells = max_cells
+        self.max_pieces = max_pieces
+
+    @torch.inference_mode()
+    def tables(self, batch: Batch) -> Tensor:
+        self.model.eval()
+        device = self.model.device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            logits: Tensor = self.model(TensorBatch.of(batch, device))
+        return logits.float().softmax(-1)

@@ -1,0 +1,94 @@
+"""The user's object: documents in, the same documents with entities and relations out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from unire.decoding import decode
+from unire.decoding.findings import Findings
+from unire.documents import Document
+from unire.engines import Engine
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.settings import Settings
+from unire.windows import Batch, Windower, collate, in_batches
+
+__all__ = ["Extractor"]
+
+
+class Extractor:
+    """Finds entities and relations: windows, tables, decoding.
+
+    >>> extractor = Extractor.load("models/mine")  # doctest: +SKIP
+    >>> extractor.extract_words([["Ada", "lives", "in", "London"]]).relations  # doctest: +SKIP
+    """
+
+    CHUNK = 256
+    """Documents that are batched together while a stream is read."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.labels = labels
+        self.windower = Windower(
+            tokenizer,
+            settings.spec,
+            layout=settings.layout,
+            window=settings.window,
+            max_table=settings.max_table,
+        )
+
+    @classmethod
+    def load(cls, source: str | Path, *, device: str | None = None) -> Extractor:
+        """A trained model from a folder or the Hub, on a GPU when there is one."""
+        try:
+            import torch
+        except ImportError:
+            raise UnireError('this model needs PyTorch: pip install "unire[train]"') from None
+        from unire.engines.torch_engine import TorchEngine
+        from unire.modeling.model import UniRE
+
+        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        model = UniRE.from_pretrained(source).to(chosen)
+        return cls(TorchEngine(model), model.tokenizer, model.settings, model.labels)
+
+    def extract_words(self, sentences: Iterable[Sequence[str]], *, id: str = "") -> Document:
+        """Annotate one document whose words are already split."""
+        return next(self.annotate([Document.from_words(sentences, id=id)]))
+
+    def annotate(self, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[Document]:
+        """The documents, in order, with what the model finds in place of their annotation.
+
+        Streams: a bounded number of documents is in memory at a time.
+
+        Args:
+            documents: Documents; annotation that they have is not looked at.
+            notes: Counts, when given, what needed special care: sentences stitched, sentences split, unknown words.
+        """
+        stream = iter(documents)
+        while chunk := [document.bare for document in islice(stream, self.CHUNK)]:
+            findings = Findings(chunk, self.labels)
+            for batch, P in self.tables(chunk, notes=notes):
+                decoded = decode(
+                    P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha
+                )
+                findings.add(batch.tables, decoded)
+            yield from findings.documents()
+
+    def tables(
+        self, documents: Sequence[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[tuple[Batch, Any]]:
+        """The probability tables of `documents`, batch by batch, in an order that suits the engine."""
+        passages = [passage for i, document in enumerate(documents) for passage in self.windower.passages(document, i)]
+        if notes is not None:
+            for passage in passages:
+                notes.update(stitched=passage.stitched, split=passage.split, unknown_words=passage.unknown_words)
+        for group in in_batches(passages, max_cells=self.engine.max_cells, max_pieces=self.engine.max_pieces):
+            batch = collate(group, self.settings.spec)
+            yield batch, self.engine.tables(batch)

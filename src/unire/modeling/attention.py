@@ -1,0 +1,72 @@
+"""Fused attention for encoders that transformers computes step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+
+__all__ = ["freeze_position_bias", "use_fast_attention"]
+
+
+def use_fast_attention(encoder: nn.Module) -> None:
+    """Have `encoder` compute attention by PyTorch's fused kernels, in place and with equal results.
+
+    Most encoders of transformers do so by themselves and are left as they are. MPNet does not, for its attention adds a
+    learned bias by relative position; fused kernels take that as a mask. Weights, names and configuration stay the
+    same, as do padding masks, dropout and the gradient of the bias.
+
+    A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
+    for all work before it. A mask that is already [B, 1, 1, L] and additive passes unlooked at.
+    """
+    for module in encoder.modules():
+        module.__class__ = _FUSED.get(type(module), type(module))
+
+
+def freeze_position_bias(encoder: nn.Module) -> None:
+    """Keep MPNet's position bias as it is in training.
+
+    A mask that asks for a gradient rules out the fastest kernels and has each layer's backward pass write [B, H, L, L]
+    numbers, all for the few hundred parameters that say how attention fades with distance.
+    """
+    for module in encoder.modules():
+        if isinstance(module, MPNetEncoder):
+            module.relative_attention_bias.requires_grad_(False)
+
+
+class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
+    def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
+        """The bias of each pair of positions, [1, H, L, L]: one for all rows, where transformers makes copies."""
+        places = torch.arange(x.shape[1], device=x.device)
+        buckets = self.relative_position_bucket(places[None, :] - places[:, None], num_buckets=num_buckets)
+        bias: Tensor = self.relative_attention_bias(buckets)
+        return bias.permute(2, 0, 1).unsqueeze(0).contiguous()
+
+
+class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None,
+        position_bias: Tensor,
+        output_attentions: bool = False,
+        **kwargs: Any,
+    ) -> tuple[Tensor, ...]:
+        if output_attentions:  # fused kernels never hold the attention weights
+            outputs: tuple[Tensor, ...] = super().forward(hidden_states, attention_mask, position_bias, True, **kwargs)
+            return outputs
+        q, k, v = (
+            project(hidden_states).unflatten(-1, (self.num_attention_heads, self.attention_head_size)).transpose(1, 2)
+            for project in (self.q, self.k, self.v)
+        )  # [B, H, L, d]
+        mask = position_bias if attention_mask is None else position_bias + attention_mask
+        mixed = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask.to(q.dtype), dropout_p=self.dropout.p if self.training else 0.0
+        )
+        return (self.o(mixed.transpose(1, 2).flatten(2)),)
+
+
+_FUSED: dict[type, type] = {MPNetEncoder: _FusedEncoder, MPNetSelfAttention: _FusedSelfAttention}

@@ -1,0 +1,83 @@
+"""The model card that every checkpoint carries, in the Hub's form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unire.labels import LabelSpace
+from unire.settings import Settings
+
+__all__ = ["model_card"]
+
+
+def model_card(settings: Settings, labels: LabelSpace) -> str:
+    """Markdown with the Hub's metadata: what the model finds, how it was trained, how well it does."""
+    p = settings.provenance
+    return "\n".join(
+        [
+            "---",
+            "library_name: unire",
+            "pipeline_tag: token-classification",
+            "tags: [relation-extraction, named-entity-recognition, information-extraction, unire]",
+            "---",
+            "",
+            f"# {p.get('name', 'A UniRE model')}",
+            "",
+            "Finds entities and the relations between them by filling one table of word pairs ([UniRE](https://aclanthology.org/2021.acl-long.19/)).",
+            "",
+            "```python",
+            "from unire import Extractor",
+            "",
+            'extractor = Extractor.load("this folder")',
+            'document = extractor.extract_words([["Ada", "Lovelace", "lived", "in", "London", "."]])',
+            "document.entities, document.relations",
+            "```",
+            "",
+            "## Labels",
+            "",
+            f"- entities: {', '.join(labels.entity_types)}",
+            f"- relations: {', '.join(labels.relation_types) or 'none'}",
+            f"- symmetric: {', '.join(sorted(labels.symmetric)) or 'none'}",
+            "",
+            "## How it was made",
+            "",
+            "| | |",
+            "|---|---|",
+            *(f"| {key} | {value} |" for key, value in _facts(settings).items()),
+            "",
+            "## Scores",
+            "",
+            *_score_table(p.get("scores", {})),
+            "",
+        ]
+    )
+
+
+def _facts(settings: Settings) -> dict[str, Any]:
+    p = settings.provenance
+    return {
+        "encoder": p.get("encoder", "unknown"),
+        "training data": ", ".join(p.get("data", [])) or "unknown",
+        "preset": p.get("preset", "unknown"),
+        "seed": p.get("seed", "unknown"),
+        "epochs": p.get("epochs", "unknown"),
+        "windows": f"{settings.layout}, W = {settings.window}",
+        "decoding": f"{settings.decoder}, α = {settings.alpha:g}",
+        "written by": f"unire {p.get('unire', 'unknown')}",
+    }
+
+
+def _score_table(scores: Mapping[str, Any]) -> list[str]:
+    if not scores:
+        return ["Not scored yet: run `unire evaluate`."]
+    rows = [
+        "| split | protocol | Ent P | Ent R | Ent F1 | Rel P | Rel R | Rel F1 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for split, score in scores.items():
+        figures = [
+            f"{100 * score[part][x]:.1f}" for part in ("entities", "relations") for x in ("precision", "recall", "f1")
+        ]
+        rows.append(f"| {split} | {score['protocol']['name']} | {' | '.join(figures)} |")
+    return rows

@@ -1,0 +1,78 @@
+"""Pretrained encoders from Hugging Face, and what windows must know of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import transformers
+from tokenizers import Tokenizer
+from torch import nn
+
+from unire.exceptions import UnireError
+from unire.modeling.attention import use_fast_attention
+from unire.windows import EncoderSpec
+
+__all__ = ["build_encoder", "load_encoder"]
+
+MAX_PIECES = 512
+"""Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
+
+
+def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
+    """An encoder by Hub name or folder, with its fast tokenizer."""
+    try:
+        model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
+        slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UnireError(
+            f"encoder {str(name)!r} cannot be loaded; give a Hub name or a folder with config.json, model.safetensors "
+            f"and tokenizer.json ({reason})"
+        ) from None
+    if not getattr(slow_or_fast, "is_fast", False):
+        raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")
+    encoder = _tidy(model)
+    tokenizer: Tokenizer = slow_or_fast.backend_tokenizer
+    spec = EncoderSpec.probe(
+        tokenizer,
+        max_pieces=longest_input(encoder),
+        token_types=reads_token_types(encoder),
+        pad_id=slow_or_fast.pad_token_id or 0,
+        unk_id=slow_or_fast.unk_token_id if slow_or_fast.unk_token_id is not None else slow_or_fast.pad_token_id or 0,
+    )
+    return encoder, tokenizer, spec
+
+
+def build_encoder(config: Mapping[str, Any]) -> nn.Module:
+    """An encoder of this configuration with random weights, to be filled from a checkpoint."""
+    settings = dict(config)
+    try:
+        return _tidy(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**settings)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnireError(f"the encoder in the checkpoint is not one that transformers knows ({error})") from None
+
+
+def longest_input(encoder: Any) -> int:
+    """How many pieces the encoder can read at once, special ones included."""
+    positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_PIECES
+    # RoBERTa and its kin (MPNet too) number positions from behind the padding id, and lose those places
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    lost = getattr(table, "padding_idx", None)
+    return min(positions if lost is None else positions - lost - 1, MAX_PIECES)
+
+
+def reads_token_types(encoder: Any) -> bool:
+    takes_them = "token_type_ids" in inspect.signature(encoder.forward).parameters
+    return takes_them and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
+
+
+def _tidy(encoder: Any) -> nn.Module:
+    """Leave out the pooler, which nothing reads, and use the fastest exact attention."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    use_fast_attention(encoder)
+    module: nn.Module = encoder
+    return module

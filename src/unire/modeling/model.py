@@ -1,0 +1,105 @@
+"""UniRE: an encoder, two MLPs and a biaffine classifier that fills the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from unire.labels import LabelSpace
+from unire.modeling.biaffine import MLP, Biaffine
+from unire.modeling.encoder import build_encoder
+from unire.settings import Settings
+from unire.windows import Batch
+
+__all__ = ["TensorBatch", "UniRE"]
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """A batch of windows on a device."""
+
+    input_ids: Tensor  # [B, L]
+    attention_mask: Tensor  # [B, L]
+    token_type_ids: Tensor | None  # [B, L]
+    words: Tensor  # [T, N], places in the flattened pieces
+    lengths: Tensor  # [T]
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
+        def move(array: NDArray[np.int64]) -> Tensor:
+            return torch.from_numpy(array).to(device, non_blocking=True)
+
+        return cls(
+            move(batch.input_ids),
+            move(batch.attention_mask),
+            None if batch.token_type_ids is None else move(batch.token_type_ids),
+            move(batch.words),
+            move(batch.lengths),
+        )
+
+    @property
+    def mask(self) -> Tensor:
+        """`[T, N]`, true on words."""
+        return torch.arange(self.words.shape[1], device=self.words.device) < self.lengths.unsqueeze(1)
+
+
+class UniRE(nn.Module):
+    """The table-filling model of the paper.
+
+    Args:
+        settings: Sizes of the head, windows, decoding; what `config.json` holds.
+        labels: The label space Y.
+        tokenizer: The encoder's tokenizer.
+        encoder: A loaded encoder; one with random weights is built from `settings` when it is left out.
+    """
+
+    def __init__(
+        self, settings: Settings, labels: LabelSpace, tokenizer: Tokenizer, encoder: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.labels = labels
+        self.tokenizer = tokenizer
+        given: Any = encoder if encoder is not None else build_encoder(settings.encoder)
+        n_hidden, head = given.config.hidden_size, settings.head
+        self.encoder = given
+        self.head_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
+        self.tail_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
+        self.biaffine = Biaffine(head.d, len(labels))
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        """The scores g of every cell: `[T, N, N, |Y|]`. Padding holds garbage."""
+        h = self.encode(batch)
+        logits: Tensor = self.biaffine(self.head_mlp(h), self.tail_mlp(h))
+        return logits
+
+    def encode(self, batch: TensorBatch) -> Tensor:
+        """The vector of every word, that of its first piece: `[T, N, n_hidden]`."""
+        types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
+        output = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
+        pieces: Tensor = output.last_hidden_state.flatten(0, 1)  # [B * L, n_hidden]
+        return pieces[batch.words]
+
+    @property
+    def device(self) -> torch.device:
+        return self.biaffine.U.device
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path) -> UniRE:
+        """A trained model from a folder or the Hub."""
+        from unire.modeling.checkpoint import load
+
+        return load(source)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model as a folder, whole or not at all."""
+        from unire.modeling.checkpoint import save
+
+        save(self, Path(folder))

@@ -1,0 +1,31 @@
+"""The decoder's ceiling: gold tables, decoded. What is missed here, no model could find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from unire.decoding import decode
+from unire.decoding.findings import Findings
+from unire.documents import Document
+from unire.labels import LabelSpace
+from unire.tables import fill_sentence
+from unire.windows import Stretch
+
+__all__ = ["oracle"]
+
+
+def oracle(
+    documents: Iterable[Document], labels: LabelSpace, *, decoder: str = "split", alpha: float = 1.4
+) -> Iterator[Document]:
+    """Each document as the decoder reads it off its gold tables."""
+    one_hot = np.eye(len(labels), dtype=np.float32)
+    for document in documents:
+        findings = Findings([document.bare], labels)
+        for index, sentence in enumerate(document.sentences):
+            if sentence.words:
+                table = fill_sentence(sentence, labels).labels
+                decoded = decode(one_hot[table][None], np.array([len(table)]), labels, decoder=decoder, alpha=alpha)
+                findings.add([Stretch(0, index, sentence.start, sentence.end)], decoded)
+        yield from findings.documents()

@@ -1,0 +1,6 @@
+"""Training: `train` does it all; a `TrainingConfig` says how."""
+
+from unire.training.config import PRESETS, TrainingConfig
+from unire.training.loop import Trained, train
+
+__all__ = ["PRESETS", "Trained", "TrainingConfig", "train"]

@@ -1,0 +1,327 @@
+"""Adaptation: masked-language-model training of an encoder on plain text, within a given time.
+
+    config = AdaptationConfig(minutes=10)
+    report = adapt("encoder", ["abstracts.txt.xz"], "adapted", config)
+
+Beside the encoder and its tokenizer, the folder gets `adaptation.json`, the report. While training, and after an
+interruption, it holds `resume/` instead: all that `adapt(..., resume=True)` needs to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from unire.exceptions import UnireError
+from unire.files import replacing
+from unire.modeling.checkpoint import tensors_from, tensors_to
+from unire.modeling.encoder import load_encoder
+from unire.training.clock import Clock
+from unire.training.corpus import PackedCorpus
+from unire.training.interrupt import Interrupt
+from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+
+__all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt"]
+
+REPORT_EVERY = 5.0
+"""Seconds between two reports of progress, the only times when the loop waits for the device."""
+SAVE_EVERY = 300.0
+"""Seconds between two savings of the state."""
+START = 10
+"""Steps over which the loss at the start is a mean: by then the head knows little more than how frequent pieces are."""
+WINDOW = 50
+"""Steps over which loss and accuracy are means later on."""
+RESUME = "resume"
+"""The folder inside the output that holds the state."""
+
+
+@dataclass(frozen=True)
+class AdaptationConfig:
+    """How an encoder is adapted; it ends when the time or the steps are used up, whichever is first."""
+
+    minutes: float | None = None
+    """Time for all of it, from loading to saving."""
+    max_steps: int | None = None
+    """Optimiser steps; unlike with `minutes` alone, the outcome is then the same every time."""
+    length: int = 256
+    """Pieces of a row, special ones included."""
+    batch_tokens: int = 65_536
+    """Pieces of one optimiser step."""
+    lr: float = 1e-4
+    """Peak rate of the encoder."""
+    warmup: float = 0.06
+    """Share of the training in which the rate rises; then it falls to zero in a straight line."""
+    mask_rate: float = 0.2
+    """Share of the pieces that is hidden."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.minutes is None and self.max_steps is None:
+            raise UnireError("adaptation needs an end: give the minutes or the steps that it may take")
+        checks = {
+            "minutes": self.minutes is None or self.minutes > 0,
+            "max_steps": self.max_steps is None or self.max_steps >= 1,
+            "length": self.length >= 8,
+            "batch_tokens": self.batch_tokens >= self.length,
+            "lr": self.lr > 0,
+            "warmup": 0 <= self.warmup < 1,
+            "mask_rate": 0 < self.mask_rate <= 0.5,
+        }
+        for name, holds in checks.items():
+            if not holds:
+                raise UnireError(f"adaptation setting {name} = {getattr(self, name)!r} makes no sense")
+
+    @property
+    def rows(self) -> int:
+        """Rows of one optimiser step."""
+        return self.batch_tokens // self.length
+
+    @property
+    def batch(self) -> int:
+        """Pieces of one optimiser step: `batch_tokens`, rounded down to whole rows."""
+        return self.rows * self.length
+
+    def rate(self, done: float) -> float:
+        """The share of the peak rate when `done` (0 to 1) of the training is behind."""
+        return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running adaptation stands."""
+
+    done: float
+    """From 0 to 1."""
+    steps: int
+    tokens: int
+    tokens_per_second: float
+    loss: float
+    accuracy: float
+    """Share of the hidden pieces that is named right."""
+
+
+@dataclass(frozen=True)
+class AdaptationReport:
+    """What an adaptation was, and how it went."""
+
+    encoder: str
+    corpus: tuple[str, ...]
+    """File names."""
+    config: AdaptationConfig
+    steps: int
+    tokens: int
+    passes: float | None
+    """How often the corpus was read; `None` if its end was never seen."""
+    seconds: float
+    """Of all of it, but for the last saving."""
+    tokens_per_second: float
+    """In training, without loading, compiling and saving."""
+    loss_start: float
+    loss_end: float
+    accuracy_end: float
+    hardware: str
+
+
+def adapt(
+    encoder: str | Path,
+    corpus: Sequence[str | Path],
+    out: str | Path,
+    config: AdaptationConfig,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> AdaptationReport:
+    """Train `encoder` to name hidden words of plain text, and save it as `out`.
+
+    Args:
+        encoder: A Hub name or a folder, with a fast tokenizer.
+        corpus: UTF-8 text files, one document per line; `.gz`, `.xz` and `.bz2` are unpacked.
+        out: A new folder.
+        config: How long, how fast, how much at once.
+        resume: Go on with the interrupted adaptation in `out`, with the same settings; only time and steps may differ.
+        device: `cuda` or `cpu`; the GPU by default where there is one.
+        on_progress: Called every few seconds.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, after the state was saved.
+    """
+    out, files = Path(out), [Path(file) for file in corpus]
+    _check(files, out, resume=resume)
+    settings = {name: value for name, value in asdict(config).items() if name not in ("minutes", "max_steps")}
+    identity = {"encoder": str(encoder), "corpus": [file.name for file in files], **settings}
+    state = _State.load(out / RESUME, identity) if resume else _State(identity)
+    clock = Clock(config.minutes, config.max_steps, seconds_before=state.seconds, done_before=state.done)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    torch.set_float32_matmul_precision("high")
+    torch.manual_seed(config.seed)
+
+    module: Any
+    module, pieces, spec = load_encoder(encoder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+    if tokenizer.mask_token_id is None:
+        raise UnireError(f"encoder {str(encoder)!r} cannot be adapted: its tokenizer has no mask token")
+    if config.length > spec.max_pieces:
+        raise UnireError(f"encoder {str(encoder)!r} reads at most {spec.max_pieces} pieces; give no greater length")
+    masking = WholeWordMasking(
+        pieces, mask_id=tokenizer.mask_token_id, special_ids=tokenizer.all_special_ids, rate=config.mask_rate
+    )
+    frame = {"prefix": spec.prefix, "suffix": spec.suffix}
+    with PackedCorpus(files, pieces, **frame, length=config.length, seed=config.seed) as packed:
+        trainer = Trainer(MaskedLM(module, masking), lr=config.lr, device=place)
+        if resume:
+            _restore(trainer, out / RESUME)
+        trainer.warm_up(config.rows, config.length)  # while the corpus is being read
+        last = _train(trainer, packed, config, clock, state, out / RESUME, on_progress or (lambda _: None))
+        read = packed.pass_rows
+    report = AdaptationReport(
+        encoder=str(encoder),
+        corpus=tuple(file.name for file in files),
+        config=config,
+        steps=last.steps,
+        tokens=last.tokens,
+        passes=None if read is None else last.steps * config.rows / read,
+        seconds=clock.seconds,
+        tokens_per_second=last.tokens_per_second,
+        loss_start=state.loss_start or last.loss,
+        loss_end=last.loss,
+        accuracy_end=last.accuracy,
+        hardware=torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU",
+    )
+    with _written(out) as folder:
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        _write_json(folder / "adaptation.json", asdict(report))
+    return report
+
+
+def _train(
+    trainer: Trainer,
+    packed: PackedCorpus,
+    config: AdaptationConfig,
+    clock: Clock,
+    state: _State,
+    folder: Path,
+    on_progress: Callable[[Progress], None],
+) -> Progress:
+    """Take steps until the clock says that all is done; `folder` is where the state is saved meanwhile."""
+    before = state.step
+    outcomes: deque[Tensor] = deque(maxlen=WINDOW)  # on the device
+
+    def progress() -> Progress:
+        loss, accuracy = torch.stack(list(outcomes)).mean(0).tolist()
+        speed = (state.step - before) * config.batch / clock.training_seconds
+        return Progress(state.done, state.step, state.step * config.batch, speed, loss, accuracy)
+
+    rows = packed.rows(state.step * config.rows, config.rows)
+    clock.start()
+    reported = saved = clock.seconds
+    with Interrupt() as interrupt:
+        while (done := clock.done(state.step)) < 1:
+            state.done = done
+            outcomes.append(trainer.step(rows, config.rate(done), seed=config.seed + state.step))
+            state.step += 1
+            if state.step == START:
+                state.loss_start = progress().loss
+            if clock.seconds - reported >= REPORT_EVERY:
+                on_progress(progress())
+                reported = clock.seconds
+            if interrupt.pending or clock.seconds - saved >= SAVE_EVERY:
+                with clock.pause():
+                    _save(trainer, clock, state, folder)
+                saved = clock.seconds
+            interrupt.check()
+            rows = packed.rows(state.step * config.rows, config.rows)
+    if not outcomes:
+        raise UnireError("the time was over before the first step; give more minutes")
+    state.done = 1.0
+    last = progress()
+    on_progress(last)
+    return last
+
+
+@dataclass
+class _State:
+    """Where an adaptation stands; with the tensors of its trainer, all that is needed to go on."""
+
+    identity: dict[str, Any]
+    """Encoder, corpus and settings: what must not change on the way."""
+    step: int = 0
+    seconds: float = 0.0
+    done: float = 0.0
+    loss_start: float | None = None
+
+    @classmethod
+    def load(cls, folder: Path, identity: dict[str, Any]) -> _State:
+        try:
+            state = cls(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise UnireError(f"there is no adaptation to resume in {str(folder.parent)!r}") from None
+        for name, value in state.identity.items():
+            if identity[name] != value:
+                raise UnireError(
+                    f"the adaptation in {str(folder.parent)!r} cannot go on with {name} = {identity[name]!r}: "
+                    f"it began with {value!r}"
+                )
+        return state
+
+
+def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
+    state.seconds = clock.seconds
+    moments = trainer.optimizer.state_dict()["state"]
+    with _written(folder) as temporary:
+        tensors_to(temporary / "model.safetensors", trainer.model.state_dict())
+        tensors_to(
+            temporary / "optimizer.safetensors",
+            {f"{place}.{name}": tensor for place, values in moments.items() for name, tensor in values.items()},
+        )
+        _write_json(temporary / "state.json", asdict(state))
+
+
+def _restore(trainer: Trainer, folder: Path) -> None:
+    trainer.model.load_state_dict(tensors_from(folder / "model.safetensors"))
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors_from(folder / "optimizer.safetensors").items():
+        place, name = key.split(".")
+        moments.setdefault(int(place), {})[name] = tensor
+    groups = trainer.optimizer.state_dict()["param_groups"]
+    trainer.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def _check(files: Sequence[Path], out: Path, *, resume: bool) -> None:
+    """Refuse at once what would fail only after minutes."""
+    if not files:
+        raise UnireError("there is no corpus; give one or more text files")
+    for file in files:
+        if not file.is_file():
+            raise UnireError(f"there is no corpus file {str(file)!r}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        full = any(out.iterdir())
+    except OSError as error:
+        raise UnireError(f"{str(out)!r} cannot be made a folder: {error.strerror}") from None
+    if full and not resume:
+        raise UnireError(f"{str(out)!r} is not empty; give a new folder, or resume the adaptation in it")
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `folder` when it is whole."""
+    try:
+        with replacing(folder, directory=True) as temporary:
+            yield temporary
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} could not be written: {error.strerror or error}") from None
+
+
+def _write_json(path: Path, data: object) -> None:
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

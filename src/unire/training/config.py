@@ -1,0 +1,155 @@
+"""How a model is trained: one dataclass, and the named presets.
+
+A preset is data. `paper` follows the paper's text, `released` its authors' code; where the paper is silent, `paper`
+takes what the released code does. `docs/paper-to-code.md` says where the two differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from unire.exceptions import UnireError
+from unire.modeling.losses import Implication, Mean
+from unire.windows import Layout
+
+__all__ = ["PRESETS", "TrainingConfig"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides how a model comes out, but for its encoder, data and labels."""
+
+    preset: str = "paper"
+
+    layout: Layout = "in-place"
+    """How a sentence and its context become an encoder input."""
+    window: int = 200
+    """W: words of a window, the sentence included; 0 for no context."""
+    max_table: int = 512
+    """Words of the largest table; a longer sentence is split."""
+
+    d: int = 150
+    """Size of the head and tail vectors."""
+    mlp_dropout: float = 0.4
+    logit_dropout: float = 0.2
+    """p: dropout on the logits of L_entry."""
+
+    mean: Mean = "sentence"
+    """What the losses are means over: each sentence, then the batch; or all cells of the batch at once."""
+    none_weight: float = 1.0
+    """What a cell of ⊥ counts in L_entry, against 1 for every other cell."""
+    symmetry: bool = True
+    """Whether L_sym is part of the objective."""
+    implication: Implication = "max"
+    """L_imp: `max` (the paper), `sum` (the released code) or `none`."""
+
+    epochs: int = 200
+    batch_size: int = 32
+    """Sentences of one optimiser step, over all processes."""
+    lr: float = 5e-5
+    """Peak rate of the encoder."""
+    head_lr: float | None = None
+    """Peak rate of MLPs and biaffine; the encoder's when left out."""
+    layer_decay: float = 1.0
+    """An encoder layer learns this much more slowly than the layer above it."""
+    beta1: float = 0.9
+    beta2: float = 0.9
+    eps: float = 1e-8
+    weight_decay: float = 1e-5
+    bias_correction: bool = True
+    """Adam's correction of its young moments; the released code goes without."""
+    warmup: float = 0.2
+    """Share of the training in which the rate rises; then it falls to zero in a straight line."""
+    average: float = 0.0
+    """Decay of a running mean of the weights, which is then what is evaluated and kept; 0 for none."""
+    clip: float = 5.0
+    """Gradients longer than this are shortened to it."""
+
+    evaluate_after: int = 0
+    """Epochs before the first look at dev."""
+    evaluate_every: int = 1
+    """Epochs between two looks at dev."""
+    patience: int = 30
+    """Looks at dev without a better Ent + Rel F1, in epochs, before training stops."""
+    decoder: Literal["split", "hard"] = "split"
+    alpha: float = 1.4
+    """α while training; tuned on dev at the end."""
+    tune_alpha: bool = True
+
+    seed: int = 0
+    bf16: bool | None = None
+    """Mixed precision; by default where the hardware has it."""
+    max_cells: int = 250_000
+    """Padded cells computed at once: a larger step is computed in parts whose gradients add up to the same."""
+    max_pieces: int = 16_384
+    """Padded pieces computed at once, likewise."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "epochs": self.epochs >= 1,
+            "batch_size": self.batch_size >= 1,
+            "lr": self.lr > 0,
+            "d": self.d >= 1,
+            "window": self.window >= 0,
+            "max_table": self.max_table >= 1,
+            "mlp_dropout": 0 <= self.mlp_dropout < 1,
+            "logit_dropout": 0 <= self.logit_dropout < 1,
+            "average": 0 <= self.average < 1,
+            "none_weight": self.none_weight > 0,
+            "warmup": 0 <= self.warmup < 1,
+            "evaluate_every": self.evaluate_every >= 1,
+            "patience": self.patience >= 1,
+            "clip": self.clip > 0,
+            "layer_decay": 0 < self.layer_decay <= 1,
+            "layout": self.layout in ("in-place", "released", "shared"),
+            "implication": self.implication in ("max", "sum", "none"),
+            "mean": self.mean in ("sentence", "batch"),
+            "decoder": self.decoder in ("split", "hard"),
+        }
+        for name, holds in checks.items():
+            if not holds:
+                raise UnireError(f"training setting {name} = {getattr(self, name)!r} makes no sense")
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:
+        """A preset by name, with some settings changed.
+
+        Raises:
+            UnireError: There is no such preset or setting.
+        """
+        if name not in PRESETS:
+            raise UnireError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+        types = get_type_hints(cls)
+        for setting, value in changes.items():
+            if setting not in types:
+                raise UnireError(f"no training setting {setting!r}; there are {', '.join(types)}")
+            if not _fits(value, types[setting]):
+                raise UnireError(f"training setting {setting} = {value!r} is of the wrong kind")
+        return replace(PRESETS[name], **changes)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value given from outside is of a setting's type; a whole number is a number too."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_args(kind):
+        return any(_fits(value, option) for option in get_args(kind))
+    if kind is float:
+        kind = (int, float)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+PRESETS = {
+    "paper": TrainingConfig(),
+    "released": TrainingConfig(
+        preset="released",
+        layout="released",
+        mean="batch",
+        implication="sum",
+        layer_decay=0.9,
+        eps=1e-12,
+        bias_correction=False,
+        evaluate_after=100,
+    ),
+}

@@ -1,0 +1,114 @@
+"""Training data, tokenised and turned into gold tables once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.tables import fill_sentence, spanning
+from unire.training.config import TrainingConfig
+from unire.windows import Batch, EncoderSpec, Passage, Windower, collate, in_batches
+
+__all__ = ["GoldBatch", "Step", "TrainingSet"]
+
+IGNORED = -100
+"""The gold label of a padded cell."""
+
+
+@dataclass(frozen=True)
+class GoldBatch:
+    """A batch of windows and its gold tables."""
+
+    batch: Batch
+    gold: NDArray[np.int64]  # [T, N, N]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimiser step: its batches, and what they are a part of."""
+
+    batches: tuple[GoldBatch, ...]
+    """This process's share, small enough to be computed one after the other."""
+    n_tables: int
+    """Tables of the whole step, over all processes; likewise the next two."""
+    n_cells: int
+    n_words: int
+    idle: bool = False
+    """There was less work than processes: this one computes a batch that counts for nothing."""
+
+
+class TrainingSet:
+    """Passages and gold tables of the training documents."""
+
+    def __init__(
+        self, documents: Sequence[Document], labels: LabelSpace, windower: Windower, config: TrainingConfig
+    ) -> None:
+        labels.check(documents)
+        self.spec: EncoderSpec = windower.spec
+        self.config = config
+        self.passages: list[Passage] = []
+        self.notes: Counter[str] = Counter()
+        """What tables could not hold, by reason, and what windows had to do."""
+        self._gold: dict[tuple[int, int], NDArray[np.int64]] = {}
+        for index, document in enumerate(documents):
+            self.notes.update(reason for _, reason in spanning(document))
+            for passage in windower.passages(document, index):
+                self.passages.append(passage)
+                self.notes.update(
+                    {
+                        "sentence longer than the encoder, stitched": passage.stitched,
+                        "sentence larger than a table, split": passage.split,
+                        "word without a piece, read as unknown": passage.unknown_words,
+                    }
+                )
+                for table in passage.tables:
+                    filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
+                    self._gold[table.document, table.start] = filled.labels
+                    self.notes.update(reason for _, reason in filled.unheld)
+        if not self.passages:
+            raise UnireError("the training data holds no words; give at least one sentence")
+
+    def steps(self, epoch: int) -> list[tuple[Passage, ...]]:
+        """The passages of every step of an epoch, shuffled: the same for the same seed and epoch."""
+        order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.passages))
+        steps: list[tuple[Passage, ...]] = []
+        current: list[Passage] = []
+        n_tables = 0
+        for position in order:
+            current.append(self.passages[position])
+            n_tables += len(current[-1].tables)
+            if n_tables >= self.config.batch_size:
+                steps.append(tuple(current))
+                current, n_tables = [], 0
+        if current:
+            steps.append(tuple(current))
+        return steps
+
+    def step(self, passages: Sequence[Passage], process: int = 0, n_processes: int = 1) -> Step:
+        """Collate a process's share of a step. Every process gets at least one batch, so that all keep in time."""
+        lengths = np.array([table.end - table.start for passage in passages for table in passage.tables])
+        share = passages[process::n_processes]
+        return Step(
+            tuple(self._batches(share or passages[:1])),
+            n_tables=len(lengths),
+            n_cells=int((lengths**2).sum()),
+            n_words=int(lengths.sum()),
+            idle=not share,
+        )
+
+    def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
+        for group in in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces):
+            batch = collate(group, self.spec)
+            T, N = batch.words.shape
+            gold = np.full((T, N, N), IGNORED, dtype=np.int64)
+            for row, table in enumerate(batch.tables):
+                n = table.end - table.start
+                gold[row, :n, :n] = self._gold[table.document, table.start]
+            yield GoldBatch(batch, gold)

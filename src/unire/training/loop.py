@@ -1,0 +1,344 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import gather_object, set_seed
+from torch import Tensor
+from torch.nn import functional as F
+
+import unire
+from unire.documents import Document
+from unire.engines.torch_engine import TorchEngine
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.modeling.encoder import load_encoder
+from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
+from unire.modeling.model import TensorBatch, UniRE
+from unire.scoring import Scores, score
+from unire.settings import HeadSettings, Settings
+from unire.training.averaging import Average
+from unire.training.config import TrainingConfig
+from unire.training.dataset import GoldBatch, Step, TrainingSet
+from unire.training.interrupt import Interrupt
+from unire.training.optimizer import Schedule, build_optimizer
+from unire.training.prefetch import ahead
+from unire.training.reporting import Reporter
+from unire.training.state import Progress, Snapshots
+from unire.training.tuning import tune_alpha
+
+__all__ = ["Trained", "Trainer", "new_model", "train"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training gives back."""
+
+    model: UniRE
+    dev: Scores | None
+    test: Scores | None
+    history: list[dict[str, Any]]
+    notes: Mapping[str, int]
+    """What tables could not hold and what windows had to do, counted."""
+    interrupted: bool = False
+    main: bool = True
+    """Whether this is the process that speaks for all, where there are several."""
+
+
+def train(
+    encoder: str | Path,
+    documents: Sequence[Document],
+    *,
+    out: str | Path,
+    dev: Sequence[Document] = (),
+    test: Sequence[Document] = (),
+    labels: LabelSpace | None = None,
+    config: TrainingConfig | None = None,
+    data: Sequence[str] = (),
+    reporter: Reporter | None = None,
+    resume: bool = False,
+    save_every_epochs: int | None = None,
+    save_every_minutes: float | None = None,
+) -> Trained:
+    """Train a model and save it.
+
+    Args:
+        encoder: A pretrained encoder, by Hub name or folder.
+        documents: The training data.
+        out: Where the model is written, as a folder. The state to resume from lies beside it, in `OUT.resume`.
+        dev: Selects the best epoch and α; without it the last epoch is kept.
+        test: Scored once, at the end.
+        labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then).
+        config: A preset with changes; `paper` when left out.
+        data: Names of the data files, for the model card.
+        reporter: Told what happens.
+        resume: Continue where an earlier, unfinished training with the same settings stopped.
+        save_every_epochs: Write the state to resume from every so many epochs.
+        save_every_minutes: Write it every so many minutes.
+    """
+    config = config or TrainingConfig()
+    labels = labels or LabelSpace.learn([*documents, *dev])
+    labels.check([*dev, *test])
+    accelerator = Accelerator(mixed_precision="bf16" if _use_bf16(config) else "no")
+    set_seed(config.seed)
+    model = new_model(str(encoder), labels, config, data).to(accelerator.device)
+    if reporter is None or not accelerator.is_main_process:
+        reporter = Reporter()
+    trainer = Trainer(model, documents, dev, config, accelerator, Path(out), reporter)
+    if resume:
+        trainer.resume()
+    interrupted = False
+    try:
+        with Interrupt() as interrupt:
+            trainer.fit(interrupt, save_every_epochs, save_every_minutes)
+    except KeyboardInterrupt:
+        interrupted = True
+    return trainer.finish(test, interrupted)
+
+
+@dataclass
+class Trainer:
+    """A training under way."""
+
+    model: UniRE
+    documents: Sequence[Document]
+    dev: Sequence[Document]
+    config: TrainingConfig
+    accelerator: Accelerator
+    out: Path
+    reporter: Reporter
+    progress: Progress = field(default_factory=Progress)
+    best: dict[str, Tensor] | None = None
+    """The weights of the best epoch on dev."""
+
+    def __post_init__(self) -> None:
+        self.extractor = Extractor(
+            TorchEngine(self.model, bf16=_use_bf16(self.config)),
+            self.model.tokenizer,
+            self.model.settings,
+            self.model.labels,
+        )
+        self.data = TrainingSet(self.documents, self.model.labels, self.extractor.windower, self.config)
+        self.snapshots = Snapshots(self.out)
+        optimizer = build_optimizer(self.model, self.config)
+        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
+        self.schedule = Schedule(self.optimizer, self.config)
+        self.average = Average(list(self.model.parameters()), self.config.average) if self.config.average else None
+        self._losses = torch.zeros(3, device=self.accelerator.device)
+        self._record = {
+            **asdict(self.config),
+            "encoder": self.model.settings.provenance["encoder"],
+            "data": list(self.model.settings.provenance["data"]),
+            "labels": self.model.labels.to_dict(),
+        }
+
+    def resume(self) -> None:
+        self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self.average, self._record)
+        self._losses = torch.tensor(self.progress.losses, device=self.accelerator.device)
+
+    def fit(
+        self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
+    ) -> None:
+        """Train until the last epoch, or until dev has not improved for `patience` epochs."""
+        self.reporter.start(self._facts())
+        started = saved = time.monotonic() - self.progress.seconds
+        while self.progress.epoch < self.config.epochs and not self._out_of_patience():
+            steps = self.data.steps(self.progress.epoch)
+            for step in self.collated(steps[self.progress.position :]):
+                self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
+                self.progress.position += 1
+                self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
+                if save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes:
+                    self.progress.seconds = time.monotonic() - started
+                    self._save_state()
+                    saved = time.monotonic()
+                interrupt.check()
+            self._end_epoch(len(steps))
+            self.progress.seconds = time.monotonic() - started
+            if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
+                self._save_state()
+            interrupt.check()
+
+    def finish(self, test: Sequence[Document], interrupted: bool = False) -> Trained:
+        """Take the best epoch, tune α on dev, score, and save the model."""
+        if interrupted:
+            self._save_state()
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
+        settings = self.model.settings
+        if self.dev and self.config.tune_alpha and not interrupted:
+            settings = settings.with_(alpha=tune_alpha(self.extractor, self.dev))
+            self.extractor.settings = settings
+        dev = self._score(self.dev)
+        test_scores = None if interrupted else self._score(test)
+        scores = {"dev": dev, "test": test_scores}
+        self.model.settings = settings.with_(
+            provenance={
+                **settings.provenance,
+                "epochs": self.progress.best_epoch or self.progress.epoch,
+                "seconds": round(self.progress.seconds, 1),
+                "notes": dict(self.data.notes),
+                "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
+                **({"interrupted": True} if interrupted else {}),
+            }
+        )
+        if self.accelerator.is_main_process:
+            self.model.save_pretrained(self.out)
+            if not interrupted:
+                self.snapshots.remove()
+        self.reporter.close()
+        return Trained(
+            self.model,
+            dev,
+            test_scores,
+            self.progress.history,
+            self.data.notes,
+            interrupted,
+            self.accelerator.is_main_process,
+        )
+
+    def collated(self, steps: Sequence[Any]) -> Iterator[Step]:
+        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
+        return ahead(self.data.step(passages, process, n_processes) for passages in steps)
+
+    def take_step(self, step: Step, position: float, share: float) -> None:
+        """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
+        self.model.train()
+        self.progress.step += 1
+        middle = (self.progress.epoch + position + share / 2) / self.config.epochs
+        self.schedule.set(middle, self.progress.step)
+        for number, batch in enumerate(step.batches, start=1):
+            last = number == len(step.batches)
+            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                losses = self._objective(batch, step)
+                # processes average their gradients; each holds a share of a sum, so the mean is scaled back
+                self.accelerator.backward(losses.sum() * self.accelerator.num_processes * (not step.idle))
+            if not step.idle:
+                self._losses += losses.detach()
+        self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average is not None:
+            self.average.update(self.progress.step)
+
+    def _objective(self, gold_batch: GoldBatch, step: Step) -> Tensor:
+        """L_entry, L_sym and L_imp of a batch, as shares of the whole step's means: `[3]`."""
+        config, labels = self.config, self.model.labels
+        batch = TensorBatch.of(gold_batch.batch, self.accelerator.device)
+        gold = torch.from_numpy(gold_batch.gold).to(self.accelerator.device, non_blocking=True)
+        weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
+        logits = self.wrapped(batch).float()
+        entry = entry_loss(F.dropout(logits, config.logit_dropout), gold, weights, config.none_weight)
+        P, mask = logits.softmax(-1), batch.mask
+        symmetry = symmetry_loss(P, mask, labels, weights) if config.symmetry else entry.new_zeros(())
+        implication = implication_loss(P, mask, labels, weights, config.implication)
+        return torch.stack([entry, symmetry, implication])
+
+    def _end_epoch(self, n_steps: int) -> None:
+        config, progress = self.config, self.progress
+        progress.epoch += 1
+        progress.position = 0
+        losses = (self.accelerator.reduce(self._losses, "sum") / n_steps).tolist()
+        self._losses.zero_()
+        if not all(map(math.isfinite, losses)):
+            raise UnireError(
+                f"the loss of epoch {progress.epoch} is not a number; lower the learning rate, or train with bf16 = false"
+            )
+        record: dict[str, Any] = {
+            "epoch": progress.epoch,
+            "loss": dict(zip(("entry", "symmetry", "implication"), losses, strict=True)),
+        }
+        due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
+        if due or progress.epoch == config.epochs:
+            with self.average.in_place() if self.average is not None else nullcontext():
+                self._look_at_dev(record)
+        progress.history.append(record)
+        self.reporter.epoch(record)
+
+    def _look_at_dev(self, record: dict[str, Any]) -> None:
+        """Score the present weights on dev and keep them if they are the best; without dev, the last are."""
+        scores, progress = self._score(self.dev), self.progress
+        if scores is not None:
+            record["dev"] = {"ent": scores.entities.f1, "rel": scores.relations.f1}
+        if scores is None or progress.best is None or scores.ent_plus_rel > progress.best:
+            progress.best = None if scores is None else scores.ent_plus_rel
+            progress.best_epoch = progress.epoch
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def _out_of_patience(self) -> bool:
+        last_gain = max(self.progress.best_epoch, self.config.evaluate_after)
+        return self.progress.best is not None and self.progress.epoch - last_gain >= self.config.patience
+
+    def _score(self, documents: Sequence[Document]) -> Scores | None:
+        """Scores on `documents`, each scored by one process."""
+        if not documents:
+            return None
+        share = documents[self.accelerator.process_index :: self.accelerator.num_processes]
+        scores = score(share, self.extractor.annotate(share), self.model.labels)
+        parts: list[Scores] = gather_object([scores])
+        return sum(parts[1:], start=parts[0])
+
+    def _save_state(self) -> None:
+        self.progress.losses = self._losses.tolist()
+        if self.accelerator.is_main_process:
+            self.snapshots.save(self.progress, self.model, self.optimizer, self.average, self.best, self._record)
+        self.accelerator.wait_for_everyone()
+
+    def _facts(self) -> dict[str, Any]:
+        """What a reporter may want to say before the first step."""
+        return {
+            "documents": len(self.documents),
+            "sentences": sum(len(passage.tables) for passage in self.data.passages),
+            "dev documents": len(self.dev),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "device": str(self.accelerator.device),
+            "processes": self.accelerator.num_processes,
+            "epochs": self.config.epochs,
+            "epochs done": self.progress.epoch,
+            "notes": dict(+self.data.notes),
+        }
+
+
+def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = ()) -> UniRE:
+    """An untrained head on a pretrained encoder."""
+    loaded, tokenizer, spec = load_encoder(encoder)
+    settings = Settings(
+        spec=spec,
+        encoder=_portable(loaded.config.to_dict()),  # type: ignore[operator, union-attr]
+        head=HeadSettings(config.d, config.mlp_dropout, config.logit_dropout),
+        layout=config.layout,
+        window=config.window,
+        max_table=config.max_table,
+        decoder=config.decoder,
+        alpha=config.alpha,
+        provenance={
+            "unire": unire.__version__,
+            "encoder": Path(encoder).name if Path(encoder).exists() else encoder,
+            "data": [Path(name).name for name in data],
+            "preset": config.preset,
+            "seed": config.seed,
+            "config": asdict(config),
+        },
+    )
+    return UniRE(settings, labels, tokenizer, loaded)
+
+
+def _portable(encoder: Mapping[str, Any]) -> dict[str, Any]:
+    """An encoder's configuration without the paths of this machine."""
+    return {key: value for key, value in encoder.items() if key not in ("_name_or_path", "name_or_path")}
+
+
+def _use_bf16(config: TrainingConfig) -> bool:
+    if config.bf16 is not None:
+        return config.bf16
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()

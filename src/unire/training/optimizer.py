@@ -1,0 +1,78 @@
+"""The optimiser of the paper: AdamW with β₂ = 0.9, rates by layer, a linear warm-up and a linear decay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from unire.modeling.model import UniRE
+from unire.training.config import TrainingConfig
+
+__all__ = ["Schedule", "build_optimizer"]
+
+_LAYER = re.compile(r"\.(?:layers?|blocks?|h)\.(\d+)\.")
+
+
+def build_optimizer(model: UniRE, config: TrainingConfig) -> torch.optim.AdamW:
+    """AdamW over groups of parameters, each with the peak rate of its layer.
+
+    The top layer of the encoder learns at the full rate, every layer below it `layer_decay` times the one above;
+    embeddings learn at the full rate too, MLPs and biaffine at the head's.
+    """
+    named = dict(_trainable(model))
+    depths = [int(match[1]) for name in named if (match := _LAYER.search(name))]
+    top = max(depths, default=0)
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in named.items():
+        if not name.startswith("encoder."):
+            rate = config.head_lr or config.lr
+        elif match := _LAYER.search(name):
+            rate = config.lr * config.layer_decay ** (top - int(match[1]))
+        else:
+            rate = config.lr
+        groups.setdefault(rate, []).append(parameter)
+    return torch.optim.AdamW(
+        [{"params": parameters, "lr": rate, "peak": rate} for rate, parameters in groups.items()],
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        fused=model.device.type == "cuda",
+    )
+
+
+class Schedule:
+    """Sets every group's rate before a step: up from zero during the warm-up, then down to zero.
+
+    Without bias correction, AdamW's own correction is undone: dividing the first moment by 1 − β₁ᵗ and the second by
+    1 − β₂ᵗ amounts to a rate and an ε that are larger by known factors, so the factors are taken out again (and put
+    back into the weight decay, which AdamW multiplies by the rate).
+    """
+
+    def __init__(self, optimizer: Any, config: TrainingConfig) -> None:
+        self.optimizer = optimizer
+        self.config = config
+
+    def factor(self, progress: float) -> float:
+        """The share of the peak rate when `progress` (0 to 1) of the training is done."""
+        warmup = self.config.warmup
+        return progress / warmup if progress < warmup else max(0.0, (1 - progress) / (1 - warmup))
+
+    def set(self, progress: float, step: int) -> None:
+        """Prepare step number `step`, counted from 1."""
+        config = self.config
+        rate_correction = eps_correction = 1.0
+        if not config.bias_correction:
+            eps_correction = (1 - config.beta2**step) ** 0.5
+            rate_correction = (1 - config.beta1**step) / eps_correction
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * self.factor(progress) * rate_correction
+            group["eps"] = config.eps / eps_correction
+            group["weight_decay"] = config.weight_decay / rate_correction
+
+
+def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)

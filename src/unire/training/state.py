@@ -1,0 +1,143 @@
+"""The state of a training, on disk: what `--resume` continues from.
+
+A folder of numbered snapshots, each safetensors and JSON. A snapshot gets its name only when it is whole, and older
+ones go only then, so that a training killed at any moment finds a good one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unire.exceptions import UnireError
+from unire.files import replacing
+from unire.modeling.checkpoint import tensors_from, tensors_to
+from unire.training.averaging import Average
+
+__all__ = ["Progress", "Snapshots"]
+
+
+@dataclass
+class Progress:
+    """Where a training stands."""
+
+    epoch: int = 0
+    """Epochs that are over."""
+    position: int = 0
+    """Steps of the present epoch that are over."""
+    step: int = 0
+    """Steps over all."""
+    losses: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    """Sums of L_entry, L_sym and L_imp over the present epoch's steps."""
+    best: float | None = None
+    """The best Ent + Rel F1 on dev so far."""
+    best_epoch: int = 0
+    seconds: float = 0.0
+    """Time spent training, evaluation included."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """One record per epoch: losses, and the scores on dev where it was looked at."""
+
+
+class Snapshots:
+    """The resume folder of a training that writes its model to `out`."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out.with_name(out.name + ".resume")
+
+    def latest(self) -> Path | None:
+        return max(self.folder.glob("step-*[0-9]"), default=None)
+
+    def save(
+        self,
+        progress: Progress,
+        model: nn.Module,
+        optimizer: Any,
+        average: Average | None,
+        best: Mapping[str, Tensor] | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Write a snapshot, then remove the older ones."""
+        target = self.folder / f"step-{progress.step:09d}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(target, directory=True) as temporary:
+                tensors_to(temporary / "model.safetensors", model.state_dict())
+                tensors_to(temporary / "optimizer.safetensors", _moments(optimizer))
+                tensors_to(temporary / "random.safetensors", _random_states())
+                if average is not None:
+                    means = {str(place): tensor for place, tensor in enumerate(average.mean)}
+                    tensors_to(temporary / "average.safetensors", means)
+                if best is not None:
+                    tensors_to(temporary / "best.safetensors", best)
+                record = {"progress": asdict(progress), "settings": settings}
+                (temporary / "progress.json").write_text(json.dumps(record), encoding="utf-8")
+        except OSError as error:
+            raise UnireError(
+                f"the training state could not be saved in {str(self.folder)!r}: {error.strerror or error}; "
+                "the state before it is kept"
+            ) from None
+        for old in self.folder.iterdir():
+            if old != target:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def load(
+        self, model: nn.Module, optimizer: Any, average: Average | None, settings: Mapping[str, Any]
+    ) -> tuple[Progress, dict[str, Tensor] | None]:
+        """Bring model, optimiser and random numbers back to the latest snapshot."""
+        snapshot = self.latest()
+        if snapshot is None:
+            raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start without --resume")
+        record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
+        if changed := [key for key in settings if record["settings"].get(key) != settings[key]]:
+            raise UnireError(
+                f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "
+                f"({record['settings'].get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
+            )
+        model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
+        _restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
+        if average is not None:
+            for place, tensor in tensors_from(snapshot / "average.safetensors").items():
+                average.mean[int(place)].copy_(tensor)
+        _restore_random_states(tensors_from(snapshot / "random.safetensors"))
+        best = snapshot / "best.safetensors"
+        return Progress(**record["progress"]), tensors_from(best) if best.exists() else None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _moments(optimizer: Any) -> dict[str, Tensor]:
+    """Adam's moments, by the parameter's place."""
+    return {
+        f"{place}.{name}": value if isinstance(value, Tensor) else torch.tensor(float(value))
+        for place, moments in optimizer.state_dict()["state"].items()
+        for name, value in moments.items()
+    }
+
+
+def _restore_moments(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        place, name = key.split(".", 1)
+        state.setdefault(int(place), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _random_states() -> dict[str, Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _restore_random_states(states: Mapping[str, Tensor]) -> None:
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])

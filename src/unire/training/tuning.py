@@ -1,0 +1,35 @@
+"""α tuned on dev: it belongs to the model, and is saved with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unire.decoding import split
+from unire.decoding.findings import Findings
+from unire.documents import Document
+from unire.extractor import Extractor
+from unire.scoring import Scores, score
+
+__all__ = ["ALPHAS", "sweep", "tune_alpha"]
+
+ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(25))
+"""0.4 to 1.6: √2·p is the distance at a lone entity's edge that has probability p."""
+
+
+def sweep(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> list[Scores]:
+    """Scores on `documents` for every α, from one pass of the encoder."""
+    found = [Findings(documents, extractor.labels) for _ in alphas]
+    for batch, P in extractor.tables(documents):
+        prepared = split.prepare(P, batch.lengths, extractor.labels)
+        for alpha, findings in zip(alphas, found, strict=True):
+            findings.add(batch.tables, split.decode_prepared(prepared, alpha))
+    return [score(documents, findings.documents(), extractor.labels) for findings in found]
+
+
+def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> float:
+    """The α with the best Ent + Rel F1; of several equally good ones the middle one."""
+    if extractor.settings.decoder != "split":
+        return extractor.settings.alpha
+    totals = [scores.ent_plus_rel for scores in sweep(extractor, documents, alphas)]
+    best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
+    return best[len(best) // 2]

@@ -1,0 +1,42 @@
+"""What tests share: small annotated data, and tiny random encoders that know its words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tiny import tiny_encoder
+
+from unire import formats
+from unire.documents import Document
+from unire.labels import LabelSpace
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def twenty() -> list[Document]:
+    """Twenty annotated sentences with SciERC's labels."""
+    return list(formats.read(FIXTURES / "twenty.jsonl"))
+
+
+@pytest.fixture(scope="session")
+def scierc_labels() -> LabelSpace:
+    return LabelSpace.load("scierc")
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory, twenty: list[Document]) -> Path:
+    """A tiny BERT whose tokenizer knows the words of the twenty sentences."""
+    words = {word for document in twenty for word in document.words}
+    return tiny_encoder("bert", tmp_path_factory.mktemp("encoder") / "bert", words)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The real data sets, where there are any."""
+    folder = os.environ.get("UNIRE_DATA")
+    if not folder:
+        pytest.skip("set UNIRE_DATA to the folder of the data sets to run this")
+    return Path(folder)

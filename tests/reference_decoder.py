@@ -1,0 +1,117 @@
+"""The two decoders as one would first write them: one sentence at a time, slices and loops.
+
+The tests compare `unire.decoding` with these, and `benchmarks/decoding.py` measures it against them. Each takes the
+table of one sentence, [n, n, |Y|] without padding.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.labels import LabelSpace
+
+Array = NDArray[np.floating]
+
+
+class Reference(NamedTuple):
+    entities: list[tuple[int, int, int]]
+    """`(start, end, label id)`, by start."""
+    entity_scores: list[float]
+    relations: list[tuple[int, int, int]]
+    """`(head, tail, label id)`, `head` and `tail` being positions in `entities`."""
+    relation_scores: list[float]
+    cuts: list[int]
+
+
+def symmetrize(P: Array, labels: LabelSpace) -> Array:
+    ids = list(labels.symmetric_ids)
+    P = P.copy()
+    P[:, :, ids] = (P[:, :, ids] + P.transpose(1, 0, 2)[:, :, ids]) / 2
+    return P
+
+
+def distances(P: Array) -> Array:
+    n = len(P)
+    rows = P.reshape(n, -1)
+    columns = P.transpose(1, 0, 2).reshape(n, -1)
+    between_rows = np.linalg.norm(rows[1:] - rows[:-1], axis=1)
+    between_columns = np.linalg.norm(columns[1:] - columns[:-1], axis=1)
+    return (between_rows + between_columns) / 2
+
+
+def spans(cuts: list[int], n: int) -> list[tuple[int, int]]:
+    bounds = [0, *cuts, n] if n else []
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def winner(scores: Array, ids: slice) -> int | None:
+    """The best of `ids`, where it is at least as good as ⊥."""
+    if ids.start == ids.stop:
+        return None
+    best = ids.start + int(scores[ids].argmax())
+    return best if scores[best] >= scores[LabelSpace.NONE] else None
+
+
+def split(P: Array, labels: LabelSpace, alpha: float = 1.4) -> Reference:
+    P = symmetrize(P, labels)
+    cuts = [int(i) + 1 for i in np.flatnonzero(distances(P) > alpha)]
+    found = Reference([], [], [], [], cuts)
+    for start, end in spans(cuts, len(P)):
+        means = P[start:end, start:end].mean(axis=(0, 1))
+        if (label := winner(means, labels.entity_ids)) is not None:
+            found.entities.append((start, end, label))
+            found.entity_scores.append(float(means[label]))
+    for head, tail in permutations(range(len(found.entities)), 2):
+        (a, b, _), (c, d, _) = found.entities[head], found.entities[tail]
+        means = P[a:b, c:d].mean(axis=(0, 1))
+        if (label := winner(means, labels.relation_ids)) is not None:
+            found.relations.append((head, tail, label))
+            found.relation_scores.append(float(means[label]))
+    return found
+
+
+def margin(P: Array, labels: LabelSpace, alpha: float) -> float:
+    """How near the closest decision of `split` is to going the other way."""
+    P = symmetrize(P, labels)
+    found = split(P, labels, alpha)
+    means = [(P[a:b, a:b].mean(axis=(0, 1)), labels.entity_ids) for a, b in spans(found.cuts, len(P))]
+    for (a, b, _), (c, d, _) in permutations(found.entities, 2):
+        means.append((P[a:b, c:d].mean(axis=(0, 1)), labels.relation_ids))
+    margins = [abs(float(d) - alpha) for d in distances(P)]
+    for scores, ids in means:
+        runner_up, best = sorted([0.0, scores[LabelSpace.NONE], *scores[ids]])[-2:]
+        margins.append(float(best - runner_up))
+    return min(margins, default=math.inf)
+
+
+def hard(P: Array, labels: LabelSpace) -> Reference:
+    table = symmetrize(P, labels).argmax(axis=2)
+    n = len(table)
+    taken = np.zeros(n, dtype=bool)
+    found = Reference([], [], [], [], [])
+    for size in range(n, 0, -1):
+        for start in range(n - size + 1):
+            end = start + size
+            counts = np.bincount(table[start:end, start:end].ravel(), minlength=len(labels))
+            label = winner(counts, labels.entity_ids)
+            if label is not None and counts[label] and not taken[start:end].any():
+                taken[start:end] = True
+                found.entities.append((start, end, label))
+    found.entities.sort()
+    for a, b, label in found.entities:
+        found.entity_scores.append(float((table[a:b, a:b] == label).mean()))
+    for head, tail in permutations(range(len(found.entities)), 2):
+        (a, b, _), (c, d, _) = found.entities[head], found.entities[tail]
+        counts = np.bincount(table[a:b, c:d].ravel(), minlength=len(labels))
+        label = winner(counts, labels.relation_ids)
+        if label is not None and counts[label]:
+            found.relations.append((head, tail, label))
+            found.relation_scores.append(float(counts[label] / counts.sum()))
+    bounds = {bound for a, b, _ in found.entities for bound in (a, b)}
+    found.cuts.extend(sorted(bounds - {0, n}))
+    return found

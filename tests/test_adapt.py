@@ -1,0 +1,199 @@
+"""Adaptation: the loss falls, the encoder is saved, and an interrupted run goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+import typer
+from typer.testing import CliRunner
+
+from tiny import tiny_encoder
+from unire.cli.adapt import adapt as command
+from unire.exceptions import UnireError
+from unire.training import adapt as adapt_module
+from unire.training import clock as clock_module
+from unire.training.adapt import AdaptationConfig, Progress, adapt
+from unire.training.masked_lm import Trainer
+
+WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents that say one word over and over, so that a hidden piece can be read off its neighbours."""
+    draw = random.Random(0)
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    path.write_text("\n".join(" ".join([draw.choice(WORDS)] * 12) for _ in range(400)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder("mpnet", tmp_path_factory.mktemp("encoder"), WORDS)
+
+
+def small(**settings: Any) -> AdaptationConfig:
+    return AdaptationConfig(**{"length": 32, "batch_tokens": 512, "lr": 3e-3, **settings})
+
+
+def interrupt_at(step: int):
+    def interrupt(progress: Progress) -> None:
+        if progress.steps == step:
+            signal.raise_signal(signal.SIGINT)
+
+    return interrupt
+
+
+@pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
+def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, tmp_path: Path) -> None:
+    start, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "out"
+    report = adapt(start, [corpus], out, small(max_steps=80), device="cpu")
+    assert report.loss_end < report.loss_start - 1.5
+    assert report.accuracy_end > 0.15  # always naming the most frequent piece gives half of that
+    assert (report.steps, report.tokens) == (80, 80 * 512)
+    assert report.passes is not None
+    assert report.passes > 1
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (start, out))
+    assert type(new) is type(old)
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+    old, new = (transformers.AutoTokenizer.from_pretrained(folder) for folder in (start, out))
+    assert old("The enormous grasshopper").input_ids == new("The enormous grasshopper").input_ids
+    written = json.loads((out / "adaptation.json").read_text(encoding="utf-8"))
+    assert (written["corpus"], written["config"]["max_steps"], written["steps"]) == (["text.txt"], 80, 80)
+    assert not (out / "resume").exists()
+
+
+def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
+    task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(12))
+    seen: list[Progress] = []
+    resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
+    assert seen[0].steps == 13
+    assert (resumed.steps, resumed.loss_start) == (straight.steps, straight.loss_start)
+    ours, theirs = (transformers.AutoModel.from_pretrained(tmp_path / name) for name in ("resumed", "straight"))
+    ours.pooler = theirs.pooler = None  # made up by transformers
+    for name, tensor in ours.state_dict().items():
+        torch.testing.assert_close(tensor, theirs.state_dict()[name])
+
+
+def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adapt_module, "SAVE_EVERY", 0.0)
+    saved: list[int] = []
+
+    def look(_: Progress) -> None:
+        if (state := tmp_path / "out" / "resume" / "state.json").exists():
+            saved.append(json.loads(state.read_text(encoding="utf-8"))["step"])
+
+    adapt(encoder, [corpus], tmp_path / "out", small(max_steps=4), device="cpu", on_progress=look)
+    assert saved == [1, 2, 3, 4]
+
+
+def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
+    rates: list[float] = []
+    step = Trainer.step
+
+    def noted(self: Trainer, rows: Any, rate: float, seed: int) -> torch.Tensor:
+        rates.append(rate)
+        return step(self, rows, rate, seed)
+
+    monkeypatch.setattr(Trainer, "step", noted)
+    ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1), device="cpu")
+    assert 5.5 < report.seconds < 6
+    top = rates.index(max(rates))
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+    assert rates[top] > 0.9
+    assert rates[-1] < 0.1
+
+
+def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus, tmp_path) -> None:
+    with pytest.raises(UnireError, match="over before the first step"):
+        adapt(encoder, [corpus], tmp_path / "out", small(minutes=1e-6), device="cpu")
+
+
+def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
+    config = small(max_steps=1)
+    with pytest.raises(UnireError, match="there is no corpus;"):
+        adapt(encoder, [], tmp_path / "out", config)
+    with pytest.raises(UnireError, match=r"no corpus file .*nowhere\.txt"):
+        adapt(encoder, [tmp_path / "nowhere.txt"], tmp_path / "out", config)
+    with pytest.raises(UnireError, match="is not empty"):
+        adapt(encoder, [corpus], encoder, config)
+    with pytest.raises(UnireError, match="cannot be made a folder"):
+        adapt(encoder, [corpus], corpus, config)
+    with pytest.raises(UnireError, match="no adaptation to resume"):
+        adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
+    with pytest.raises(UnireError, match="reads at most 128 pieces"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1, length=256))
+
+
+def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -> None:
+    maskless = shutil.copytree(encoder, tmp_path / "maskless")
+    config = json.loads((maskless / "tokenizer_config.json").read_text(encoding="utf-8"))
+    del config["mask_token"]
+    (maskless / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UnireError, match="no mask token"):
+        adapt(maskless, [corpus], tmp_path / "out", small(max_steps=1))
+
+
+def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
+    with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2, seed=1), resume=True)
+
+
+def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+    def full(*_args: object, **_kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(UnireError, match="could not be written: No space left"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
+
+
+@pytest.mark.parametrize("wrong", [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UnireError, match="adaptation"):
+        AdaptationConfig(**wrong)
+
+
+def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--max-steps", 2, "--length", 32, "--batch-tokens", 64]
+    run = partial(CliRunner().invoke, app)
+    shown = run([str(option) for option in [*options, "--out", tmp_path / "shown", "--device", "cpu"]])
+    assert shown.exit_code == 0
+    assert "tokens/s" in shown.stderr
+    assert shown.stdout == ""
+    printed = run([str(option) for option in [*options, "--out", tmp_path / "json", "--device", "cpu", "--json"]])
+    assert json.loads(printed.stdout)["steps"] == 2
+
+
+def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--out", tmp_path / "out", "--max-steps", 2, "--length", 32]
+    stopped = CliRunner().invoke(app, [str(option) for option in [*options, "--batch-tokens", 64, "--device", "cpu"]])
+    assert stopped.exit_code == 130
+    assert "--resume goes on" in stopped.stderr

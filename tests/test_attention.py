@@ -1,0 +1,77 @@
+"""Fused attention: faster than transformers' own, and equal to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from tiny import tiny_encoder
+from unire.modeling.attention import freeze_position_bias, use_fast_attention
+
+WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[nn.Module, nn.Module]:
+    """As transformers computes it, and fused."""
+    encoder = tiny_encoder("mpnet", tmp_path, WORDS)
+    slow, fast = (transformers.AutoModel.from_pretrained(encoder).eval() for _ in range(2))
+    use_fast_attention(fast)
+    assert type(fast.encoder) is not type(slow.encoder)
+    return slow, fast
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_fused_mpnet_attention_gives_the_numbers_of_transformers(models, padded: bool) -> None:
+    slow, fast = models
+    ids = torch.randint(6, 20, (3, 50))
+    mask = torch.ones_like(ids)
+    mask[1, 30:] = 0
+    inputs = {"input_ids": ids, "attention_mask": mask if padded else None}
+    torch.testing.assert_close(slow(**inputs).last_hidden_state, fast(**inputs).last_hidden_state)
+
+
+def test_the_position_bias_gets_the_gradient_it_would_get_from_transformers(models) -> None:
+    gradients = []
+    for model in models:
+        torch.manual_seed(0)
+        model(torch.randint(6, 20, (2, 40))).last_hidden_state[..., :5].exp().sum().backward()
+        gradients.append(model.encoder.relative_attention_bias.weight.grad)
+    assert gradients[0].abs().max() > 1e-3
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
+
+
+def test_attention_weights_are_there_for_those_who_ask(models) -> None:
+    ids = torch.randint(6, 20, (2, 10))
+    slow, fast = (model(ids, output_attentions=True).attentions for model in models)
+    torch.testing.assert_close(slow, fast)
+
+
+def test_dropout_works_in_training_alone(models) -> None:
+    _, fast = models
+    for name, module in fast.named_modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.5 if name.endswith("attn.dropout") else 0.0
+    ids = torch.randint(6, 20, (2, 10))
+    assert torch.equal(fast(ids).last_hidden_state, fast(ids).last_hidden_state)
+    fast.train()
+    assert not torch.equal(fast(ids).last_hidden_state, fast(ids).last_hidden_state)
+
+
+def test_a_frozen_position_bias_gets_no_gradient(models) -> None:
+    _, fast = models
+    freeze_position_bias(fast)
+    fast(torch.randint(6, 20, (2, 10))).last_hidden_state[..., :5].exp().sum().backward()
+    assert fast.encoder.relative_attention_bias.weight.grad is None
+    assert fast.embeddings.word_embeddings.weight.grad is not None
+
+
+def test_encoders_that_are_fast_already_are_left_alone(tmp_path: Path) -> None:
+    bert = transformers.AutoModel.from_pretrained(tiny_encoder("bert", tmp_path, WORDS))
+    before = [type(module) for module in bert.modules()]
+    use_fast_attention(bert)
+    assert [type(module) for module in bert.modules()] == before

@@ -1,0 +1,140 @@
+"""Plain text as packed rows."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tiny import tiny_tokenizer
+from unire.exceptions import UnireError
+from unire.training import corpus as corpus_module
+from unire.training.corpus import PackedCorpus, read_documents
+
+WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hundred documents of different lengths."""
+    draw = random.Random(0)
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    lines = [" ".join(draw.choices(WORDS, k=draw.randint(5, 30))) for _ in range(200)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def packed(file: Path, *, length: int = 16, seed: int = 0) -> PackedCorpus:
+    tokenizer = tiny_tokenizer("bert", WORDS)
+    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    return PackedCorpus([file], tokenizer, prefix=(cls,), suffix=(sep,), length=length, seed=seed)
+
+
+def pass_of(rows: PackedCorpus) -> int:
+    """Rows of one pass; asking for far too many waits for the end of the text."""
+    rows.rows(10_000, 1)
+    assert rows.pass_rows is not None
+    return rows.pass_rows
+
+
+@pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".gz", gzip.open), (".xz", lzma.open)])
+def test_lines_are_documents_whatever_the_file_is_packed_with(tmp_path: Path, suffix: str, opener) -> None:
+    path = tmp_path / f"text{suffix}"
+    with opener(path, "wb") as file:
+        file.write("  one \n\ntwo ü\n \nthree".encode())
+    assert list(read_documents([path, path])) == ["one", "two ü", "three"] * 2
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"one\ntw\xfc\n")
+    with pytest.raises(UnireError, match=r"latin\.txt', line 2: not UTF-8"):
+        list(read_documents([path]))
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "text.xz"
+    path.write_bytes(lzma.compress(b"one\n" * 1000)[:-20])
+    with pytest.raises(UnireError, match=r"text\.xz' cannot be read after line"):
+        list(read_documents([path]))
+
+
+def test_a_pass_holds_every_document_once_in_an_order_that_the_seed_decides(corpus: Path) -> None:
+    def documents(seed: int) -> list[tuple[int, ...]]:
+        with packed(corpus, seed=seed) as rows:
+            body = rows.rows(0, pass_of(rows))[:, 1:-1].flatten()
+        sep = rows.suffix[0]
+        found = [tuple(part[part != sep]) for part in np.split(body, np.flatnonzero(body == sep))]
+        return found[:200]  # the last row repeats its own text to be full
+
+    tokenizer = tiny_tokenizer("bert", WORDS)
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    expected = sorted(tuple(tokenizer.encode(line, add_special_tokens=False).ids) for line in lines)
+    first = documents(seed=0)
+    assert sorted(first) == expected
+    assert documents(seed=0) == first
+    assert documents(seed=1) != first
+    assert sorted(documents(seed=1)) == expected
+
+
+def test_every_row_is_full_and_framed(corpus: Path) -> None:
+    with packed(corpus) as rows:
+        block = rows.rows(0, 3 * pass_of(rows))
+    assert set(block[:, 0]) == set(rows.prefix)
+    assert set(block[:, -1]) == set(rows.suffix)
+    assert tiny_tokenizer("bert", WORDS).token_to_id("[PAD]") not in block
+
+
+def test_later_passes_have_the_same_rows_in_other_orders(corpus: Path) -> None:
+    with packed(corpus) as rows:
+        n = pass_of(rows)
+        passes = rows.rows(0, 3 * n).reshape(3, n, -1)
+    assert len({block.tobytes() for block in passes}) == 3
+    assert len({tuple(sorted(row.tobytes() for row in block)) for block in passes}) == 1
+
+
+def test_a_row_is_the_same_however_it_is_asked_for(corpus: Path) -> None:
+    with packed(corpus) as rows:
+        early = rows.rows(0, 5)
+        n = pass_of(rows)
+        whole = rows.rows(0, 2 * n)
+        assert np.array_equal(early, whole[:5])
+        assert np.array_equal(rows.rows(n - 3, 6), whole[n - 3 : n + 3])
+
+
+def test_text_that_does_not_fit_into_memory_is_read_in_shards(corpus: Path, monkeypatch) -> None:
+    with packed(corpus) as rows:
+        expected = np.bincount(rows.rows(0, pass_of(rows)).flatten())
+    monkeypatch.setattr(corpus_module, "SHARD", 500)
+    monkeypatch.setattr(corpus_module, "CHUNK", 3)
+    with packed(corpus) as rows:
+        found = np.bincount(rows.rows(0, pass_of(rows)).flatten())
+    assert np.abs(found - expected).max() <= 16  # but for what the last row repeats
+
+
+def test_text_shorter_than_a_row_is_repeated_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text("the red\n", encoding="utf-8")
+    with packed(path, length=11) as rows:
+        cls, sep = rows.prefix[0], rows.suffix[0]
+        the, red = tiny_tokenizer("bert", WORDS).encode("the red", add_special_tokens=False).ids
+        assert rows.rows(0, 1).tolist() == [[cls, *[the, red, sep] * 3, sep]]
+
+
+def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_text("\n \n", encoding="utf-8")
+    with packed(path) as rows, pytest.raises(UnireError, match=r"no text in .*empty\.txt"):
+        rows.rows(0, 1)
+
+
+def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.txt"
+    path.write_text("the red\n" * 300_000, encoding="utf-8")
+    with packed(path) as rows:
+        pass
+    assert rows.pass_rows is None

@@ -1,0 +1,81 @@
+"""Every family of encoder: loaded, probed, run, saved and loaded again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny import FAMILIES, tiny_encoder
+
+from unire.documents import Document
+from unire.engines.torch_engine import TorchEngine
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.modeling.encoder import load_encoder
+from unire.modeling.model import TensorBatch, UniRE
+from unire.training import TrainingConfig
+from unire.training.loop import new_model
+from unire.windows import collate
+
+WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
+def test_every_family_fills_tables_in_every_layout(family, layout, tmp_path):
+    folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=40)
+    labels = LabelSpace(("X",), ("r",))
+    model = new_model(str(folder), labels, TrainingConfig(layout=layout, window=6), []).eval()
+    torch.nn.init.normal_(model.biaffine.U)
+    document = Document.from_words([WORDS, WORDS[:1], 30 * WORDS])  # the last is longer than the encoder
+    extractor = Extractor(TorchEngine(model), model.tokenizer, model.settings, labels)
+    expected = list(extractor.annotate([document]))
+    assert expected[0].words == document.words
+
+    model.save_pretrained(tmp_path / "model")
+    reloaded = Extractor.load(tmp_path / "model", device="cpu")
+    assert list(reloaded.annotate([document])) == expected
+
+
+def test_each_word_is_read_from_its_own_pieces(tmp_path):
+    """With the encoder replaced by its embedding table, the vector of a word is the embedding of its first piece."""
+    folder = tiny_encoder("bert", tmp_path / "bert", WORDS)
+    model = new_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
+    document = Document.from_words([WORDS, WORDS[::-1]])
+    windower = Extractor(TorchEngine(model), model.tokenizer, model.settings, model.labels).windower
+    batch = TensorBatch.of(collate(windower.passages(document), model.settings.spec), "cpu")
+    table = model.encoder.embeddings.word_embeddings
+
+    class Lookup(torch.nn.Module):
+        def forward(self, input_ids, **others):
+            return type("Output", (), {"last_hidden_state": table(input_ids)})
+
+    model.encoder = Lookup()
+    h = model.encode(batch)
+    first = [model.tokenizer.encode(word, add_special_tokens=False).ids[0] for word in WORDS]
+    assert torch.equal(h[0], table(torch.tensor(first)))
+    assert torch.equal(h[1], table(torch.tensor(first[::-1])))
+
+
+def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, scierc_labels):
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
+    torch.nn.init.normal_(model.biaffine.U, std=0.1)
+    extractor = Extractor(TorchEngine(model), model.tokenizer, model.settings, scierc_labels)
+    together = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
+    for index, document in enumerate(twenty):
+        for batch, P in extractor.tables([document]):
+            for k, table in enumerate(batch.tables):
+                n = table.end - table.start
+                other = next(p for t, p in together.items() if (t.document, t.start) == (index, table.start))
+                assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
+
+
+def test_a_missing_encoder_gets_one_sentence(tmp_path):
+    with pytest.raises(UnireError, match="cannot be loaded") as caught:
+        load_encoder(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
+    model: UniRE = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
+    assert not [name for name, _ in model.named_parameters() if "pooler" in name]

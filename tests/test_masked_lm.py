@@ -1,0 +1,134 @@
+"""Masked language modelling: what is hidden, what the loss is, and a trainer that takes steps."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
+from unire.modeling.attention import use_fast_attention
+from unire.training import masked_lm
+from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+
+WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> MaskedLM:
+    torch.manual_seed(0)
+    encoder = transformers.AutoModel.from_pretrained(tiny_encoder("mpnet", tmp_path, WORDS), add_pooling_layer=False)
+    use_fast_attention(encoder)
+    return MaskedLM(encoder, masking("mpnet"))
+
+
+def masking(family: str = "bert", rate: float = 0.25) -> WholeWordMasking:
+    tokenizer = tiny_tokenizer(family, WORDS)
+    vocabulary = tokenizer.get_vocab()
+    special = [vocabulary[piece] for piece in FAMILIES[family].specials]
+    return WholeWordMasking(tokenizer, mask_id=vocabulary[FAMILIES[family].mask], special_ids=special, rate=rate)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_words_are_hidden_whole_but_for_one_word_of_a_row(family: str) -> None:
+    text = " ".join(random.Random(1).choices(WORDS, k=40))
+    encoding = tiny_tokenizer(family, WORDS).encode(text, add_special_tokens=False)
+    ids, words = torch.tensor([encoding.ids] * 8), torch.tensor(encoding.word_ids)
+    assert len(words) > len(words.unique()), "no word of several pieces: nothing is tested"
+    _, positions, _ = masking(family)(ids)
+    for row in positions:
+        hidden = torch.zeros(len(words), dtype=torch.bool)
+        hidden[row] = True
+        parts = [hidden[words == word] for word in words.unique()]
+        assert sum(bool(part.any()) and not bool(part.all()) for part in parts) <= 1
+
+
+def test_every_row_loses_the_same_number_of_pieces_and_never_a_special_one() -> None:
+    mask = masking(rate=0.25)
+    ids = torch.randint(0, len(mask.special), (64, 40))
+    ids[:, ::2] = torch.randint(5, len(mask.special), (64, 20))
+    _, positions, pieces = mask(ids)
+    assert positions.shape == (64, 10)
+    assert all(len(row.unique()) == 10 for row in positions)
+    assert not mask.special[pieces].any()
+    assert torch.equal(pieces, ids.gather(1, positions))
+
+
+def test_hidden_pieces_are_masked_replaced_or_kept_at_80_10_10() -> None:
+    mask = masking(rate=0.5)
+    ids = torch.full((400, 100), len(mask.special) - 1)
+    shown, positions, _ = mask(ids)
+    at = shown.gather(1, positions)
+    assert (at == mask.mask_id).float().mean().item() == pytest.approx(0.8, abs=0.02)
+    assert (at == ids[0, 0]).float().mean().item() == pytest.approx(0.1, abs=0.02)
+    untouched = torch.ones_like(ids, dtype=torch.bool).scatter(1, positions, False)
+    assert torch.equal(shown[untouched], ids[untouched])
+
+
+def test_the_loss_is_the_cross_entropy_over_the_real_vocabulary(model: MaskedLM) -> None:
+    head, embeddings = model.head, model.encoder.get_input_embeddings().weight
+    assert len(embeddings) % 64, "nothing is padded: nothing is tested"
+    nn.init.normal_(head.bias)
+    vectors, positions = torch.randn(2, 9, 32), torch.tensor([[1, 5, 3], [8, 0, 2]])
+    pieces = torch.randint(len(embeddings), (2, 3))
+    loss, accuracy = head(vectors, positions, pieces, embeddings)
+    chosen = torch.stack([vectors[row, at] for row in range(2) for at in positions[row]])
+    logits = head.norm(nn.functional.gelu(head.dense(chosen))) @ embeddings.T + head.bias
+    torch.testing.assert_close(loss, nn.functional.cross_entropy(logits, pieces.flatten()))
+    assert accuracy.item() == pytest.approx((logits.argmax(-1) == pieces.flatten()).float().mean().item())
+    loss.backward()
+    assert head.bias.grad.isfinite().all()
+
+
+def test_the_position_bias_stays_as_it_is_and_the_rest_learns(model: MaskedLM) -> None:
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    Trainer(model, lr=1e-3, device=CPU).step(np.arange(6, 70, dtype=np.int32).reshape(4, 16), 1.0, seed=0)
+    same = {name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])}
+    assert same == {"encoder.encoder.relative_attention_bias.weight"}
+
+
+def test_a_step_at_rate_zero_changes_nothing(model: MaskedLM) -> None:
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    Trainer(model, lr=1e-3, device=CPU).step(np.arange(6, 70, dtype=np.int32).reshape(4, 16), 0.0, seed=0)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_the_seed_of_a_step_decides_what_is_hidden(model: MaskedLM) -> None:
+    trainer = Trainer(model, lr=1e-3, device=CPU)
+    rows = np.arange(6, 70, dtype=np.int32).reshape(4, 16)
+    first, again, other = (trainer.step(rows, 0.0, seed=seed)[0].item() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_all_parts_of_the_model_are_compiled(model: MaskedLM, monkeypatch) -> None:
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: compiled.append(function.__self__) or function)
+    Trainer(model, lr=1e-3, device=CPU, compiled=True)
+    assert compiled == [model.encoder.embeddings, *model.encoder.encoder.layer, model.head]
+
+
+def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, monkeypatch, caplog) -> None:
+    def broken(*_args, **_kwargs):
+        raise RuntimeError("no compiler here\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda _function, **_: broken)
+    trainer = Trainer(model, lr=1e-3, device=CPU, compiled=True)
+    trainer.warm_up(4, 16)
+    assert "which failed: no compiler here" in caplog.text
+    assert trainer.step(np.full((4, 16), 7, np.int32), 1.0, seed=0).isfinite().all()
+
+
+def test_an_error_that_compiling_has_no_part_in_is_not_hidden(model: MaskedLM) -> None:
+    with pytest.raises(IndexError):
+        Trainer(model, lr=1e-3, device=CPU).warm_up(4, 1000)  # longer than the encoder can read
+
+
+def test_narrow_layer_norms_hand_on_bfloat16(model: MaskedLM) -> None:
+    masked_lm._narrow_norms(model)
+    assert model.encoder.embeddings(torch.randint(6, 20, (2, 8))).dtype == torch.bfloat16

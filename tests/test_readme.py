@@ -1,0 +1,302 @@
+"""The README and docs/paper-to-code.md say what is so: their commands run, their names exist, their tables agree."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.metadata
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from test_house import ROOMS
+from unire import formats
+from unire.cli.main import app
+from unire.documents import Document
+from unire.labels import LabelSpace
+from unire.tables import fill_sentence
+from unire.training import PRESETS, TrainingConfig
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "unire"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAPER_TO_CODE = (ROOT / "docs" / "paper-to-code.md").read_text(encoding="utf-8")
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+
+
+BLOCKS = [
+    Block(fence[1], fence[2], README.count("\n", 0, fence.start()) + 1)
+    for fence in re.finditer(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+]
+INSTALLERS = ("pip", "make")
+SETTINGS = fields(TrainingConfig)
+
+
+def is_installer(block: Block) -> bool:
+    return all(line.split()[0] in INSTALLERS for line in block.text.splitlines())
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def body(title: str) -> list[list[str]]:
+    """The cells of every row of the section's table, but for its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def in_backticks(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+# The README
+
+
+def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encoder):
+    """In order and in one folder, where a tiny encoder has the name of a large one, for two epochs."""
+    fixture = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+    for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
+        shutil.copy(fixture, tmp_path / name)
+    shutil.copytree(encoder, tmp_path / "bert-base-uncased")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for block, following in zip(BLOCKS, [*BLOCKS[1:], None], strict=True):
+        text = re.sub(r"(epochs[ =])\d+", r"\g<1>2", block.text)
+        if block.language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, f"README.md, after line {block.line}", "exec"), {})
+            if following and following.language == "text":
+                assert printed.getvalue() == following.text
+        elif block.language == "bash" and not is_installer(block):
+            ran = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=300
+            )
+            assert ran.returncode == 0, f"README.md, line {block.line}: {ran.stderr}"
+            assert ran.stdout.strip()
+            if "unire extract" in text:
+                assert json.loads(ran.stdout)["text"].startswith("We present")
+    assert (tmp_path / "models" / "mine" / "model.safetensors").exists()
+    assert (tmp_path / "models" / "shared" / "model.safetensors").exists()
+
+
+def test_what_is_to_be_installed_and_made_is_there():
+    extras = importlib.metadata.metadata("unire").get_all("Provides-Extra")
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    commands = [
+        shlex.split(line, comments=True)
+        for block in BLOCKS
+        if block.language == "bash" and is_installer(block)
+        for line in block.text.splitlines()
+    ]
+    assert ["pip", "install", "unire"] in commands
+    assert ["make", "test"] in commands
+    for tool, *words in commands:
+        if tool == "make":
+            assert set(words) <= set(targets)
+        else:
+            assert words[0] == "install"
+            name, _, extra = words[1].rstrip("]").partition("[")
+            assert name == "unire"
+            assert not extra or extra in extras
+
+
+def test_the_drawn_table_is_the_one_that_is_filled():
+    drawing = next(block.text for block in BLOCKS if block.language == "text")
+    lines = [re.sub(r"[│┃]", " ", line).split() for line in drawing.splitlines() if not re.search(r"[━─]", line)]
+    words, drawn = lines[0], lines[1:]
+    document = Document.from_words(
+        [words],
+        entities=[(0, 2, "PER"), (3, 5, "PER"), (7, 8, "GPE")],
+        relations=[(0, 1, "PER-SOC"), (0, 2, "PHYS"), (1, 2, "PHYS")],
+    )
+    labels = LabelSpace.load("ace05")
+    table = fill_sentence(document.sentences[0], labels).labels
+    names = [name.replace("⊥", "·") for name in labels.names]
+    assert drawn == [[word, *(names[cell] for cell in row)] for word, row in zip(words, table, strict=True)]
+
+
+def test_the_example_of_a_file_can_be_read(tmp_path):
+    example = next(block.text for block in BLOCKS if block.language == "json")
+    file = tmp_path / "mine.json"
+    file.write_text(example, encoding="utf-8")
+    (document,) = formats.read(file)
+    assert str(document.relations[0]) == "Ada [Peop] –Live_In→ London [Loc]"
+
+
+def test_formats_and_label_spaces_are_all_named():
+    assert [in_backticks(cells[0]) for cells in body("Formats")] == [[name] for name in formats.FORMATS]
+    sentence = re.search(r"Built-in label spaces: (.*)", README)[1]
+    assert in_backticks(sentence) == list(LabelSpace.built_in())
+
+
+def test_the_table_of_presets_is_their_difference():
+    def value(cell: str) -> object:
+        """The first word of a cell, which may go on to explain it."""
+        word = re.split(r"[\s:]", cell.replace("`", ""))[0]
+        try:
+            return {"yes": True, "no": False}[word] if word in ("yes", "no") else json.loads(word)
+        except ValueError:
+            return word
+
+    told = {in_backticks(name)[0]: (value(paper), value(released)) for name, paper, released in body("Presets")}
+    pairs = {field.name: tuple(getattr(preset, field.name) for preset in PRESETS.values()) for field in SETTINGS}
+    assert list(PRESETS) == ["paper", "released"]
+    assert told == {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "preset"}
+
+
+def test_the_rooms_are_listed_in_their_order():
+    listed = [name for cells in body("The house") for name in in_backticks(cells[0])]
+    assert [name.rstrip("/").removesuffix(".py") for name in listed] == list(ROOMS)
+    assert all((SOURCE / name).exists() for name in listed)
+
+
+def test_every_option_in_the_readme_exists():
+    mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README))
+    assert "--drop-overlapping" in mentioned
+    assert mentioned <= {"--help"}.union(*(options(command) for command in commands(COMMAND)))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/paper-to-code.md"])
+def test_every_link_to_a_file_leads_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]
+    assert not broken
+
+
+# Commands and their options, as Typer knows them
+
+COMMAND: Any = typer.main.get_command(app)
+
+
+def commands(group: Any) -> Iterator[Any]:
+    yield group
+    for command in getattr(group, "commands", {}).values():
+        yield from commands(command)
+
+
+def options(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+def find_command(words: list[str]) -> Any:
+    """The command that `unire …` names, or `None`."""
+    command = COMMAND
+    for word in words[1:]:
+        if word.startswith("-"):
+            break
+        command = getattr(command, "commands", {}).get(word)
+    return command
+
+
+# docs/paper-to-code.md
+
+
+def units() -> list[str]:
+    """The page in parts that speak of something each: the rows of its tables, and its paragraphs."""
+    found = []
+    for paragraph in re.split(r"\n\s*\n", PAPER_TO_CODE):
+        found += paragraph.splitlines() if paragraph.startswith("|") else [paragraph]
+    return [unit for unit in found if "`" in unit]
+
+
+def defined_in(file: Path) -> set[str]:
+    """The names that a module defines, as functions, classes, variables or attributes, and the words it quotes."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+    return names
+
+
+def find_file(token: str) -> Path | None:
+    return next((base / token for base in (SOURCE, ROOT) if (base / token).exists()), None)
+
+
+@pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.strip("|# ")[:30])
+def test_everything_that_paper_to_code_names_exists(unit):
+    """Files; names, in the files beside them; commands with their options; settings with their values."""
+    present, _, planned = unit.partition("planned: ")
+    tokens = in_backticks(present)
+    paths = [token for token in tokens if "/" in token or token.endswith((".py", ".json", ".md"))]
+    modules = [find_file(token) for token in paths if token.endswith(".py")] or [SOURCE / "training" / "config.py"]
+    assert None not in [find_file(token) for token in paths]
+    command = None
+    for token in tokens:
+        if token in paths:
+            continue
+        words = token.split()
+        if words[0] == "unire" or words[0].startswith("--"):
+            command = find_command(words) if words[0] == "unire" else command
+            assert command is not None or words[0] != "unire", token
+            known = options(command) if command else set().union(*map(options, commands(COMMAND)))
+            assert {word for word in words if word.startswith("--")} <= known, token
+            if "--set" in words[:-1]:
+                name, value = words[words.index("--set") + 1].split("=")
+                with contextlib.suppress(ValueError):
+                    value = json.loads(value)
+                TrainingConfig.from_preset("paper", **{name: value})
+        elif "=" not in token:
+            assert any(token in defined_in(module) for module in modules), f"{token} is not in {modules}"
+    for token in in_backticks(planned):
+        assert find_command(token.split()) is None, f"{token} is no longer a plan"
+
+
+def test_the_settings_on_the_page_are_those_of_the_presets():
+    shown = []
+    for line in PAPER_TO_CODE.splitlines():
+        cells = line.split("|")
+        for column, cell in enumerate(cells):
+            for token in in_backticks(cell):
+                if re.fullmatch(r"\w+=\S+", token):
+                    # the last table has a column for each preset; everywhere else the paper speaks
+                    preset = PRESETS["released" if len(cells) == 7 and column == 5 else "paper"]
+                    name, value = token.split("=")
+                    assert getattr(preset, name) == ast.literal_eval(value), line
+                    shown.append(name)
+    assert {"layout", "mean", "implication", "bias_correction", "eps", "layer_decay", "evaluate_after"} <= set(shown)
+
+
+def test_no_item_of_the_paper_is_left_out():
+    def numbers(kind: str) -> set[int]:
+        return {
+            int(number)
+            for after in re.findall(rf"{kind}s? ([^|;:]*)", PAPER_TO_CODE, re.IGNORECASE)
+            for number in re.findall(r"\b\d+\b", after)
+        }
+
+    assert {f"Figure {n}" for n in range(1, 8)} <= set(re.findall(r"Figure \d", PAPER_TO_CODE))
+    assert {f"Table {n}" for n in range(1, 7)} <= set(re.findall(r"Table \d", PAPER_TO_CODE))
+    assert numbers("footnote") == set(range(1, 16))
+    assert "Algorithm 1" in PAPER_TO_CODE
+    assert "Equation 1" in PAPER_TO_CODE
+    assert re.findall(r"^##+ (.*)", PAPER_TO_CODE, re.MULTILINE)[:5] == [
+        "1 Introduction, 2 Task definition",
+        "3.1 Biaffine model",
+        "3.2 Table filling",
+        "3.3 Constraints",
+        "3.4 Decoding, and appendix A",
+    ]

@@ -1,0 +1,281 @@
+"""Training: it learns, it resumes, it repeats itself, and it says what it could not hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.scoring import score
+from unire.training import TrainingConfig, train
+from unire.training.optimizer import Schedule
+from unire.training.reporting import Reporter
+
+QUICK = {"lr": 1e-3, "head_lr": 2e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "beta2": 0.98, "evaluate_after": 0}
+
+
+def quick(**changes) -> TrainingConfig:
+    return TrainingConfig.from_preset("paper", **{**QUICK, "epochs": 2, "batch_size": 8, "window": 40, **changes})
+
+
+@pytest.mark.parametrize("preset", ["paper", "released"])
+@pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
+def test_a_tiny_encoder_overfits_twenty_sentences(preset, layout, twenty, scierc_labels, encoder, tmp_path):
+    config = TrainingConfig.from_preset(
+        preset, **QUICK, layout=layout, epochs=150, evaluate_every=10, patience=150, batch_size=10, window=60
+    )
+    config = replace(config, evaluate_after=60)
+    trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
+    assert trained.dev is not None
+    assert (trained.dev.entities.f1, trained.dev.relations.f1) == (1.0, 1.0)
+
+    reloaded = Extractor.load(tmp_path / "model", device="cpu")
+    assert reloaded.settings.layout == layout
+    again = score(twenty, reloaded.annotate(twenty), scierc_labels)
+    assert (again.entities.f1, again.relations.f1) == (1.0, 1.0)
+
+
+def test_the_same_seed_gives_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):
+    runs = [
+        train(encoder, twenty, dev=twenty[:2], labels=scierc_labels, config=quick(), out=tmp_path / name).history
+        for name in ("first", "second")
+    ]
+    assert runs[0] == runs[1]
+    other = train(encoder, twenty, labels=scierc_labels, config=quick(seed=1), out=tmp_path / "third").history
+    assert other[0]["loss"] != runs[0][0]["loss"]
+
+
+def test_a_step_computed_in_parts_has_the_gradients_of_the_whole(twenty, scierc_labels, encoder, tmp_path):
+    still = {"mlp_dropout": 0.0, "logit_dropout": 0.0, "epochs": 3, "batch_size": 20}
+    whole, parts = (
+        train(
+            encoder, twenty, labels=scierc_labels, config=quick(**still, max_pieces=bound), out=tmp_path / f"m{bound}"
+        ).history
+        for bound in (100_000, 150)
+    )
+    for a, b in zip(whole, parts, strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=2e-3)
+
+
+def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):
+    """The state is saved before every step; the process is killed from outside at a moment it does not choose."""
+    data = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+    arguments = [
+        *(sys.executable, "-m", "unire", "train", "--encoder", str(encoder), "--data", str(data), "--dev", str(data)),
+        *("--labels", "scierc", "--json", "--save-every-minutes", "0", "--epochs", "12", "--batch-size", "8"),
+        *("--lr", "0.002", "--window", "40", "--set", "evaluate_every=3"),
+    ]
+    straight = subprocess.run([*arguments, "--out", tmp_path / "straight"], check=True, capture_output=True, text=True)
+
+    out = tmp_path / "killed"
+    process = subprocess.Popen([*arguments, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    snapshots = out.with_name("killed.resume")
+    while len(list(snapshots.glob("step-*[0-9]"))) == 0 or max(snapshots.glob("step-*[0-9]")).name < "step-000000005":
+        assert process.poll() is None, "the training ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not out.exists()
+
+    resumed = subprocess.run([*arguments, "--out", out, "--resume"], check=True, capture_output=True, text=True)
+    expected, found = json.loads(straight.stdout), json.loads(resumed.stdout)
+    assert found["history"] == expected["history"]
+    assert found["scores"] == expected["scores"]
+    assert not snapshots.exists()
+
+
+def test_two_processes_train_as_one(encoder, tmp_path):
+    """The same effective batch, the same evaluation, one checkpoint."""
+    data = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+    command = [
+        *("-m", "unire", "train", "--encoder", str(encoder), "--data", str(data), "--dev", str(data), "--json"),
+        *("--labels", "scierc", "--epochs", "3", "--batch-size", "8", "--lr", "0.001", "--window", "40"),
+        *("--set", "mlp_dropout=0", "--set", "logit_dropout=0"),
+    ]
+    two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", *command]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    alone, together = (
+        json.loads(
+            subprocess.run(
+                [*start, "--out", tmp_path / name], check=True, capture_output=True, text=True, env=environment
+            ).stdout
+        )
+        for start, name in (([sys.executable, *command], "alone"), (two, "together"))
+    )
+    for a, b in zip(alone["history"], together["history"], strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+    totals = [run["scores"]["dev"]["entities"]["gold"] for run in (alone, together)]
+    assert totals[0] == totals[1] > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "together"]
+
+
+def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_labels, encoder, tmp_path):
+    class Interrupter(Reporter):
+        def epoch(self, record):
+            if record["epoch"] == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    config = quick(epochs=4)
+    straight = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "straight")
+    stopped = train(
+        encoder,
+        twenty,
+        dev=twenty,
+        labels=scierc_labels,
+        config=config,
+        out=tmp_path / "stopped",
+        reporter=Interrupter(),
+    )
+    assert stopped.interrupted
+    assert len(stopped.history) == 2
+    document = Extractor.load(tmp_path / "stopped", device="cpu").extract_words([["A", "parser", "is", "tested"]])
+    assert document.words == ("A", "parser", "is", "tested")
+    resumed = train(
+        encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "stopped", resume=True
+    )
+    assert not resumed.interrupted
+    assert resumed.history == straight.history
+
+
+def test_resuming_with_other_settings_is_refused(twenty, scierc_labels, encoder, tmp_path):
+    class Stop(Reporter):
+        def epoch(self, record):
+            signal.raise_signal(signal.SIGINT)
+
+    out = tmp_path / "model"
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=Stop())
+    with pytest.raises(UnireError, match="another lr"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(lr=1.0), out=out, resume=True)
+    with pytest.raises(UnireError, match="nothing to resume"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "other", resume=True)
+
+
+def test_training_stops_when_patience_is_at_an_end(twenty, scierc_labels, encoder, tmp_path):
+    config = quick(epochs=50, patience=3, lr=1e-9, head_lr=1e-9)
+    trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
+    assert len(trained.history) == 1 + 3  # the first epoch is the best there is
+
+
+def test_what_a_table_cannot_hold_is_counted(encoder, tmp_path):
+    document = Document.from_words(
+        [["a", "b", "c", "d"]],
+        entities=[(0, 3, "X"), (1, 2, "X"), (3, 4, "X")],
+        relations=[(1, 2, "r"), (0, 2, "r"), (0, 2, "s")],
+    )
+    trained = train(encoder, [document], config=quick(), out=tmp_path / "model")
+    assert {reason: n for reason, n in trained.notes.items() if n} == {
+        "entity overlaps a longer one": 1,
+        "relation whose argument is not in the table": 1,
+        "relation between two entities that already have one": 1,
+    }
+
+
+def test_a_sentence_of_two_thousand_words_is_split_stitched_counted_and_trained_on(encoder, tmp_path):
+    words = [f"w{i}" for i in range(2000)]
+    long = Document.from_words([words], entities=[(0, 1, "X"), (510, 514, "X"), (1999, 2000, "X")])
+    trained = train(encoder, [long], config=quick(epochs=1), out=tmp_path / "model")
+    assert trained.notes["sentence larger than a table, split"] == 1
+    assert trained.notes["sentence longer than the encoder, stitched"] > 0
+    found = next(Extractor.load(tmp_path / "model", device="cpu").annotate([long]))
+    assert found.words == tuple(words)
+
+
+def test_unknown_labels_are_refused_before_training(twenty, encoder, tmp_path):
+    with pytest.raises(UnireError, match="unknown entity type"):
+        train(encoder, twenty, labels=LabelSpace(("Task",)), config=quick(), out=tmp_path / "model")
+    with pytest.raises(UnireError, match="no words"):
+        train(encoder, [Document.from_words([[]])], labels=LabelSpace(("Task",)), config=quick(), out=tmp_path / "m")
+
+
+def test_a_diverged_training_says_so(twenty, scierc_labels, encoder, tmp_path):
+    with pytest.raises(UnireError, match="not a number"):
+        train(
+            encoder, twenty, labels=scierc_labels, config=quick(lr=1e30, head_lr=1e30, epochs=5), out=tmp_path / "model"
+        )
+
+
+def test_layers_learn_more_slowly_the_deeper_they_lie(encoder, twenty, scierc_labels):
+    from unire.training.loop import new_model
+    from unire.training.optimizer import build_optimizer
+
+    config = quick(lr=1.0, head_lr=3.0, layer_decay=0.5)
+    model = new_model(str(encoder), scierc_labels, config, [])
+    optimizer = build_optimizer(model, config)
+    rates = {id(p): group["peak"] for group in optimizer.param_groups for p in group["params"]}
+    by_name = {name: rates[id(p)] for name, p in model.named_parameters()}
+    assert by_name["encoder.encoder.layer.1.output.dense.weight"] == 1.0
+    assert by_name["encoder.encoder.layer.0.output.dense.weight"] == 0.5
+    assert by_name["encoder.embeddings.word_embeddings.weight"] == 1.0
+    assert by_name["biaffine.U"] == 3.0
+
+
+def test_without_bias_correction_adamw_is_adamw_without_bias_correction():
+    """Against the update written out by hand."""
+    config = TrainingConfig.from_preset("released", lr=0.1, weight_decay=0.01, warmup=0.0, eps=1e-3)
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = torch.optim.AdamW([{"params": [parameter], "peak": 0.1}], betas=(0.9, 0.9))
+    schedule = Schedule(optimizer, config)
+    x, m, v = parameter.detach().numpy().copy(), np.zeros(2), np.zeros(2)
+    for step in range(1, 6):
+        progress = step / 10
+        gradient = np.array([0.3 * step, -0.2])
+        parameter.grad = torch.tensor(gradient)
+        schedule.set(progress, step)
+        optimizer.step()
+        rate = 0.1 * schedule.factor(progress)
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.9 * v + 0.1 * gradient**2
+        x = x - rate * 0.01 * x - rate * m / (np.sqrt(v) + 1e-3)
+        assert parameter.detach().numpy() == pytest.approx(x, rel=1e-9)
+
+
+def test_the_kept_weights_may_be_a_running_mean(twenty, scierc_labels, encoder, tmp_path):
+    config = quick(epochs=3, average=0.9)
+    straight = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "straight")
+    plain = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=quick(epochs=3), out=tmp_path / "plain")
+    assert [r["loss"] for r in straight.history] == [r["loss"] for r in plain.history]  # it does not touch training
+    assert not torch.equal(straight.model.biaffine.U, plain.model.biaffine.U)
+
+    class Stop(Reporter):
+        def epoch(self, record):
+            if record["epoch"] == 1:
+                signal.raise_signal(signal.SIGINT)
+
+    out = tmp_path / "stopped"
+    train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, reporter=Stop())
+    resumed = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, resume=True)
+    assert torch.equal(resumed.model.biaffine.U, straight.model.biaffine.U)
+
+
+def test_the_rate_rises_to_its_peak_and_falls_to_zero():
+    schedule = Schedule(None, quick(warmup=0.2))
+    assert [schedule.factor(p) for p in (0, 0.1, 0.2, 0.6, 1.0)] == pytest.approx([0, 0.5, 1, 0.5, 0])
+
+
+def test_presets_are_data_and_settings_are_checked():
+    assert asdict(TrainingConfig.from_preset("released"))["implication"] == "sum"
+    with pytest.raises(UnireError, match="no preset"):
+        TrainingConfig.from_preset("best-ever")
+    with pytest.raises(UnireError, match="no training setting"):
+        TrainingConfig.from_preset("paper", rate=1)
+    with pytest.raises(UnireError, match="makes no sense"):
+        TrainingConfig.from_preset("paper", epochs=0)
+    for wrong in ({"epochs": "abc"}, {"window": 1.5}, {"bf16": "maybe"}, {"layout": "upside-down"}, {"symmetry": 1}):
+        with pytest.raises(UnireError, match="wrong kind"):
+            TrainingConfig.from_preset("paper", **wrong)
+    assert TrainingConfig.from_preset("paper", lr=1, head_lr=None, bf16=True).lr == 1
