@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 
 from unire import formats
 from unire.labels import LabelSpace
@@ -23,6 +24,7 @@ from unire.training.reporting import Reporter
 
 
 def measure(encoder: str, documents: list, labels: LabelSpace, layout: str, bf16: bool, epochs: int) -> dict:
+    AcceleratorState._reset_state(reset_partial_state=True)  # one process measures several precisions
     config = TrainingConfig.from_preset("paper", layout=layout, bf16=bf16, epochs=epochs + 1)
     accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no")
     model = new_model(encoder, labels, config).to(accelerator.device)

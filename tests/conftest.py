@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny import tiny_encoder
 
+from tiny import tiny_encoder
 from unire import formats
 from unire.documents import Document
 from unire.labels import LabelSpace

@@ -7,7 +7,7 @@ table of one sentence, [n, n, |Y|] without padding.
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -36,9 +36,9 @@ def symmetrize(P: Array, labels: LabelSpace) -> Array:
 
 
 def distances(P: Array) -> Array:
-    n = len(P)
-    rows = P.reshape(n, -1)
-    columns = P.transpose(1, 0, 2).reshape(n, -1)
+    n, _, Y = P.shape
+    rows = P.reshape(n, n * Y)
+    columns = P.transpose(1, 0, 2).reshape(n, n * Y)
     between_rows = np.linalg.norm(rows[1:] - rows[:-1], axis=1)
     between_columns = np.linalg.norm(columns[1:] - columns[:-1], axis=1)
     return (between_rows + between_columns) / 2
@@ -46,7 +46,7 @@ def distances(P: Array) -> Array:
 
 def spans(cuts: list[int], n: int) -> list[tuple[int, int]]:
     bounds = [0, *cuts, n] if n else []
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def winner(scores: Array, ids: slice) -> int | None:
@@ -76,16 +76,16 @@ def split(P: Array, labels: LabelSpace, alpha: float = 1.4) -> Reference:
 
 
 def margin(P: Array, labels: LabelSpace, alpha: float) -> float:
-    """How near the closest decision of `split` is to going the other way."""
+    """How near the closest decision of `split` is to falling otherwise."""
     P = symmetrize(P, labels)
     found = split(P, labels, alpha)
-    means = [(P[a:b, a:b].mean(axis=(0, 1)), labels.entity_ids) for a, b in spans(found.cuts, len(P))]
-    for (a, b, _), (c, d, _) in permutations(found.entities, 2):
-        means.append((P[a:b, c:d].mean(axis=(0, 1)), labels.relation_ids))
+    choices = [(P[a:b, a:b], labels.entity_ids) for a, b in spans(found.cuts, len(P))]
+    choices += [(P[a:b, c:d], labels.relation_ids) for (a, b, _), (c, d, _) in permutations(found.entities, 2)]
     margins = [abs(float(d) - alpha) for d in distances(P)]
-    for scores, ids in means:
-        runner_up, best = sorted([0.0, scores[LabelSpace.NONE], *scores[ids]])[-2:]
-        margins.append(float(best - runner_up))
+    for cells, ids in choices:
+        means = cells.mean(axis=(0, 1))
+        second, first = sorted([-math.inf, means[LabelSpace.NONE], *means[ids]])[-2:]
+        margins.append(float(first - second))
     return min(margins, default=math.inf)
 
 

@@ -127,6 +127,13 @@ def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus,
         adapt(encoder, [corpus], tmp_path / "out", small(minutes=1e-6), device="cpu")
 
 
+def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(Trainer, "step", lambda *_, **__: torch.tensor([float("nan"), 0.0]))
+    with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
     config = small(max_steps=1)
     with pytest.raises(UnireError, match="there is no corpus;"):

@@ -67,7 +67,7 @@ def test_a_full_disk_while_saving_keeps_the_old_model_and_leaves_no_rubbish(mode
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(UnireError, match="could not be saved .* No space left on device"):
+    with pytest.raises(UnireError, match="No space left on device"):
         model.save_pretrained(folder)
     monkeypatch.undo()
     assert UniRE.from_pretrained(folder).settings.alpha == model.settings.alpha

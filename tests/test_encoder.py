@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tiny import FAMILIES, tiny_encoder
 
+from tiny import FAMILIES, tiny_encoder
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError

@@ -79,7 +79,7 @@ def test_l_imp_is_the_hinge_of_the_strongest_relation_over_the_strongest_entity(
     total = 0.0
     for _, n, P in sentences(logits):
         for i in range(n):
-            relation = max(float(max(P[i, j, l], P[j, i, l])) for j in range(n) for l in (3, 4))
+            relation = max(float(max(P[i, j, r], P[j, i, r])) for j in range(n) for r in (3, 4))
             entity = max(float(P[i, i, t]) for t in (1, 2))
             total += max(0.0, relation - entity) / (n * len(LENGTHS))
     assert implication_loss(logits.softmax(-1), mask, LABELS, weights("sentence")) == pytest.approx(total, rel=1e-5)

@@ -24,7 +24,7 @@ from unire.training import TrainingConfig, train
 from unire.training.optimizer import Schedule
 from unire.training.reporting import Reporter
 
-QUICK = {"lr": 1e-3, "head_lr": 2e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "beta2": 0.98, "evaluate_after": 0}
+QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "evaluate_after": 0}
 
 
 def quick(**changes) -> TrainingConfig:

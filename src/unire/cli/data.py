@@ -34,9 +34,7 @@ def stats(
         unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc
     """
     names = [path.name for path in files]
-    parts = {
-        path.name if names.count(path.name) == 1 else str(path): documents_from([path], format) for path in files
-    }
+    parts = {path.name if names.count(path.name) == 1 else str(path): documents_from([path], format) for path in files}
     space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
     counted = {name: Statistics.of(documents, space) for name, documents in parts.items()}
     total = sum(list(counted.values())[1:], start=next(iter(counted.values())))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unire import __version__
-from unire.cli import data, evaluate, extract, printing, score, train
+from unire.cli import adapt, data, evaluate, extract, printing, score, train
 from unire.exceptions import UnireError
 
 __all__ = ["app", "main"]
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(no_args_is_help=True)(train.train)
+app.command(no_args_is_help=True)(adapt.adapt)
 app.command(no_args_is_help=True)(evaluate.evaluate)
 app.command(no_args_is_help=True)(extract.extract)
 app.command(no_args_is_help=True)(score.score)

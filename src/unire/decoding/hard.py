@@ -1,9 +1,9 @@
 """The paper's baseline: name every cell by itself, then look for squares and rectangles of one name.
 
-Every cell gets its most probable label (after the same symmetrising as in `split`; of equal ones the lowest id). Squares
+Every cell gets its most probable label, after the same symmetrising as in `split`; of equal ones the lowest id. Squares
 on the diagonal are judged from the largest down, equal ones from the left: a square is an entity if its most frequent
 entity label is at least as frequent as ⊥, and is discarded if it overlaps an entity found before. A pair of entities is
-related if the most frequent relation label of its rectangle is at least as frequent as ⊥. A score is the share of the
+related if the most frequent relation label in its rectangle is at least as frequent as ⊥. A score is the share of the
 cells that carry the label.
 """
 
@@ -12,65 +12,77 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, empty, in_stacks, library, put, to_float, to_host
+from unire.decoding.arrays import (
+    Array,
+    all_finite,
+    blank,
+    empty,
+    library,
+    put,
+    stacks,
+    to_float,
+    to_host,
+    toward_mirror,
+)
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import ordered_pairs, symmetrize, winners
+from unire.decoding.steps import mirror_weight, not_finite, ordered_pairs, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
 
 
 def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: float = 0.0) -> Decoded:
-    """Decode a batch. `alpha` is not used: it is there so that every decoder is called alike."""
-    xp = library(P)
+    """Decode a batch. `alpha` is not used: it is there so that all decoders are called alike."""
     counts = _counts(P, lengths, labels)
     border = put(np.arange(P.shape[1] + 1), P)
 
-    # Squares from border i to border j, for all i and j at once
+    # Squares from every border to every later one
     of_entities = counts[..., : labels.entity_ids.stop]
-    corner = of_entities[:, border, border]  # [T, N + 1, K]
+    corner = of_entities[:, border, border]
     squares = corner[:, :, None] + corner[:, None, :] - of_entities - of_entities.swapaxes(1, 2)
-    label, count = winners(squares, labels.entity_ids)
-    real = (border[:, None] < border) & (border <= put(lengths, P)[:, None, None])
-    found = xp.where(real & (label != LabelSpace.NONE) & (count > 0))
-    candidates = np.stack([to_host(x) for x in (*found, label[found], count[found])], axis=1)
-    table, start, end, label, count = candidates[_apart(*candidates.T[:3])].T
-    entities = np.stack([table, start, end, label], axis=1)
+    place = library(P).where((border[:, None] < border) & (border <= put(lengths, P)[:, None, None]))
+    label, count = winners(squares[place], labels.entity_ids)
+    found = (label != LabelSpace.NONE) & (count > 0)
+    candidates = np.array([to_host(x[found]) for x in (*place, label, count)])
+    table, start, end, label, count = candidates[:, _apart(*candidates[:3])]
+    size = end - start
+    borders = np.array([[table, start], [table, end]]).swapaxes(1, 2).reshape(-1, 2)
+    interior = (borders[:, 1] > 0) & (borders[:, 1] < lengths[borders[:, 0]])
 
     # Rectangles of all pairs
     head, tail = ordered_pairs(table)
     here, top, bottom, left, right = (put(x, P) for x in (table[head], start[head], end[head], start[tail], end[tail]))
-    rectangles = (
-        counts[here, bottom, right] - counts[here, top, right] - counts[here, bottom, left] + counts[here, top, left]
-    )
-    relation, common = (to_host(x) for x in winners(rectangles, labels.relation_ids))
-    related = (relation != LabelSpace.NONE) & (common > 0)
-    size = end - start
-    borders = np.concatenate([entities[:, [0, 1]], entities[:, [0, 2]]])
-    interior = (borders[:, 1] > 0) & (borders[:, 1] < lengths[borders[:, 0]])
+    upper = counts[here, top, right] - counts[here, top, left]
+    rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
+    relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
+    related = (relation != LabelSpace.NONE) & (shared > 0)
+
     return Decoded(
-        entities=entities,
+        entities=np.array([table, start, end, label]).T,
         entity_scores=count / size**2,
-        relations=np.stack([head, tail, relation], axis=1)[related],
-        relation_scores=(common / (size[head] * size[tail]))[related],
+        relations=np.array([head, tail, relation]).T[related],
+        relation_scores=(shared / (size[head] * size[tail]))[related],
         cuts=np.unique(borders[interior], axis=0),
     )
 
 
 def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
     """[T, N + 1, N + 1, |Y|]: how many of the cells above and left of a corner carry a label (an integral image)."""
-    xp = library(P)
+    P = to_float(P)
     T, N, _, Y = P.shape
+    xp = library(P)
     ids = put(np.arange(Y), P)
     cells = empty((T, N + 1, N + 1), ids)
     cells[:] = -1
 
-    def name(stack: slice) -> None:
-        tables = empty(P[stack].shape, to_float(P[:0]))
-        symmetrize(P, lengths, labels, stack, out=tables)
-        cells[stack, 1:, 1:] = tables.argmax(3)
-
-    in_stacks(name, P)
+    weight = mirror_weight(labels)
+    padding = np.arange(N) >= lengths[:, None]
+    for stack, room, _ in stacks(P):
+        symmetric = toward_mirror(P[stack], weight, out=room)
+        blank(symmetric, padding[stack])
+        if not all_finite(symmetric):
+            raise not_finite(P, lengths, labels)
+        cells[stack, 1:, 1:] = symmetric.argmax(3)
     return xp.cumsum(xp.cumsum(cells[..., None] == ids, 1, dtype=xp.int32), 2, dtype=xp.int32)
 
 

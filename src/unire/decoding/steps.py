@@ -5,54 +5,47 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, library, to_float, to_host, toward_mirror
+from unire.decoding.arrays import Array, library, pick, to_float, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["ordered_pairs", "symmetrize", "winners"]
+__all__ = ["mirror_weight", "not_finite", "ordered_pairs", "winners"]
 
 
-def symmetrize(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, stack: slice, out: Array) -> None:
-    """Write to `out` the tables P[stack] with P_ijt = P_jit = (P_ijt + P_jit) / 2 for t in Y_sym, and 0 as padding.
+def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
+    """[|Y|]: what a cell gets of its mirror image, so that P_ijt = P_jit = (P_ijt + P_jit) / 2 for every t in Y_sym.
 
-    ⊥ is not in Y_sym, so a symmetric relation can still be found one way only.
+    ⊥ is not in Y_sym: a symmetric relation may be found one way only.
     """
     weight = np.zeros(len(labels))
     weight[list(labels.symmetric_ids)] = 0.5
-    toward_mirror(to_float(P[stack]), weight, out)
-    table, word = (np.arange(P.shape[1]) >= lengths[stack, None]).nonzero()
-    out[table, word] = 0
-    out[table, :, word] = 0
-    if not library(out).isfinite(out).all():
-        raise UnireError(_not_finite(P, lengths, labels))
+    return weight
 
 
-def _not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> str:
-    """Say where the first cell is that is NaN or infinite."""
-    cells = (
-        (table, i, j, y, cell[i, j, y])
-        for table, n in enumerate(lengths)
-        for cell in [to_host(to_float(P[table, :n, :n]))]
-        for i, j, y in np.argwhere(~np.isfinite(cell))
-    )
-    table, i, j, y, value = next(cells)
-    return (
-        f"table {table} holds {value} as the probability of {labels.names[y]!r} for the words {i} and {j}; "
-        "decoding needs finite probabilities, so look for an overflow in the model that filled the table"
+def not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> UnireError:
+    """The error for tables of which a cell is NaN or infinite: it says which."""
+    for table, n in enumerate(lengths):
+        cells = to_host(to_float(P[table, :n, :n]))
+        if not np.isfinite(cells).all():
+            break
+    i, j, y = np.argwhere(~np.isfinite(cells))[0]
+    return UnireError(
+        f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and {j}: "
+        "decoding needs finite numbers, so look for an overflow in the model that filled the table"
     )
 
 
 def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
-    """The best of `ids` and ⊥ along the last axis, and its score. A label wins a tie against ⊥."""
+    """The best of `ids` and ⊥ in every row of [K, |Y|], and its score. A label wins a tie against ⊥."""
     xp = library(scores)
-    candidates = xp.concatenate([scores[..., ids], scores[..., LabelSpace.NONE, None]], -1)
-    best = candidates.argmax(-1)  # the first of equals: the lowest id, and ⊥ last of all
+    candidates = xp.concatenate([scores[:, ids], scores[:, LabelSpace.NONE, None]], 1)
+    best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
     label = xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
-    return label, xp.amax(candidates, -1)
+    return label, pick(candidates, best)
 
 
 def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Heads and tails of all ordered pairs of different entities in one table, given the (sorted) table of each entity."""
+    """Heads and tails of all ordered pairs of different entities of one table, given the sorted tables of entities."""
     first = np.searchsorted(table, table)
     partners = np.searchsorted(table, table, side="right") - first  # itself among them
     head = np.repeat(np.arange(len(table)), partners)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ MAX_PIECES = 512
 def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
     """An encoder by Hub name or folder, with its fast tokenizer."""
     try:
-        model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
-        slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
+        with _quiet():
+            model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
+            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnireError(
@@ -67,6 +69,21 @@ def longest_input(encoder: Any) -> int:
 def reads_token_types(encoder: Any) -> bool:
     takes_them = "token_type_ids" in inspect.signature(encoder.forward).parameters
     return takes_them and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bars of transformers, and its warning that the pooler, which we leave out, is not there."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _tidy(encoder: Any) -> nn.Module:

@@ -10,6 +10,7 @@ interruption, it holds `resume/` instead: all that `adapt(..., resume=True)` nee
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -219,6 +220,8 @@ def _train(
 
     def progress() -> Progress:
         loss, accuracy = torch.stack(list(outcomes)).mean(0).tolist()
+        if not math.isfinite(loss):
+            raise UnireError(f"the training has diverged by step {state.step}; give a lower learning rate")
         speed = (state.step - before) * config.batch / clock.training_seconds
         return Progress(state.done, state.step, state.step * config.batch, speed, loss, accuracy)
 

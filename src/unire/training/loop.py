@@ -252,7 +252,7 @@ class Trainer:
         self._losses.zero_()
         if not all(map(math.isfinite, losses)):
             raise UnireError(
-                f"the loss of epoch {progress.epoch} is not a number; lower the learning rate, or train with bf16 = false"
+                f"the loss of epoch {progress.epoch} is not a number; lower the rate, or train with bf16 = false"
             )
         record: dict[str, Any] = {
             "epoch": progress.epoch,

@@ -1,0 +1,380 @@
+"""The decoders, against their plain references and against what the paper says of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import reference_decoder as reference
+from unire.decoding import Decoded, arrays, decode, split
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.tables import read
+
+NEAR = 1e-6
+"""Decisions nearer than this may fall either way."""
+
+PER_LOC = LabelSpace(("Per", "Loc"), ("Lives-in", "Married"), frozenset({"Married"}))
+PER, LOC, LIVES_IN, MARRIED = 1, 2, 3, 4
+
+AS_ARRAY: dict[str, Callable[[NDArray[np.float64]], Any]] = {
+    "numpy float64": lambda P: P,
+    "numpy float32": lambda P: P.astype(np.float32),
+    "numpy float16": lambda P: np.clip(P, -6e4, 6e4).astype(np.float16),
+    "torch float64": torch.from_numpy,
+    "torch float32": lambda P: torch.from_numpy(P).float(),
+    "torch float16": lambda P: torch.from_numpy(P).half(),
+    "torch bfloat16": lambda P: torch.from_numpy(P).bfloat16(),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    tables: list[NDArray[np.float64]]
+    labels: LabelSpace
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.array([len(table) for table in self.tables], dtype=np.int64)
+
+    def padded(self, filler: float = 0.0, extra: int = 0) -> NDArray[np.float64]:
+        N = self.lengths.max(initial=0) + extra
+        P = np.full((len(self.tables), N, N, len(self.labels)), filler)
+        for padded, table in zip(P, self.tables, strict=True):
+            padded[: len(table), : len(table)] = table
+        return P
+
+
+def noise(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
+    return rng.dirichlet(np.full(Y, 0.3), size=(n, n))
+
+
+def blocks(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
+    """A table of squares and rectangles of random labels, with some noise."""
+    span = rng.random(n).round().astype(int).cumsum()
+    gold = rng.integers(Y, size=(n + 1, n + 1))[span][:, span]
+    return 0.8 * np.eye(Y)[gold] + 0.2 * noise(rng, n, Y)
+
+
+def coarse(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
+    """A table full of ties."""
+    return rng.integers(3, size=(n, n, Y)) / 4
+
+
+@st.composite
+def problems(draw: st.DrawFn, *kinds: Callable[[np.random.Generator, int, int], NDArray[np.float64]]) -> Problem:
+    names = [f"R{i}" for i in range(draw(st.integers(0, 3)))]
+    symmetric = draw(st.sets(st.sampled_from(names))) if names else ()
+    labels = LabelSpace(tuple(f"E{i}" for i in range(draw(st.integers(1, 3)))), tuple(names), frozenset(symmetric))
+    fill = draw(st.sampled_from(kinds))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    return Problem([fill(rng, n, len(labels)) for n in draw(st.lists(st.integers(0, 7), max_size=4))], labels)
+
+
+FILLERS = st.sampled_from([0.0, 0.5, -3.0, 1e30, math.nan, math.inf, -math.inf])
+
+
+def one_hot(table: list[list[int]] | NDArray[np.int64], labels: LabelSpace = PER_LOC) -> NDArray[np.float64]:
+    return np.eye(len(labels))[np.array(table)]
+
+
+def decode_one(P: NDArray[np.float64], labels: LabelSpace = PER_LOC, **options: Any) -> Decoded:
+    return decode(P[None], [len(P)], labels, **options)
+
+
+def of_table(found: Decoded, table: int) -> reference.Reference:
+    """One table's part of a batch's result, as the reference gives it."""
+    rows = np.flatnonzero(found.entities[:, 0] == table)
+    mine = np.isin(found.relations[:, 0], rows)
+    relations = found.relations[mine] - ([rows[0], rows[0], 0] if len(rows) else 0)
+    return reference.Reference(
+        [tuple(entity) for entity in found.entities[rows, 1:].tolist()],
+        found.entity_scores[rows].tolist(),
+        [tuple(relation) for relation in relations.tolist()],
+        found.relation_scores[mine].tolist(),
+        found.cuts[found.cuts[:, 0] == table, 1].tolist(),
+    )
+
+
+def assert_same(found: reference.Reference, expected: reference.Reference) -> None:
+    assert found.cuts == expected.cuts
+    assert found.entities == expected.entities
+    assert found.relations == expected.relations
+    assert found.entity_scores == pytest.approx(expected.entity_scores, abs=1e-5)
+    assert found.relation_scores == pytest.approx(expected.relation_scores, abs=1e-5)
+
+
+def as_read(P: Any) -> NDArray[np.float64]:
+    """What P holds, after rounding to its precision."""
+    return P.double().numpy() if isinstance(P, torch.Tensor) else P.astype(np.float64)
+
+
+@pytest.mark.parametrize("kind", AS_ARRAY)
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(noise, blocks), filler=FILLERS, alpha=st.floats(0.1, 2.0))
+def test_split_agrees_with_its_reference(kind: str, problem: Problem, filler: float, alpha: float) -> None:
+    P = AS_ARRAY[kind](problem.padded(filler))
+    tables = [table[:n, :n] for table, n in zip(as_read(P), problem.lengths, strict=True)]
+    assume(all(reference.margin(table, problem.labels, alpha) > NEAR for table in tables))
+    found = decode(P, problem.lengths, problem.labels, alpha=alpha)
+    for index, table in enumerate(tables):
+        assert_same(of_table(found, index), reference.split(table, problem.labels, alpha))
+
+
+@pytest.mark.parametrize("kind", AS_ARRAY)
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(noise, blocks, coarse), filler=FILLERS)
+def test_hard_agrees_with_its_reference(kind: str, problem: Problem, filler: float) -> None:
+    P = AS_ARRAY[kind](problem.padded(filler))
+    tables = [table[:n, :n] for table, n in zip(as_read(P), problem.lengths, strict=True)]
+    for table in tables:
+        best = np.sort(reference.symmetrize(table, problem.labels), axis=2)
+        gaps = best[..., -1] - best[..., -2]
+        assume(((gaps == 0) | (gaps > NEAR)).all())
+    found = decode(P, problem.lengths, problem.labels, decoder="hard")
+    for index, table in enumerate(tables):
+        assert_same(of_table(found, index), reference.hard(table, problem.labels))
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(noise, blocks), filler=FILLERS, extra=st.integers(0, 3))
+def test_padding_and_neighbours_never_leak(decoder: str, problem: Problem, filler: float, extra: int) -> None:
+    found = decode(problem.padded(filler, extra), problem.lengths, problem.labels, decoder=decoder)
+    for index, table in enumerate(problem.tables):
+        assert_same(of_table(found, index), of_table(decode_one(table, problem.labels, decoder=decoder), 0))
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+@given(problem=problems(blocks))
+def test_results_are_sorted_and_on_the_host(decoder: str, problem: Problem) -> None:
+    found = decode(torch.from_numpy(problem.padded()), problem.lengths, problem.labels, decoder=decoder)
+    for rows, columns in ((found.entities, 2), (found.relations, 2), (found.cuts, 2)):
+        keys = rows[:, :columns].tolist()
+        assert keys == sorted(keys)
+        assert rows.dtype == np.int64
+    assert found.entity_scores.dtype == found.relation_scores.dtype == np.float64
+
+
+@given(problem=problems(noise, blocks), seed=st.integers(0, 9))
+def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) -> None:
+    P, alphas = problem.padded(), np.random.default_rng(seed).uniform(0.1, 2, size=3)
+    whole = split.prepare(P, problem.lengths, problem.labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "STACK", 1)
+        apart = split.prepare(P, problem.lengths, problem.labels)
+    np.testing.assert_allclose(apart.distances, whole.distances, rtol=1e-12)
+    for alpha in alphas:
+        once = split.decode_prepared(whole, alpha)
+        again = decode(P, problem.lengths, problem.labels, alpha=alpha)
+        np.testing.assert_array_equal(once.entities, again.entities)
+        np.testing.assert_array_equal(once.relations, again.relations)
+
+
+@pytest.mark.parametrize("as_array", [AS_ARRAY["numpy float32"], AS_ARRAY["torch float32"]])
+def test_distances_are_the_references_and_nan_beyond_the_last_word(as_array: Callable[[Any], Any]) -> None:
+    rng = np.random.default_rng(1)
+    problem = Problem([noise(rng, n, 5) for n in (6, 1, 3)], PER_LOC)
+    distances = split.prepare(as_array(problem.padded()), problem.lengths, PER_LOC).distances
+    assert distances.shape == (3, 5)
+    for row, table in zip(distances, problem.tables, strict=True):
+        expected = reference.distances(reference.symmetrize(table, PER_LOC))
+        np.testing.assert_allclose(row[: len(expected)], expected, rtol=1e-6)
+        assert np.isnan(row[len(expected) :]).all()
+
+
+@st.composite
+def gold_tables(draw: st.DrawFn) -> NDArray[np.int64]:
+    """Label tables of separate entities and of relations between them."""
+    n = draw(st.integers(1, 9))
+    table = np.zeros((n, n), dtype=np.int64)
+    entities: list[slice] = []
+    start = draw(st.integers(0, 2))
+    while start < n:
+        entities.append(slice(start, min(n, start + draw(st.integers(1, 3)))))
+        table[entities[-1], entities[-1]] = draw(st.sampled_from([PER, LOC]))
+        start = entities[-1].stop + draw(st.integers(0, 2))
+    for head in entities:
+        for tail in entities:
+            label = draw(st.sampled_from([0, 0, LIVES_IN, MARRIED]))
+            if head != tail and label and not table[head, tail].any() and not table[tail, head].any():
+                table[head, tail] = label
+                if label == MARRIED:
+                    table[tail, head] = label
+    return table
+
+
+@given(gold_tables())
+def test_split_reads_gold_tables_without_loss(table: NDArray[np.int64]) -> None:
+    found = of_table(decode_one(one_hot(table)), 0)
+    assert (found.entities, found.relations) == read(table, PER_LOC)
+    assert set(found.entity_scores + found.relation_scores) <= {1.0}
+
+
+def test_a_one_word_entity_without_relations_is_cut_at_sqrt_two() -> None:
+    P = one_hot([[0, 0, 0], [0, PER, 0], [0, 0, 0]])
+    assert split.prepare(P[None], np.array([3]), PER_LOC).distances[0] == pytest.approx([math.sqrt(2)] * 2)
+    assert decode_one(P, alpha=1.4).cuts.tolist() == [[0, 1], [0, 2]]
+    assert decode_one(P, alpha=1.42).cuts.tolist() == []
+
+
+def cell(**probabilities: float) -> NDArray[np.float64]:
+    """Probabilities of one cell, by name."""
+    return np.array([probabilities.get(name, 0.0) for name in ("none", "per", "loc", "lives_in", "married")])
+
+
+def test_an_entity_wins_a_tie_against_none_and_the_first_of_tied_types_wins() -> None:
+    tied_with_none = decode_one(cell(none=0.4, per=0.2, loc=0.4)[None, None])
+    assert tied_with_none.entities.tolist() == [[0, 0, 1, LOC]]
+    assert tied_with_none.entity_scores.tolist() == [pytest.approx(0.4)]
+    tied_types = decode_one(cell(none=0.2, per=0.4, loc=0.4)[None, None])
+    assert tied_types.entities.tolist() == [[0, 0, 1, PER]]
+    assert len(decode_one(cell(none=0.41, per=0.2, loc=0.39)[None, None]).entities) == 0
+
+
+def test_a_relation_wins_a_tie_against_none() -> None:
+    P = one_hot([[PER, 0], [0, LOC]])
+    P[0, 1] = cell(none=0.5, lives_in=0.5)
+    found = decode_one(P)
+    assert found.relations.tolist() == [[0, 1, LIVES_IN]]
+    assert found.relation_scores.tolist() == [0.5]
+
+
+def test_a_symmetric_relation_may_be_found_one_way_only() -> None:
+    P = one_hot([[PER, 0], [0, PER]])
+    P[0, 1] = cell(none=0.3, married=0.7)
+    P[1, 0] = cell(none=0.7, married=0.3)  # Married is 0.5 both ways after symmetrising, but ⊥ is not touched
+    assert decode_one(P).relations.tolist() == [[0, 1, MARRIED]]
+    assert decode_one(P).relation_scores.tolist() == [0.5]
+    P[0, 1], P[1, 0] = cell(none=0.3, lives_in=0.7), cell(none=0.7, lives_in=0.3)
+    assert decode_one(P).relation_scores.tolist() == [0.7]
+
+
+def test_a_score_is_the_mean_probability_of_the_square_or_rectangle() -> None:
+    P = one_hot([[PER, PER, 0], [PER, PER, 0], [0, 0, LOC]])
+    P[0, 0], P[1, 1] = cell(none=0.2, per=0.8), cell(none=0.4, per=0.6)
+    P[0, 2], P[1, 2] = cell(none=0.1, lives_in=0.9), cell(none=0.4, lives_in=0.6)
+    found = decode_one(P, alpha=1.0)
+    assert found.entities.tolist() == [[0, 0, 2, PER], [0, 2, 3, LOC]]
+    assert found.entity_scores == pytest.approx([0.85, 1.0])
+    assert found.relations.tolist() == [[0, 1, LIVES_IN]]
+    assert found.relation_scores == pytest.approx([0.75])
+
+
+def test_hard_decoding_gives_ties_to_the_entity_and_to_the_first_type() -> None:
+    half = decode_one(one_hot([[PER, PER], [0, 0]]), decoder="hard")
+    assert half.entities.tolist() == [[0, 0, 2, PER]]
+    assert half.entity_scores.tolist() == [0.5]
+    one_each = decode_one(one_hot([[LOC, MARRIED], [MARRIED, PER]]), decoder="hard")
+    assert one_each.entities.tolist() == [[0, 0, 2, PER]]
+    assert one_each.entity_scores.tolist() == [0.25]
+
+
+def test_hard_decoding_finds_no_entity_where_no_cell_says_so() -> None:
+    assert len(decode_one(one_hot([[LIVES_IN, LIVES_IN], [LIVES_IN, LIVES_IN]]), decoder="hard").entities) == 0
+
+
+def test_hard_decoding_prefers_the_largest_square_even_beyond_the_entity() -> None:
+    table = np.zeros((5, 5), dtype=np.int64)
+    table[1:4, 1:4] = PER  # 9 cells of 16 in the squares one word longer
+    assert decode_one(one_hot(table), decoder="hard").entities.tolist() == [[0, 0, 4, PER]]
+    assert decode_one(one_hot(table)).entities.tolist() == [[0, 1, 4, PER]]
+
+
+def test_hard_decoding_knows_no_limit_of_ten_words_and_cuts_at_the_borders_of_entities() -> None:
+    table = np.zeros((26, 26), dtype=np.int64)
+    table[:12, :12] = PER  # 144 cells: half of 16² and more, less than half of 17²
+    found = decode_one(one_hot(table), decoder="hard")
+    assert found.entities.tolist() == [[0, 0, 16, PER]]
+    assert found.cuts.tolist() == [[0, 16]]
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("labels", [LabelSpace(("Per",)), LabelSpace((), ("Likes",)), PER_LOC])
+@pytest.mark.parametrize("lengths", [[], [0], [1], [0, 1, 0], [2, 0]])
+def test_tables_of_no_or_one_word_and_empty_batches_are_fine(
+    decoder: str, as_array: Callable[[Any], Any], labels: LabelSpace, lengths: list[int]
+) -> None:
+    N = max(lengths, default=0)
+    P = np.full((len(lengths), N, N, len(labels)), 1 / len(labels), dtype=np.float32)
+    found = decode(as_array(P), lengths, labels, decoder=decoder)
+    expected = [n for n in lengths if n] if labels.entity_types and decoder == "split" else []
+    assert (found.entities[:, 2] - found.entities[:, 1]).tolist() == expected
+    assert found.entities.shape[1:] == (4,)
+    assert found.relations.shape == (0, 3)
+    assert found.cuts.shape == (0, 2)
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
+@pytest.mark.parametrize(("length", "place"), [(3, (1, 2, LIVES_IN)), (3, (2, 2, PER)), (1, (0, 0, 0))])
+def test_a_cell_that_is_not_finite_is_refused_with_its_place(
+    decoder: str,
+    as_array: Callable[[Any], Any],
+    value: float,
+    name: str,
+    length: int,
+    place: tuple[int, int, int],
+) -> None:
+    P = np.full((2, 4, 4, 5), 0.2)
+    P[0, 3] = math.nan  # padding
+    P[(1, *place)] = value
+    i, j, y = place
+    says = rf"table 1 holds {name} as the probability of '{PER_LOC.names[y]}' for the words {i} and {j}: "
+    with pytest.raises(UnireError, match=says):
+        decode(as_array(P), [3, length], PER_LOC, decoder=decoder)
+
+
+def test_an_unknown_decoder_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(UnireError, match="no decoder 'viterbi': there are split, hard"):
+        decode_one(one_hot([[0]]), decoder="viterbi")
+
+
+@pytest.mark.parametrize(
+    ("shape", "lengths"), [((1, 2, 2, 4), [2]), ((1, 2, 3, 5), [2]), ((2, 2, 2, 5), [2]), ((1, 2, 2, 5), [3])]
+)
+def test_tables_of_another_shape_are_refused(shape: tuple[int, ...], lengths: list[int]) -> None:
+    with pytest.raises(UnireError, match=r"P has the shape \(.*\), but .* 5 labels need"):
+        decode(np.zeros(shape), lengths, PER_LOC)
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("filler", [0.0, math.nan])
+def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: float) -> None:
+    problem = Problem([blocks(np.random.default_rng(n), n, 5) for n in (6, 4)], PER_LOC)
+    P = problem.padded(filler)
+    labels_first = np.ascontiguousarray(P.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    found = [
+        decode(x, problem.lengths, PER_LOC, decoder=decoder)
+        for x in (P, labels_first, torch.from_numpy(P), torch.from_numpy(labels_first))
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.entities, found[0].entities)
+        np.testing.assert_array_equal(other.relations, found[0].relations)
+    np.testing.assert_array_equal(P, problem.padded(filler))
+
+
+@pytest.mark.parametrize("decoder", ["split", "hard"])
+def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decoder: str) -> None:
+    problem = Problem([noise(np.random.default_rng(3), 7, 5)], PER_LOC)
+    P = torch.from_numpy(problem.padded(math.nan, extra=2)).float()
+    plain = decode(P, problem.lengths, PER_LOC, decoder=decoder, alpha=0.9)
+    assert len(plain.entities)
+    with torch.inference_mode():
+        inferred = P + 0
+    with torch.autocast("cpu", torch.bfloat16):
+        for x in (P, P.clone().requires_grad_(), inferred):
+            found = decode(x, problem.lengths, PER_LOC, decoder=decoder, alpha=0.9)
+            np.testing.assert_array_equal(found.entity_scores, plain.entity_scores)
+            np.testing.assert_array_equal(found.relation_scores, plain.relation_scores)
