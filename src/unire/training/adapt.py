@@ -30,6 +30,7 @@ from unire.training.clock import Clock
 from unire.training.corpus import PackedCorpus
 from unire.training.interrupt import Interrupt
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+from unire.training.state import moments_of, restore_moments
 
 __all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt"]
 
@@ -185,7 +186,7 @@ def adapt(
         last = _train(trainer, packed, config, clock, state, out / RESUME, on_progress or (lambda _: None))
         read = packed.pass_rows
     report = AdaptationReport(
-        encoder=str(encoder),
+        encoder=Path(encoder).name if Path(encoder).exists() else str(encoder),
         corpus=tuple(file.name for file in files),
         config=config,
         steps=last.steps,
@@ -280,24 +281,15 @@ class _State:
 
 def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
     state.seconds = clock.seconds
-    moments = trainer.optimizer.state_dict()["state"]
     with _written(folder) as temporary:
         tensors_to(temporary / "model.safetensors", trainer.model.state_dict())
-        tensors_to(
-            temporary / "optimizer.safetensors",
-            {f"{place}.{name}": tensor for place, values in moments.items() for name, tensor in values.items()},
-        )
+        tensors_to(temporary / "optimizer.safetensors", moments_of(trainer.optimizer))
         _write_json(temporary / "state.json", asdict(state))
 
 
 def _restore(trainer: Trainer, folder: Path) -> None:
     trainer.model.load_state_dict(tensors_from(folder / "model.safetensors"))
-    moments: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors_from(folder / "optimizer.safetensors").items():
-        place, name = key.split(".")
-        moments.setdefault(int(place), {})[name] = tensor
-    groups = trainer.optimizer.state_dict()["param_groups"]
-    trainer.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    restore_moments(trainer.optimizer, tensors_from(folder / "optimizer.safetensors"))
 
 
 def _check(files: Sequence[Path], out: Path, *, resume: bool) -> None:

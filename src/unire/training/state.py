@@ -21,7 +21,7 @@ from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.training.averaging import Average
 
-__all__ = ["Progress", "Snapshots"]
+__all__ = ["Progress", "Snapshots", "moments_of", "restore_moments"]
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Snapshots:
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(target, directory=True) as temporary:
                 tensors_to(temporary / "model.safetensors", model.state_dict())
-                tensors_to(temporary / "optimizer.safetensors", _moments(optimizer))
+                tensors_to(temporary / "optimizer.safetensors", moments_of(optimizer))
                 tensors_to(temporary / "random.safetensors", _random_states())
                 if average is not None:
                     means = {str(place): tensor for place, tensor in enumerate(average.mean)}
@@ -101,7 +101,7 @@ class Snapshots:
                 f"({record['settings'].get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
             )
         model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
-        _restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
+        restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
         if average is not None:
             for place, tensor in tensors_from(snapshot / "average.safetensors").items():
                 average.mean[int(place)].copy_(tensor)
@@ -113,7 +113,7 @@ class Snapshots:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _moments(optimizer: Any) -> dict[str, Tensor]:
+def moments_of(optimizer: Any) -> dict[str, Tensor]:
     """Adam's moments, by the parameter's place."""
     return {
         f"{place}.{name}": value if isinstance(value, Tensor) else torch.tensor(float(value))
@@ -122,7 +122,7 @@ def _moments(optimizer: Any) -> dict[str, Tensor]:
     }
 
 
-def _restore_moments(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
+def restore_moments(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         place, name = key.split(".", 1)
