@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,15 @@ def test_the_folder_holds_what_it_should_and_no_pickle(folder):
     assert "twenty.jsonl" in card
     assert "COMPARE" in card
     assert str(Path.home()) not in (folder / "config.json").read_text()
+
+
+def test_the_card_says_what_text_an_adapted_encoder_has_read(encoder, scierc_labels, tmp_path):
+    adapted = shutil.copytree(encoder, tmp_path / "adapted")
+    record = {"encoder": "mpnet", "corpus": ["science.txt"], "tokens": 285_000_000}
+    (adapted / "adaptation.json").write_text(json.dumps(record))
+    new_model(str(adapted), scierc_labels, TrainingConfig()).save_pretrained(tmp_path / "model")
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "adapted (mpnet, adapted on 285M tokens of science.txt)" in card
 
 
 def test_saving_over_a_model_replaces_it(model, folder):

@@ -71,16 +71,19 @@ def in_backticks(text: str) -> list[str]:
 
 
 def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encoder):
-    """In order and in one folder, where a tiny encoder has the name of a large one, for two epochs."""
+    """In order and in one folder, where a tiny encoder has the name of a large one, for two epochs or steps."""
     fixture = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
         shutil.copy(fixture, tmp_path / name)
+    texts = (" ".join(document.words) for document in formats.read(fixture))
+    (tmp_path / "abstracts.txt").write_text("\n".join(texts), encoding="utf-8")
     shutil.copytree(encoder, tmp_path / "bert-base-uncased")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for block, following in zip(BLOCKS, [*BLOCKS[1:], None], strict=True):
         text = re.sub(r"(epochs[ =])\d+", r"\g<1>2", block.text)
+        text = re.sub(r"--minutes \d+", "--max-steps 2 --batch-tokens 512 --length 64", text)
         if block.language == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):

@@ -68,7 +68,7 @@ def adapt(
     if json:
         printing.print_json({"out": str(out), **asdict(report)})
         return
-    printing.errors.print(
+    printing.out.print(
         f"{report.tokens / 1e6:,.1f}M tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
         f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in [bold]{out}[/]",
         highlight=False,

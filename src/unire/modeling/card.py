@@ -57,7 +57,7 @@ def model_card(settings: Settings, labels: LabelSpace) -> str:
 def _facts(settings: Settings) -> dict[str, Any]:
     p = settings.provenance
     return {
-        "encoder": p.get("encoder", "unknown"),
+        "encoder": _encoder(p),
         "training data": ", ".join(p.get("data", [])) or "unknown",
         "preset": p.get("preset", "unknown"),
         "seed": p.get("seed", "unknown"),
@@ -66,6 +66,14 @@ def _facts(settings: Settings) -> dict[str, Any]:
         "decoding": f"{settings.decoder}, α = {settings.alpha:g}",
         "written by": f"unire {p.get('unire', 'unknown')}",
     }
+
+
+def _encoder(provenance: Mapping[str, Any]) -> str:
+    name = str(provenance.get("encoder", "unknown"))
+    if adaptation := provenance.get("adaptation"):
+        corpus = ", ".join(adaptation["corpus"])
+        name += f" ({adaptation['encoder']}, adapted on {adaptation['tokens'] / 1e6:,.0f}M tokens of {corpus})"
+    return name
 
 
 def _score_table(scores: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -314,7 +315,7 @@ def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Se
     loaded, tokenizer, spec = load_encoder(encoder)
     settings = Settings(
         spec=spec,
-        encoder=_portable(loaded.config.to_dict()),  # type: ignore[operator, union-attr]
+        encoder=_portable(loaded.config),
         head=HeadSettings(config.d, config.mlp_dropout, config.logit_dropout),
         layout=config.layout,
         window=config.window,
@@ -323,7 +324,7 @@ def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Se
         alpha=config.alpha,
         provenance={
             "unire": unire.__version__,
-            "encoder": Path(encoder).name if Path(encoder).exists() else encoder,
+            **_origin(encoder),
             "data": [Path(name).name for name in data],
             "preset": config.preset,
             "seed": config.seed,
@@ -333,9 +334,19 @@ def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Se
     return UniRE(settings, labels, tokenizer, loaded)
 
 
-def _portable(encoder: Mapping[str, Any]) -> dict[str, Any]:
-    """An encoder's configuration without the paths of this machine."""
-    return {key: value for key, value in encoder.items() if key not in ("_name_or_path", "name_or_path")}
+def _origin(encoder: str) -> dict[str, Any]:
+    """The name of an encoder, and what `unire adapt` wrote beside it of the text that it has read."""
+    if not Path(encoder).exists():
+        return {"encoder": encoder}
+    record = Path(encoder) / "adaptation.json"
+    adaptation = {"adaptation": json.loads(record.read_text(encoding="utf-8"))} if record.exists() else {}
+    return {"encoder": Path(encoder).name, **adaptation}
+
+
+def _portable(config: Any) -> dict[str, Any]:
+    """An encoder's configuration as JSON reads it back, without the paths of this machine."""
+    settings = json.loads(config.to_json_string(use_diff=False))
+    return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
 
 
 def _use_bf16(config: TrainingConfig) -> bool:

@@ -12,8 +12,8 @@ from unire.scoring import Scores, score
 
 __all__ = ["ALPHAS", "sweep", "tune_alpha"]
 
-ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(25))
-"""0.4 to 1.6: √2·p is the distance at a lone entity's edge that has probability p."""
+ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(33))
+"""0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p."""
 
 
 def sweep(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> list[Scores]:
