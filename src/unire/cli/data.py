@@ -33,22 +33,20 @@ def stats(
     \b
         unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc
     """
-    names = [path.name for path in files]
-    parts = {path.name if names.count(path.name) == 1 else str(path): documents_from([path], format) for path in files}
-    space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
-    counted = {name: Statistics.of(documents, space) for name, documents in parts.items()}
-    total = sum(list(counted.values())[1:], start=next(iter(counted.values())))
+    parts = [documents_from([path], format) for path in files]
+    space = label_space(labels, symmetric, [document for part in parts for document in part])
+    counted = [Statistics.of(part, space) for part in parts]
+    total = sum(counted, start=Statistics())
     if json:
-        printing.print_json(
-            {"files": {name: part.to_dict() for name, part in counted.items()}, "total": total.to_dict()}
-        )
+        each = [{"file": str(path), **part.to_dict()} for path, part in zip(files, counted, strict=True)]
+        printing.print_json({"files": each, "total": total.to_dict()})
         return
-    _show({**counted, "total": total} if len(counted) > 1 else counted)
+    several = len(files) > 1
+    _show([path.name for path in files] + ["total"] * several, counted + [total] * several)
 
 
-def _show(columns: dict[str, Statistics]) -> None:
+def _show(columns: list[str], parts: list[Statistics]) -> None:
     """A row per figure, a column per file."""
-    parts = list(columns.values())
     names = ("", *columns)
     rows: dict[str, str] = {
         "documents": "documents",
