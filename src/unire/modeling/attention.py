@@ -39,11 +39,17 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 
 class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
-        """The bias of each pair of positions, [1, H, L, L]: one for all rows, where transformers makes copies."""
-        places = torch.arange(x.shape[1], device=x.device)
-        buckets = self.relative_position_bucket(places[None, :] - places[:, None], num_buckets=num_buckets)
-        bias: Tensor = self.relative_attention_bias(buckets)
-        return bias.permute(2, 0, 1).unsqueeze(0).contiguous()
+        """The bias of each pair of positions, [1, H, L, L]: one for all rows, where transformers makes copies.
+
+        It depends on the distance alone, so it is looked up once per distance and laid out along the diagonals. Looking
+        it up per pair would send L² gradients to the few rows of one small table, one after the other.
+        """
+        length = x.shape[1]
+        distances = torch.arange(1 - length, length, device=x.device)
+        buckets = self.relative_position_bucket(distances.unsqueeze(0), num_buckets=num_buckets)
+        bias = self.relative_attention_bias(buckets).squeeze(0).T  # [H, 2L - 1]
+        diagonals: Tensor = bias.unfold(1, length, 1).flip(1).unsqueeze(0)  # row i starts at distance -i
+        return diagonals.contiguous()
 
 
 class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
