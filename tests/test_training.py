@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -19,8 +20,10 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.modeling import checkpoint
 from unire.scoring import score
-from unire.training import TrainingConfig, train
+from unire.training import TrainingConfig, loop, train
+from unire.training.folds import cross_validate, draw_folds, split_folds
 from unire.training.optimizer import Schedule
 from unire.training.reporting import Reporter
 
@@ -29,6 +32,17 @@ QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, 
 
 def quick(**changes) -> TrainingConfig:
     return TrainingConfig.from_preset("paper", **{**QUICK, "epochs": 2, "batch_size": 8, "window": 40, **changes})
+
+
+class InterruptAfter(Reporter):
+    """Presses Ctrl-C at the end of an epoch."""
+
+    def __init__(self, epoch):
+        self.last = epoch
+
+    def epoch(self, record):
+        if record["epoch"] == self.last:
+            signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("preset", ["paper", "released"])
@@ -125,11 +139,6 @@ def test_two_processes_train_as_one(encoder, tmp_path):
 
 
 def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_labels, encoder, tmp_path):
-    class Interrupter(Reporter):
-        def epoch(self, record):
-            if record["epoch"] == 2:
-                signal.raise_signal(signal.SIGINT)
-
     config = quick(epochs=4)
     straight = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "straight")
     stopped = train(
@@ -139,7 +148,7 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
         labels=scierc_labels,
         config=config,
         out=tmp_path / "stopped",
-        reporter=Interrupter(),
+        reporter=InterruptAfter(2),
     )
     assert stopped.interrupted
     assert len(stopped.history) == 2
@@ -153,16 +162,104 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
 
 
 def test_resuming_with_other_settings_is_refused(twenty, scierc_labels, encoder, tmp_path):
-    class Stop(Reporter):
-        def epoch(self, record):
-            signal.raise_signal(signal.SIGINT)
-
     out = tmp_path / "model"
-    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=Stop())
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
     with pytest.raises(UnireError, match="another lr"):
         train(encoder, twenty, labels=scierc_labels, config=quick(lr=1.0), out=out, resume=True)
     with pytest.raises(UnireError, match="nothing to resume"):
         train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "other", resume=True)
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"progress": {"epok": 1}, "settings": {}}'])
+def test_a_damaged_state_gets_one_sentence(damage, twenty, scierc_labels, encoder, tmp_path):
+    out = tmp_path / "model"
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    snapshot = next((tmp_path / "model.resume").iterdir())
+    (snapshot / "progress.json").write_text(damage)
+    with pytest.raises(UnireError, match="is damaged") as caught:
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, resume=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unfinished_training_is_not_begun_anew_by_mistake(twenty, scierc_labels, encoder, tmp_path):
+    out = tmp_path / "model"
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    with pytest.raises(UnireError, match="unfinished training"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=out)
+
+
+def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp_path):
+    out = tmp_path / "model"
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    with pytest.raises(UnireError, match="another training data"):
+        train(encoder, twenty[1:], labels=scierc_labels, config=quick(), out=out, resume=True)
+
+
+def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
+    class FillDisk(Reporter):
+        def epoch(self, record):
+            if record["epoch"] == 2:
+                monkeypatch.setattr(checkpoint, "save_file", full)
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "model"
+    with pytest.raises(UnireError, match="No space left on device; the state before it is kept"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=FillDisk(), save_every_epochs=1)
+    monkeypatch.undo()
+    resumed = train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, resume=True)
+    assert len(resumed.history) == 2
+
+
+def test_ctrl_c_while_finishing_keeps_the_trained_model(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "tune_alpha", interrupted)
+    trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=quick(), out=tmp_path / "model")
+    assert trained.interrupted
+    assert Extractor.load(tmp_path / "model", device="cpu").settings.provenance["epochs"] > 0
+
+
+def test_a_reporter_is_closed_however_training_ends(twenty, scierc_labels, encoder, tmp_path):
+    closed = []
+
+    class Closing(Reporter):
+        def epoch(self, record):
+            raise UnireError("stop")
+
+        def close(self):
+            closed.append(True)
+
+    with pytest.raises(UnireError, match="stop"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "m", reporter=Closing())
+    assert closed
+
+
+def test_where_a_model_cannot_be_written_is_known_before_training(twenty, encoder, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("x")
+    for out, message in ((file, "is a file"), (precious, "thesis.txt"), (encoder, "special|vocab|tokenizer_config")):
+        with pytest.raises(UnireError, match=message):
+            train(encoder, twenty, config=quick(), out=out)
+    assert (precious / "thesis.txt").read_text() == "x"
+    with pytest.raises(UnireError, match="cannot be written"):
+        train(encoder, twenty, config=quick(), out="/proc/nothing/here")
+
+
+def test_finished_folds_of_another_run_are_not_mixed_in(twenty, scierc_labels, encoder, tmp_path):
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"out": tmp_path, "labels": scierc_labels}
+    first = cross_validate(encoder, folds, config=quick(epochs=1), **options)
+    assert cross_validate(encoder, folds, config=quick(epochs=1), resume=True, **options) == first
+    with pytest.raises(UnireError, match="another config"):
+        cross_validate(encoder, folds, config=quick(epochs=2), resume=True, **options)
+    with pytest.raises(UnireError, match="another data"):
+        cross_validate(encoder, folds[::-1], config=quick(epochs=1), resume=True, **options)
 
 
 def test_training_stops_when_patience_is_at_an_end(twenty, scierc_labels, encoder, tmp_path):
@@ -251,13 +348,8 @@ def test_the_kept_weights_may_be_a_running_mean(twenty, scierc_labels, encoder, 
     assert [r["loss"] for r in straight.history] == [r["loss"] for r in plain.history]  # it does not touch training
     assert not torch.equal(straight.model.biaffine.U, plain.model.biaffine.U)
 
-    class Stop(Reporter):
-        def epoch(self, record):
-            if record["epoch"] == 1:
-                signal.raise_signal(signal.SIGINT)
-
     out = tmp_path / "stopped"
-    train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, reporter=Stop())
+    train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, reporter=InterruptAfter(1))
     resumed = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, resume=True)
     assert torch.equal(resumed.model.biaffine.U, straight.model.biaffine.U)
 
@@ -278,4 +370,4 @@ def test_presets_are_data_and_settings_are_checked():
     for wrong in ({"epochs": "abc"}, {"window": 1.5}, {"bf16": "maybe"}, {"layout": "upside-down"}, {"symmetry": 1}):
         with pytest.raises(UnireError, match="wrong kind"):
             TrainingConfig.from_preset("paper", **wrong)
-    assert TrainingConfig.from_preset("paper", lr=1, head_lr=None, bf16=True).lr == 1
+    assert TrainingConfig.from_preset("paper", lr=1, head_lr=None, bf16=False).lr == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,13 +20,16 @@ from unire.modeling.card import model_card
 from unire.modeling.model import UniRE
 from unire.settings import Settings
 
-__all__ = ["load", "resolve", "save", "tensors_from", "tensors_to"]
+__all__ = ["check_target", "load", "resolve", "save", "tensors_from", "tensors_to"]
 
 WEIGHTS = "model.safetensors"
+FILES = ("README.md", "config.json", "labels.json", WEIGHTS, "tokenizer.json")
+"""All that a checkpoint holds."""
 
 
 def save(model: UniRE, folder: Path) -> None:
     """Write `model` as `folder`: under a temporary name first, renamed when it is whole."""
+    check_target(folder)
     try:
         with replacing(folder, directory=True) as temporary:
             _write_json(temporary / "config.json", model.settings.to_dict())
@@ -35,6 +39,24 @@ def save(model: UniRE, folder: Path) -> None:
             (temporary / "README.md").write_text(model_card(model.settings, model.labels), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
+    place = f"the model cannot be written to {str(folder)!r}"
+    if folder.exists() and not folder.is_dir():
+        raise UnireError(f"{place}: that is a file; give a folder")
+    found = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+    if foreign := [name for name in found if name not in FILES]:
+        raise UnireError(f"{place}: the folder holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    if found:
+        Settings.load(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+    except OSError as error:
+        raise UnireError(f"{place}: {error.strerror or error}") from None
 
 
 def load(source: str | Path) -> UniRE:
@@ -72,9 +94,8 @@ def resolve(source: str | Path) -> Path:
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    patterns = ["config.json", "labels.json", "tokenizer.json", WEIGHTS, "README.md"]
     try:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise UnireError(
             f"there is no model folder {name!r}, and the Hub did not give it ({type(error).__name__})"
@@ -85,6 +106,7 @@ def tensors_to(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write named tensors as safetensors; a full disk is an `OSError`, as for any other file."""
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+        path.chmod(0o644)  # safetensors lets only the owner read
     except SafetensorError as error:
         raise OSError(str(error)) from None
 

@@ -25,6 +25,12 @@ class Average:
         share = max(1 - self.decay, 1 / (step + 1))
         torch._foreach_lerp_(self.mean, [parameter.detach() for parameter in self._parameters], share)
 
+    @torch.no_grad()
+    def adopt(self) -> None:
+        """Give the parameters their mean for good."""
+        for parameter, mean in zip(self._parameters, self.mean, strict=True):
+            parameter.copy_(mean)
+
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside, the parameters hold their mean."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.scoring import Scores, score
-from unire.training.loop import train
+from unire.scoring.protocol import Average
+from unire.training.config import TrainingConfig
+from unire.training.loop import origin, train
 from unire.training.reporting import Reporter
+from unire.training.state import fingerprint
 
-__all__ = ["Fold", "cross_validate", "draw_folds", "read_folds", "split_folds"]
+__all__ = ["Fold", "cross_validate", "draw_folds", "over_folds", "read_folds", "split_folds"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ def cross_validate(
     folds: Sequence[Fold],
     *,
     out: Path,
+    config: TrainingConfig,
     reporter_for: Callable[[int], Reporter] = lambda number: Reporter(),
     resume: bool = False,
     **options: Any,
@@ -87,6 +92,7 @@ def cross_validate(
         encoder: A pretrained encoder, by Hub name or folder.
         folds: What to train and test on.
         out: The folder for the models.
+        config: How each is trained.
         reporter_for: Makes the reporter of a fold, given its number from 1.
         resume: Leave finished folds alone, and continue the one that was stopped.
         options: Passed on to `train`.
@@ -99,8 +105,7 @@ def cross_validate(
         folder = out / f"fold-{number:02d}"
         unfinished = folder.with_name(folder.name + ".resume").exists()
         if resume and folder.exists() and not unfinished:
-            extractor = Extractor.load(folder)
-            results.append(score(fold.test, extractor.annotate(fold.test), extractor.labels))
+            results.append(_score_again(folder, fold, encoder, config))
             continue
         trained = train(
             encoder,
@@ -110,9 +115,37 @@ def cross_validate(
             out=folder,
             reporter=reporter_for(number),
             resume=resume and unfinished,
+            config=config,
             **options,
         )
         if trained.test is None:
             raise KeyboardInterrupt
         results.append(trained.test)
     return results
+
+
+def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
+    """Mean precision, recall and F1 over folds, and the deviation of F1, as plain JSON values."""
+    row: dict[str, Any] = {"average": average}
+    for part in ("entities", "relations"):
+        folds = [replace(getattr(scores, part), average=average) for scores in results]
+        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
+        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
+    return row
+
+
+def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
+    """The scores of a fold that an earlier run has finished, if it was the same run."""
+    extractor = Extractor.load(folder)
+    made = extractor.settings.provenance
+    same = {
+        "config": made.get("config") == asdict(config),
+        "encoder": made.get("encoder") == origin(str(encoder))["encoder"],
+        "data": made.get("fingerprint") == fingerprint([*fold.train, *fold.dev]),
+    }
+    if other := [what for what, equal in same.items() if not equal]:
+        raise UnireError(
+            f"the model in {str(folder)!r} was trained with another {other[0]}; resume with the same settings, "
+            "or give a new folder"
+        )
+    return score(fold.test, extractor.annotate(fold.test), extractor.labels)

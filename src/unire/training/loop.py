@@ -23,22 +23,23 @@ from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
-from unire.training.config import TrainingConfig
+from unire.training.config import PRESETS, TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.prefetch import ahead
 from unire.training.reporting import Reporter
-from unire.training.state import Progress, Snapshots
+from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
 
-__all__ = ["Trained", "Trainer", "new_model", "train"]
+__all__ = ["Trained", "Trainer", "new_model", "origin", "train"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def train(
     reporter: Reporter | None = None,
     resume: bool = False,
     save_every_epochs: int | None = None,
-    save_every_minutes: float | None = None,
+    save_every_minutes: float | None = 10.0,
 ) -> Trained:
     """Train a model and save it.
 
@@ -85,26 +86,33 @@ def train(
         reporter: Told what happens.
         resume: Continue where an earlier, unfinished training with the same settings stopped.
         save_every_epochs: Write the state to resume from every so many epochs.
-        save_every_minutes: Write it every so many minutes.
+        save_every_minutes: Write it every so many minutes; `None` for never.
     """
     config = config or TrainingConfig()
+    out = Path(out).resolve()
+    check_target(out)
+    if not resume:
+        Snapshots(out).check_fresh()
     labels = labels or LabelSpace.learn([*documents, *dev])
     labels.check([*dev, *test])
     accelerator = Accelerator(mixed_precision="bf16" if _use_bf16(config) else "no")
     set_seed(config.seed)
-    model = new_model(str(encoder), labels, config, data).to(accelerator.device)
+    model = new_model(str(encoder), labels, config, data, fingerprint([*documents, *dev])).to(accelerator.device)
     if reporter is None or not accelerator.is_main_process:
         reporter = Reporter()
-    trainer = Trainer(model, documents, dev, config, accelerator, Path(out), reporter)
+    trainer = Trainer(model, documents, dev, config, accelerator, out, reporter)
     if resume:
         trainer.resume()
-    interrupted = False
     try:
-        with Interrupt() as interrupt:
-            trainer.fit(interrupt, save_every_epochs, save_every_minutes)
-    except KeyboardInterrupt:
-        interrupted = True
-    return trainer.finish(test, interrupted)
+        try:
+            with Interrupt() as interrupt:
+                trainer.fit(interrupt, save_every_epochs, save_every_minutes)
+        except KeyboardInterrupt:
+            trainer.save_state()
+            return trainer.stop()
+        return trainer.finish(test)
+    finally:
+        reporter.close()
 
 
 @dataclass
@@ -141,6 +149,7 @@ class Trainer:
             "encoder": self.model.settings.provenance["encoder"],
             "data": list(self.model.settings.provenance["data"]),
             "labels": self.model.labels.to_dict(),
+            "training data": self.model.settings.provenance["fingerprint"],
         }
 
     def resume(self) -> None:
@@ -161,49 +170,64 @@ class Trainer:
                 self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
                 if save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes:
                     self.progress.seconds = time.monotonic() - started
-                    self._save_state()
+                    self.save_state()
                     saved = time.monotonic()
                 interrupt.check()
             self._end_epoch(len(steps))
             self.progress.seconds = time.monotonic() - started
             if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
-                self._save_state()
+                self.save_state()
             interrupt.check()
 
-    def finish(self, test: Sequence[Document], interrupted: bool = False) -> Trained:
+    def finish(self, test: Sequence[Document]) -> Trained:
         """Take the best epoch, tune α on dev, score, and save the model."""
-        if interrupted:
-            self._save_state()
+        self._take_best()
+        self._save_model({})  # whatever happens from here on, the training was not for nothing
+        try:
+            if self.dev and self.config.tune_alpha:
+                self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
+                self.model.settings = self.extractor.settings
+            scores = {"dev": self._score(self.dev), "test": self._score(test)}
+        except KeyboardInterrupt:
+            return self._result(interrupted=True)
+        self._save_model(scores)
+        if self.accelerator.is_main_process:
+            self.snapshots.remove()
+        return self._result(scores["dev"], scores["test"])
+
+    def stop(self) -> Trained:
+        """Save the best model so far, as it is."""
+        self._take_best()
+        self._save_model({}, interrupted=True)
+        return self._result(interrupted=True)
+
+    def _take_best(self) -> None:
         if self.best is not None:
             self.model.load_state_dict(self.best)
-        settings = self.model.settings
-        if self.dev and self.config.tune_alpha and not interrupted:
-            settings = settings.with_(alpha=tune_alpha(self.extractor, self.dev))
-            self.extractor.settings = settings
-        dev = self._score(self.dev)
-        test_scores = None if interrupted else self._score(test)
-        scores = {"dev": dev, "test": test_scores}
-        self.model.settings = settings.with_(
+        elif self.average is not None:
+            self.average.adopt()
+
+    def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
+        self.model.settings = self.model.settings.with_(
             provenance={
-                **settings.provenance,
+                **self.model.settings.provenance,
                 "epochs": self.progress.best_epoch or self.progress.epoch,
                 "seconds": round(self.progress.seconds, 1),
-                "notes": dict(self.data.notes),
+                "notes": dict(+self.data.notes),
                 "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
-                **({"interrupted": True} if interrupted else {}),
+                **more,
             }
         )
         if self.accelerator.is_main_process:
             self.model.save_pretrained(self.out)
-            if not interrupted:
-                self.snapshots.remove()
-        self.reporter.close()
+
+    def _result(self, dev: Scores | None = None, test: Scores | None = None, *, interrupted: bool = False) -> Trained:
         return Trained(
             self.model,
             dev,
-            test_scores,
+            test,
             self.progress.history,
-            self.data.notes,
+            +self.data.notes,
             interrupted,
             self.accelerator.is_main_process,
         )
@@ -260,7 +284,7 @@ class Trainer:
             "loss": dict(zip(("entry", "symmetry", "implication"), losses, strict=True)),
         }
         due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
-        if due or progress.epoch == config.epochs:
+        if (due and self.dev) or progress.epoch == config.epochs:
             with self.average.in_place() if self.average is not None else nullcontext():
                 self._look_at_dev(record)
         progress.history.append(record)
@@ -289,7 +313,8 @@ class Trainer:
         parts: list[Scores] = gather_object([scores])
         return sum(parts[1:], start=parts[0])
 
-    def _save_state(self) -> None:
+    def save_state(self) -> None:
+        """Write what `resume` continues from."""
         self.progress.losses = self._losses.tolist()
         if self.accelerator.is_main_process:
             self.snapshots.save(self.progress, self.model, self.optimizer, self.average, self.best, self._record)
@@ -310,13 +335,15 @@ class Trainer:
         }
 
 
-def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = ()) -> UniRE:
+def new_model(
+    encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
+) -> UniRE:
     """An untrained head on a pretrained encoder."""
     loaded, tokenizer, spec = load_encoder(encoder)
     settings = Settings(
         spec=spec,
         encoder=_portable(loaded.config),
-        head=HeadSettings(config.d, config.mlp_dropout, config.logit_dropout),
+        head=HeadSettings(config.d, config.mlp_dropout),
         layout=config.layout,
         window=config.window,
         max_table=config.max_table,
@@ -324,9 +351,11 @@ def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Se
         alpha=config.alpha,
         provenance={
             "unire": unire.__version__,
-            **_origin(encoder),
+            **origin(encoder),
             "data": [Path(name).name for name in data],
+            "fingerprint": fingerprint,
             "preset": config.preset,
+            "changes": _changes(config),
             "seed": config.seed,
             "config": asdict(config),
         },
@@ -334,7 +363,13 @@ def new_model(encoder: str, labels: LabelSpace, config: TrainingConfig, data: Se
     return UniRE(settings, labels, tokenizer, loaded)
 
 
-def _origin(encoder: str) -> dict[str, Any]:
+def _changes(config: TrainingConfig) -> dict[str, Any]:
+    """The settings in which a configuration departs from its preset, but for the seed."""
+    preset = asdict(PRESETS[config.preset])
+    return {name: value for name, value in asdict(config).items() if value != preset[name] and name != "seed"}
+
+
+def origin(encoder: str) -> dict[str, Any]:
     """The name of an encoder, and what `unire adapt` wrote beside it of the text that it has read."""
     if not Path(encoder).exists():
         return {"encoder": encoder}
@@ -350,6 +385,7 @@ def _portable(config: Any) -> dict[str, Any]:
 
 
 def _use_bf16(config: TrainingConfig) -> bool:
-    if config.bf16 is not None:
-        return config.bf16
-    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    supported = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    if config.bf16 and not supported:
+        raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")
+    return supported if config.bf16 is None else config.bf16

@@ -6,9 +6,10 @@ ones go only then, so that a training killed at any moment finds a good one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.training.averaging import Average
 
-__all__ = ["Progress", "Snapshots", "moments_of", "restore_moments"]
+__all__ = ["Progress", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
 
 
 @dataclass
@@ -49,7 +51,15 @@ class Snapshots:
     """The resume folder of a training that writes its model to `out`."""
 
     def __init__(self, out: Path) -> None:
+        out = out.resolve()
         self.folder = out.with_name(out.name + ".resume")
+
+    def check_fresh(self) -> None:
+        """Refuse to begin where an unfinished training waits to be resumed."""
+        if self.latest() is not None:
+            raise UnireError(
+                f"there is an unfinished training in {str(self.folder)!r}; go on with --resume, or remove the folder"
+            )
 
     def latest(self) -> Path | None:
         return max(self.folder.glob("step-*[0-9]"), default=None)
@@ -94,23 +104,39 @@ class Snapshots:
         snapshot = self.latest()
         if snapshot is None:
             raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start without --resume")
-        record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
-        if changed := [key for key in settings if record["settings"].get(key) != settings[key]]:
-            raise UnireError(
-                f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "
-                f"({record['settings'].get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
-            )
-        model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
-        restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
-        if average is not None:
-            for place, tensor in tensors_from(snapshot / "average.safetensors").items():
-                average.mean[int(place)].copy_(tensor)
-        _restore_random_states(tensors_from(snapshot / "random.safetensors"))
-        best = snapshot / "best.safetensors"
-        return Progress(**record["progress"]), tensors_from(best) if best.exists() else None
+        try:
+            record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
+            started, progress = record["settings"], Progress(**record["progress"])
+            if changed := [key for key in settings if started.get(key) != settings[key]]:
+                raise UnireError(
+                    f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "
+                    f"({started.get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
+                )
+            model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
+            restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
+            if average is not None:
+                for place, tensor in tensors_from(snapshot / "average.safetensors").items():
+                    average.mean[int(place)].copy_(tensor)
+            _restore_random_states(tensors_from(snapshot / "random.safetensors"))
+            best = snapshot / "best.safetensors"
+            return progress, tensors_from(best) if best.exists() else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnireError(f"the training state in {str(snapshot)!r} is damaged ({reason}); start anew") from None
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def fingerprint(documents: Iterable[Document]) -> str:
+    """A short name for the words and annotation of some documents: other data, another name."""
+    digest = hashlib.sha256()
+    for document in documents:
+        entities = [(e.start, e.end, e.label) for e in document.entities]
+        relations = [(r.head.span, r.tail.span, r.label) for r in document.relations]
+        sentences = [sentence.words for sentence in document.sentences]
+        digest.update(json.dumps([document.id, sentences, entities, relations]).encode())
+    return digest.hexdigest()[:16]
 
 
 def moments_of(optimizer: Any) -> dict[str, Tensor]:
