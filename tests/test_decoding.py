@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,14 @@ AS_ARRAY: dict[str, Callable[[NDArray[np.float64]], Any]] = {
     "torch float16": lambda P: torch.from_numpy(P).half(),
     "torch bfloat16": lambda P: torch.from_numpy(P).bfloat16(),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tensors_as_on_a_gpu() -> Iterator[None]:
+    """Leave tensors to torch, though they lie on the CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "AS_NUMPY", None)
+        yield
 
 
 @dataclass(frozen=True)
@@ -378,3 +386,18 @@ def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decod
             found = decode(x, problem.lengths, PER_LOC, decoder=decoder, alpha=0.9)
             np.testing.assert_array_equal(found.entity_scores, plain.entity_scores)
             np.testing.assert_array_equal(found.relation_scores, plain.relation_scores)
+
+
+def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "AS_NUMPY", "cpu")
+    P = torch.rand(2, 3, 3, 5)
+    for tensor in (P, P.clone().requires_grad_(), P.bfloat16()):
+        assert isinstance(split.prepare(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
+    assert np.shares_memory(split.prepare(P, np.array([3, 2]), PER_LOC).P, P.numpy())
+
+
+@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
+def test_finite_numbers_whose_squares_are_not_are_fine(as_array: Callable[[Any], Any]) -> None:
+    P = np.full((1, 2, 2, 5), 0.2, dtype=np.float32)
+    P[0, 0, 0, PER] = 1e30
+    assert decode(as_array(P), [2], PER_LOC).entities.tolist() == [[0, 0, 1, PER], [0, 1, 2, PER]]

@@ -19,13 +19,12 @@ __all__ = [
     "Array",
     "all_finite",
     "blank",
-    "column_distances",
+    "distances",
     "empty",
+    "group_sums",
     "library",
-    "matmul",
     "pick",
     "put",
-    "row_distances",
     "stacks",
     "take",
     "to_float",
@@ -39,6 +38,9 @@ Array = Any
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
 
+AS_NUMPY = "cpu"
+"""Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
+
 
 def library(x: Array) -> Any:
     """The module that `x` comes from: `numpy` or `torch`."""
@@ -46,10 +48,13 @@ def library(x: Array) -> Any:
 
 
 def to_float(x: Array) -> Array:
-    """`x` in float32, or as it is where that is better; without its gradient."""
+    """`x` in float32 at least, in one piece, without its gradient; a numpy array if it lies on the CPU."""
     xp = library(x)
     dtype = xp.promote_types(x.dtype, xp.float32)
-    return x.astype(dtype, copy=False) if xp is np else x.detach().to(dtype)
+    if xp is np:
+        return np.ascontiguousarray(x, dtype)
+    tensor = x.detach().to(dtype).contiguous()
+    return tensor.numpy() if tensor.device.type == AS_NUMPY else tensor
 
 
 def to_host(x: Array) -> NDArray[Any]:
@@ -79,12 +84,20 @@ def pick(x: Array, column: Array) -> Array:
     return x[np.arange(len(x)), column] if isinstance(x, np.ndarray) else x.gather(1, column[:, None])[:, 0]
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """`a @ b` in the precision of the two, under torch's autocast too."""
-    if isinstance(a, np.ndarray):
-        return a @ b
-    with library(a).autocast(a.device.type, enabled=False):
-        return a @ b
+def group_sums(x: Array, sizes: NDArray[np.int64]) -> Array:
+    """[K, Y]: sums of the first `sizes[0]` rows of `x`, of the next `sizes[1]`, and so on; no group is empty."""
+    if not len(sizes):
+        return x[:0]
+    if isinstance(x, np.ndarray):
+        return np.add.reduceat(x, sizes.cumsum() - sizes)
+    # torch sums a group number after number, so that a long one is better summed in pieces first
+    piece = 32
+    pieces = -(-sizes // piece)
+    lengths = np.full(pieces.sum(), piece)
+    lengths[pieces.cumsum() - 1] = sizes - piece * (pieces - 1)
+    for some in (lengths, pieces):
+        x = library(x).segment_reduce(x, "sum", lengths=put(some, x), unsafe=True)
+    return x
 
 
 def all_finite(x: Array) -> bool:
@@ -93,16 +106,29 @@ def all_finite(x: Array) -> bool:
     return bool(xp.isfinite(total)) or bool(xp.isfinite(x).all())
 
 
-def stacks(P: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Cut a batch into stacks of tables, each with room for two copies of it; for torch, into one and without."""
+def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[slice, Array, Array, Array]]:
+    """Cut a batch into stacks of tables, as wide as they need to be.
+
+    Each is given as its place in the batch, its tables, and room for two copies of them. For torch there is one, and no
+    room.
+    """
     if not isinstance(P, np.ndarray):
-        yield slice(None), None, None
+        yield slice(None), P, None, None
         return
-    step = min(len(P), max(1, STACK // max(1, P[:1].size)))
-    room = np.empty((2, step, *P.shape[1:]), P.dtype)
-    for start in range(0, len(P), max(1, step)):
-        size = min(step, len(P) - start)
-        yield slice(start, start + size), room[0, :size], room[1, :size]
+    step = max(1, STACK // max(1, P[:1].size))
+    room, more_room = (_aligned(P[:step].size, P.dtype) for _ in range(2))
+    for start in range(0, len(P), step):
+        stack = slice(start, start + step)
+        n = lengths[stack].max()
+        tables = P[stack, :n, :n]
+        yield stack, tables, room[: tables.size].reshape(tables.shape), more_room[: tables.size].reshape(tables.shape)
+
+
+def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Memory from the start of a cache line on, which numpy writes twice as quickly."""
+    line = 64
+    memory = np.empty(size * dtype.itemsize + line, np.uint8)
+    return memory[-memory.ctypes.data % line :][: size * dtype.itemsize].view(dtype)
 
 
 def blank(P: Array, padding: NDArray[np.bool_]) -> None:
@@ -116,40 +142,56 @@ def blank(P: Array, padding: NDArray[np.bool_]) -> None:
         P.masked_fill_((padded[:, :, None] | padded[:, None, :])[..., None], 0)
 
 
-def toward_mirror(P: Array, weight: NDArray[np.float64], out: Array) -> Array:
+def toward_mirror(P: Array, weight: NDArray[np.float64]) -> Array:
     """P + weight · (Pᵀ - P), Pᵀ being P with rows and columns exchanged; one weight per label."""
     if not isinstance(P, np.ndarray):
         return library(P).lerp(P, P.swapaxes(1, 2), put(weight, P))
-    T, N, _, Y = P.shape
-    order = np.arange(N * N).reshape(N, N).T.ravel()
-    P.reshape(T, N * N, Y).take(order, axis=1, out=out.reshape(T, N * N, Y), mode="clip")
-    rows = out.reshape(T, N, N * Y)
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        out -= P
-        rows *= np.broadcast_to(put(weight, P), (N, Y)).reshape(-1)
-        out += P
-    return out
+        return P + put(weight, P) * (P.swapaxes(1, 2) - P)
 
 
-def row_distances(P: Array, room: Array) -> Array:
-    """[T, N - 1]: Euclidean distances of adjacent rows."""
+def distances(
+    P: Array, weight: NDArray[np.float64], padding: NDArray[np.bool_], room: Array, more_room: Array
+) -> Array:
+    """[T, N - 1]: how far adjacent rows and columns of `toward_mirror(P, weight)` are apart, without the padding.
+
+    That is the mean of two Euclidean distances.
+    """
     T, N, _, Y = P.shape
-    rows = P.reshape(T, N, N * Y)
     if not isinstance(P, np.ndarray):
-        return (rows[:, 1:] - rows[:, :-1]).norm(dim=2)
-    steps = np.subtract(rows[:, 1:], rows[:, :-1], out=room.reshape(T, N, N * Y)[:, 1:])
-    return np.sqrt((steps[:, :, None, :] @ steps[:, :, :, None])[:, :, 0, 0])
+        P = toward_mirror(P, weight)
+        blank(P, padding)
+        rows = P.reshape(T, N, N * Y)
+        between_rows = (rows[:, 1:] - rows[:, :-1]).norm(dim=2)
+        between_columns = (P[:, :, 1:] - P[:, :, :-1]).norm(dim=(1, 3))
+        return (between_rows + between_columns) / 2
+
+    # One step less: P + (weight / (1 - weight) · P)ᵀ, and the factor of 1 - weight where squares are summed
+    shape = (T, N, N * Y)
+    factor = put((1 - weight) ** 2, P)
+    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+        np.multiply(P.reshape(shape), np.tile(put(weight / (1 - weight), P), N), out=more_room.reshape(shape))
+        _cells(room)[:] = _cells(more_room).swapaxes(1, 2)
+        room += P
+        blank(room, padding)
+        of_rows = _squared_steps(room, N * Y, out=more_room).reshape(shape) @ np.tile(factor, N)
+        of_columns = np.ones(N, P.dtype) @ _squared_steps(room, Y, out=more_room).reshape(shape)
+    return (np.sqrt(of_rows) + np.sqrt(of_columns.reshape(T, N, Y) @ factor))[:, :-1] / 2
 
 
-def column_distances(P: Array, room: Array) -> Array:
-    """[T, N - 1]: Euclidean distances of adjacent columns."""
-    if not isinstance(P, np.ndarray):
-        return (P[:, :, 1:] - P[:, :, :-1]).norm(dim=(1, 3))
-    # one loop over all cells and their right-hand neighbours, of which those across a row's end are not used
-    T, N, _, Y = P.shape
-    cells, steps = P.reshape(-1), room.reshape(-1)
-    np.subtract(cells[Y:], cells[:-Y], out=steps[:-Y])
-    steps[-Y:] = 0
+def _cells(P: NDArray[Any]) -> NDArray[Any]:
+    """[T, N, N]: P with all numbers of a cell as one item, which numpy moves at once."""
+    return P.view(np.dtype((np.void, P.shape[3] * P.itemsize)))[..., 0]
+
+
+def _squared_steps(P: NDArray[Any], shift: int, out: NDArray[Any]) -> NDArray[Any]:
+    """Squared differences of the numbers that are `shift` apart, in one long loop.
+
+    Those across the end of a row or table mean nothing; the last `shift` have no partner and are 0.
+    """
+    numbers, steps = P.reshape(-1), out.reshape(-1)
+    end = len(numbers) - shift
+    np.subtract(numbers[shift:], numbers[:end], out=steps[:end])
+    steps[end:] = 0
     steps *= steps
-    squares = np.ones(N, P.dtype) @ room.reshape(T, N, N * Y)
-    return np.sqrt(squares.reshape(T, N, Y) @ np.ones(Y, P.dtype))[:, :-1]
+    return out

@@ -25,7 +25,7 @@ from unire.decoding.arrays import (
     toward_mirror,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, not_finite, ordered_pairs, winners
+from unire.decoding.steps import mirror_weight, ordered_pairs, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
@@ -33,6 +33,7 @@ __all__ = ["decode"]
 
 def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: float = 0.0) -> Decoded:
     """Decode a batch. `alpha` is not used: it is there so that all decoders are called alike."""
+    P = to_float(P)
     counts = _counts(P, lengths, labels)
     border = put(np.arange(P.shape[1] + 1), P)
 
@@ -68,7 +69,6 @@ def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: f
 
 def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
     """[T, N + 1, N + 1, |Y|]: how many of the cells above and left of a corner carry a label (an integral image)."""
-    P = to_float(P)
     T, N, _, Y = P.shape
     xp = library(P)
     ids = put(np.arange(Y), P)
@@ -77,12 +77,13 @@ def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
 
     weight = mirror_weight(labels)
     padding = np.arange(N) >= lengths[:, None]
-    for stack, room, _ in stacks(P):
-        symmetric = toward_mirror(P[stack], weight, out=room)
-        blank(symmetric, padding[stack])
+    for stack, tables, _, _ in stacks(P, lengths):
+        n = tables.shape[1]
+        symmetric = toward_mirror(tables, weight)
+        blank(symmetric, padding[stack, :n])
         if not all_finite(symmetric):
-            raise not_finite(P, lengths, labels)
-        cells[stack, 1:, 1:] = symmetric.argmax(3)
+            refuse_not_finite(P, lengths, labels)
+        cells[stack, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
     return xp.cumsum(xp.cumsum(cells[..., None] == ids, 1, dtype=xp.int32), 2, dtype=xp.int32)
 
 

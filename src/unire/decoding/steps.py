@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, library, pick, to_float, to_host
+from unire.decoding.arrays import Array, library, pick, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["mirror_weight", "not_finite", "ordered_pairs", "winners"]
+__all__ = ["mirror_weight", "ordered_pairs", "refuse_not_finite", "runs", "winners"]
 
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
@@ -22,17 +22,15 @@ def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
     return weight
 
 
-def not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> UnireError:
-    """The error for tables of which a cell is NaN or infinite: it says which."""
+def refuse_not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
+    """Look for a cell that is NaN or infinite, and say which it is."""
     for table, n in enumerate(lengths):
-        cells = to_host(to_float(P[table, :n, :n]))
-        if not np.isfinite(cells).all():
-            break
-    i, j, y = np.argwhere(~np.isfinite(cells))[0]
-    return UnireError(
-        f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and {j}: "
-        "decoding needs finite numbers, so look for an overflow in the model that filled the table"
-    )
+        cells = to_host(P[table, :n, :n])
+        for i, j, y in np.argwhere(~np.isfinite(cells)):
+            raise UnireError(
+                f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and "
+                f"{j}: decoding needs finite numbers, so look for an overflow in the model that filled the table"
+            )
 
 
 def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
@@ -49,6 +47,13 @@ def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     first = np.searchsorted(table, table)
     partners = np.searchsorted(table, table, side="right") - first  # itself among them
     head = np.repeat(np.arange(len(table)), partners)
-    tail = first[head] + np.arange(len(head)) - np.repeat(partners.cumsum() - partners, partners)
+    tail = runs(first, partners)
     different = head != tail
     return head[different], tail[different]
+
+
+def runs(start: NDArray[np.int64], size: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
+    """`size[k]` numbers from `start[k]` on, `step` apart, for every k; one run after the other."""
+    before = size.cumsum() - size
+    numbers: NDArray[np.int64] = np.repeat(start - step * before, size) + step * np.arange(size.sum())
+    return numbers
