@@ -27,9 +27,11 @@ def sweep(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[
 
 
 def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> float:
-    """The α with the best Ent + Rel F1; of several equally good ones the middle one."""
+    """The α with the best Ent + Rel F1; of several equally good ones the middle one; as it was if all are."""
     if extractor.settings.decoder != "split":
         return extractor.settings.alpha
     totals = [scores.ent_plus_rel for scores in sweep(extractor, documents, alphas)]
+    if min(totals) == max(totals):
+        return extractor.settings.alpha
     best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
     return best[len(best) // 2]

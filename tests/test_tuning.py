@@ -1,0 +1,68 @@
+"""α is tuned on dev, from one pass of the encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tiny import tiny_tokenizer
+from unire.documents import Document
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.settings import Settings
+from unire.tables import fill_sentence
+from unire.training.tuning import ALPHAS, sweep, tune_alpha
+from unire.windows import EncoderSpec
+
+LABELS = LabelSpace(("X",), ("r",))
+
+
+class SoftGold:
+    """An engine that knows the answer, and gives it the probability `p` in every cell."""
+
+    max_cells = max_pieces = 10**6
+
+    def __init__(self, documents, p):
+        self.documents, self.p, self.passes = documents, p, 0
+
+    def tables(self, batch):
+        self.passes += 1
+        T, N = batch.words.shape
+        P = np.zeros((T, N, N, len(LABELS)), dtype=np.float32)
+        for k, place in enumerate(batch.tables):
+            sentence = self.documents[place.document].sentences[place.sentence]
+            gold = np.eye(len(LABELS))[fill_sentence(sentence, LABELS).labels]
+            P[k, : len(sentence), : len(sentence)] = self.p * gold + (1 - self.p) * np.eye(len(LABELS))[0]
+        return P
+
+
+@pytest.fixture
+def documents():
+    return [Document.from_words([["a", "b", "c", "d"]], [(1, 2, "X"), (3, 4, "X")], id=str(i)) for i in range(3)]
+
+
+def extractor(documents, p, decoder="split"):
+    tokenizer = tiny_tokenizer("bert", ["a", "b", "c", "d"])
+    spec = EncoderSpec.probe(tokenizer, max_pieces=64, token_types=True, pad_id=0, unk_id=1)
+    return Extractor(SoftGold(documents, p), tokenizer, Settings(spec, {}, decoder=decoder), LABELS)
+
+
+def test_a_lone_entity_of_probability_p_is_found_for_alpha_below_sqrt_two_p(documents):
+    """√2 · 0.8 ≈ 1.13: every smaller α finds all entities, every larger one none."""
+    found = {a: s.entities.f1 for a, s in zip(ALPHAS, sweep(extractor(documents, 0.8), documents), strict=True)}
+    assert all(f1 == (1.0 if alpha < 0.8 * 2**0.5 else 0.0) for alpha, f1 in found.items())
+
+
+def test_the_middle_of_the_best_is_taken(documents):
+    assert tune_alpha(extractor(documents, 0.8), documents) == pytest.approx(0.75)
+
+
+def test_a_sweep_costs_one_pass(documents):
+    tuned = extractor(documents, 0.8)
+    sweep(tuned, documents)
+    assert tuned.engine.passes == 1
+
+
+def test_alpha_stays_as_it_is_where_it_makes_no_difference(documents):
+    assert tune_alpha(extractor(documents, 0.1), documents) == 1.4  # nothing is found at any α
+    assert tune_alpha(extractor(documents, 0.8, decoder="hard"), documents) == 1.4
