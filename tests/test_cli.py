@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from unire import formats
+from unire.cli import printing
 from unire.cli.main import app
+from unire.documents import Document
+from unire.exceptions import UnireError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TWENTY = str(FIXTURES / "twenty.jsonl")
@@ -28,10 +33,14 @@ def result(*arguments: object, stdin: str | None = None):
     return json.loads(ran.stdout)
 
 
-def error(*arguments: object) -> str:
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "unire", *map(str, arguments)]
+
+
+def error(*arguments: object, **streams: object) -> str:
     """What a mistake is answered with, in a process of its own: one line, no traceback."""
-    command = [sys.executable, "-m", "unire", *map(str, arguments)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    streams = {"stdout": subprocess.PIPE, **streams}
+    ran = subprocess.run(command(*arguments), stderr=subprocess.PIPE, text=True, check=False, **streams)
     assert ran.returncode == 1, ran
     assert ran.stderr.startswith("error: ")
     assert len(ran.stderr.splitlines()) == 1, ran.stderr
@@ -54,12 +63,22 @@ def model(encoder, tmp_path_factory) -> Path:
 
 
 def test_help_teaches():
-    for command in ([], ["train"], ["evaluate"], ["extract"], ["score"], ["data", "stats"]):
-        ran = run(*command, "--help")
+    for words in ([], ["train"], ["adapt"], ["evaluate"], ["extract"], ["score"], ["data", "stats"]):
+        ran = run(*words, "--help")
         assert ran.exit_code == 0
         assert len(ran.output) > 300
-        if command:
-            assert "unire " + " ".join(command) in ran.output
+        if words:
+            assert "unire " + " ".join(words) in ran.output
+
+
+def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("train", "--help").output
+    assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
+    for default in ("0.1", "paper", "10.0"):
+        assert f"[default: {default}]" in text
+    assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
+    assert "JSON lines" in run("extract", "--help").output
 
 
 def test_the_version_is_printed():
@@ -184,3 +203,128 @@ def test_mistakes_get_one_sentence(tmp_path):
 
 def test_data_with_labels_that_a_model_does_not_know_are_refused(model):
     assert "unknown entity type" in error("evaluate", "--model", model, "--data", FIXTURES / "people.json")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (("--beta2", 1), "beta2 = 1.0"),
+        (("--set", "beta1=1.5"), "beta1 = 1.5"),
+        (("--set", "lr=Infinity"), "lr = inf"),
+        (("--seed", 99999999999), "seed = 99999999999"),
+        (("--set", "preset=released"), "--preset"),
+        (("--set", "=3"), "NAME=VALUE"),
+        (("--folds", "²"), "'²'"),
+    ],
+)
+def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):
+    ran = run("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", *setting)
+    assert isinstance(ran.exception, UnireError)
+    assert message in str(ran.exception)
+
+
+def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path):
+    assert "no device 'foo'" in error("extract", TWENTY, "--model", model, "--device", "foo")
+    for arguments in (
+        ("evaluate", "--model", model, "--data", TWENTY, "--device", "cpu", "--alpha", "nan"),
+        ("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--alpha", "nan"),
+        ("adapt", "--encoder", "x", "--corpus", TWENTY, "--out", tmp_path / "a", "--max-steps", 1, "--device", "foo"),
+    ):
+        ran = run(*arguments)
+        assert isinstance(ran.exception, UnireError)
+        assert "alpha = nan" in str(ran.exception) or "no device 'foo'" in str(ran.exception)
+
+
+def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_path):
+    arguments = ("extract", "--words", "--model", model, "--device", "cpu")
+    shell = shlex.join(command(*arguments)) + " <&-"
+    closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
+    assert closed.returncode == 1
+    assert closed.stderr == "error: standard input is closed; pipe words into it, or give a file\n"
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("caf\u00e9 noir\n".encode("latin-1"))
+    with latin.open("rb") as file:
+        assert "standard input is not UTF-8" in error(*arguments, stdin=file)
+    for path, message in ((latin, "is not UTF-8"), (tmp_path, "cannot be read")):
+        ran = run(*arguments, path)
+        assert isinstance(ran.exception, UnireError)
+        assert message in str(ran.exception)
+
+
+def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
+    text = tmp_path / "words.txt"
+    text.write_text("\ufeffcaf\u00e9 noir\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "PYTHONUTF8": "0"}
+    with text.open("rb") as file:
+        ran = subprocess.run(
+            command("extract", "--words", "--model", model, "--device", "cpu"),
+            stdin=file,
+            env=environment,
+            capture_output=True,
+            check=True,
+        )
+    assert json.loads(ran.stdout.decode("latin-1"))["sentences"] == [["caf\u00e9", "noir"]]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_behind_standard_output_gets_one_sentence():
+    with Path("/dev/full").open("w") as full:
+        assert "No space left on device" in error("data", "stats", TWENTY, "--json", stdout=full)
+        assert "No space left on device" in error("data", "stats", TWENTY, stdout=full)
+
+
+@pytest.mark.parametrize("json_option", [[], ["--json"]])
+def test_a_reader_that_goes_away_is_no_reason_to_complain(json_option):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run(
+        command("data", "stats", TWENTY, *json_option), stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert ran.returncode != 0
+    assert ran.stderr == b""
+
+
+def test_notes_are_not_lost_beside_json_lines(model, tmp_path):
+    text = tmp_path / "long.txt"
+    text.write_text(" ".join(200 * ["a"]))
+    ran = run("extract", "--words", text, "--model", model, "--device", "cpu", "--json")
+    assert len(json.loads(ran.stdout)["sentences"][0]) == 200
+    assert "1 × sentence longer than the encoder, stitched" in ran.stderr
+    summary = result("extract", "--words", text, "--model", model, "--device", "cpu", "--out", tmp_path / "found.jsonl")
+    assert summary["notes"] == {"sentence longer than the encoder, stitched": 1}
+
+
+def test_what_is_no_number_is_not_printed_as_json():
+    with pytest.raises(ValueError, match="JSON"):
+        printing.print_json({"f1": float("nan")})
+
+
+def test_a_predicted_type_that_gold_does_not_have_is_a_false_positive(tmp_path):
+    gold = Document.from_words([["a", "b"]], [(0, 1, "X")], id="d")
+    predicted = Document.from_words([["a", "b"]], [(0, 1, "X"), (1, 2, "Y")], id="d")
+    formats.write([gold], tmp_path / "gold.jsonl")
+    formats.write([predicted], tmp_path / "predictions.jsonl")
+    scores = result("score", tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl")["scores"]
+    assert scores["entities"]["precision"] == 0.5
+    assert scores["entities"]["recall"] == 1.0
+
+
+def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_path):
+    data, model, found = tmp_path / "data.jsonl", tmp_path / "model", tmp_path / "found.jsonl"
+    documents = [
+        Document.from_words([["a"]], [(0, 1, "X")], id="one word"),
+        Document.from_words([[], ["a", "b"], []], [(0, 1, "X"), (1, 2, "X")], [(0, 1, "r")], id="empty sentences"),
+        Document.from_words([[]], id="no words"),
+        Document.from_words([], id="no sentences"),
+    ]
+    formats.write(documents, data)
+    report = result(
+        *("train", "--encoder", encoder, "--data", data, "--dev", data, "--test", data, "--epochs", 2, "--out", model)
+    )
+    assert len(report["history"]) == 2
+    assert result("extract", data, "--model", model, "--device", "cpu", "--out", found)["documents"] == 4
+    assert [document.bare for document in formats.read(found)] == [document.bare for document in documents]
+    ran = run("extract", "--words", "--model", model, "--device", "cpu", stdin="\n\na\n\n")
+    assert json.loads(ran.stdout)["sentences"] == [["a"]]
+    assert run("extract", "--words", "--model", model, "--device", "cpu", stdin="").stdout == ""

@@ -13,6 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 ROOMS = (
     "exceptions",
+    "checks",
     "files",
     "documents",
     "labels",

@@ -10,16 +10,16 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from unire.decoding import decode
+from unire.decoding import DECODERS, decode
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.engines import Engine
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.settings import Settings
-from unire.windows import Batch, Windower, collate, in_batches
+from unire.windows import Batch, Passage, Windower, collate, in_batches
 
-__all__ = ["Extractor"]
+__all__ = ["Extractor", "notes_of"]
 
 
 class Extractor:
@@ -33,6 +33,8 @@ class Extractor:
     """Documents that are batched together while a stream is read."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
+        if settings.decoder not in DECODERS:
+            raise UnireError(f"no decoder {settings.decoder!r}: there are {', '.join(DECODERS)}")
         self.engine = engine
         self.settings = settings
         self.labels = labels
@@ -45,18 +47,28 @@ class Extractor:
         )
 
     @classmethod
-    def load(cls, source: str | Path, *, device: str | None = None) -> Extractor:
-        """A trained model from a folder or the Hub, on a GPU when there is one."""
-        try:
-            import torch
-        except ImportError:
-            raise UnireError('this model needs PyTorch: pip install "unire[train]"') from None
-        from unire.engines.torch_engine import TorchEngine
-        from unire.modeling.model import UniRE
+    def load(
+        cls, source: str | Path, *, device: str | None = None, decoder: str | None = None, alpha: float | None = None
+    ) -> Extractor:
+        """A trained model from a folder or the Hub.
 
-        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        Args:
+            source: The folder, or the name on the Hub.
+            device: `cpu`, `cuda`, …; a GPU when there is one.
+            decoder: `split` or `hard`; the model's own when left out.
+            alpha: The distance above which `split` cuts; the model's own when left out.
+        """
+        try:
+            from unire.engines.torch_engine import TorchEngine, choose_device
+            from unire.modeling.model import UniRE
+        except ModuleNotFoundError:
+            raise UnireError('this model needs PyTorch: pip install "unire[train]"') from None
+
+        chosen = choose_device(device)
         model = UniRE.from_pretrained(source).to(chosen)
-        return cls(TorchEngine(model), model.tokenizer, model.settings, model.labels)
+        own = model.settings
+        settings = own.with_(decoder=decoder or own.decoder, alpha=own.alpha if alpha is None else alpha)
+        return cls(TorchEngine(model), model.tokenizer, settings, model.labels)
 
     def extract_words(self, sentences: Iterable[Sequence[str]], *, id: str = "") -> Document:
         """Annotate one document whose words are already split."""
@@ -69,7 +81,7 @@ class Extractor:
 
         Args:
             documents: Documents; annotation that they have is not looked at.
-            notes: Counts, when given, what needed special care: sentences stitched, sentences split, unknown words.
+            notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
         stream = iter(documents)
         while chunk := [document.bare for document in islice(stream, self.CHUNK)]:
@@ -88,7 +100,17 @@ class Extractor:
         passages = [passage for i, document in enumerate(documents) for passage in self.windower.passages(document, i)]
         if notes is not None:
             for passage in passages:
-                notes.update(stitched=passage.stitched, split=passage.split, unknown_words=passage.unknown_words)
+                notes.update(notes_of(passage))
         for group in in_batches(passages, max_cells=self.engine.max_cells, max_pieces=self.engine.max_pieces):
             batch = collate(group, self.settings.spec)
             yield batch, self.engine.tables(batch)
+
+
+def notes_of(passage: Passage) -> dict[str, int]:
+    """What needed special care in a passage, counted, in words for the user."""
+    notes = {
+        "sentence longer than the encoder, stitched": passage.stitched,
+        "sentence larger than a table, split": passage.split,
+        "word without a piece, read as unknown": passage.unknown_words,
+    }
+    return {what: count for what, count in notes.items() if count}

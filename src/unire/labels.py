@@ -62,6 +62,8 @@ class LabelSpace:
         try:
             return cls.from_dict(json.loads(source.read_text(encoding="utf-8")))
         except FileNotFoundError:
+            if Path(name).is_dir():
+                raise UnireError(f"model folder {str(name)!r} has no labels.json; is it a whole unire model?") from None
             raise UnireError(
                 f"no label space {str(name)!r}: give one of {', '.join(cls.built_in())}, or a JSON file with "
                 '"entity_types", "relation_types" and "symmetric"'

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from unire.checks import check_kinds
 from unire.exceptions import UnireError
 from unire.windows import EncoderSpec, Layout
 
-__all__ = ["FORMAT_VERSION", "HeadSettings", "Settings"]
+__all__ = ["FORMAT_VERSION", "HeadSettings", "Settings", "checked_alpha"]
 
 FORMAT_VERSION = 1
 
@@ -23,8 +25,11 @@ class HeadSettings:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
-    logit_dropout: float = 0.2
-    """Dropout on the logits of L_entry, the paper's p."""
+
+    def __post_init__(self) -> None:
+        check_kinds(type(self), vars(self), "head setting")
+        if self.d < 1 or not 0 <= self.mlp_dropout < 1:
+            raise UnireError(f"a head of d = {self.d} and mlp_dropout = {self.mlp_dropout} makes no sense")
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,11 @@ class Settings:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where the model comes from: encoder, data, preset, seed, scores."""
 
+    def __post_init__(self) -> None:
+        check_kinds(type(self), vars(self), "setting")
+        check_kinds(EncoderSpec, vars(self.spec), "setting")
+        checked_alpha(self.alpha)
+
     def with_(self, **changes: Any) -> Settings:
         return replace(self, **changes)
 
@@ -62,19 +72,21 @@ class Settings:
     def from_dict(cls, data: Mapping[str, Any]) -> Settings:
         if not isinstance(data, Mapping) or data.get("format") != "unire":
             raise UnireError("it is not a unire model: its config.json was written by another program")
-        if data.get("format_version", 0) > FORMAT_VERSION:
+        version = data.get("format_version")
+        if not isinstance(version, int):
+            raise UnireError(f"the format_version of its config.json is {version!r}, not a number")
+        if version > FORMAT_VERSION:
             raise UnireError(
-                f"it was written in format {data['format_version']}, but this version of unire reads up to "
-                f"{FORMAT_VERSION}; upgrade unire"
+                f"it was written in format {version}, but this version of unire reads up to {FORMAT_VERSION}; "
+                "upgrade unire"
             )
-        known = {f.name for f in fields(cls)}
-        values = {name: value for name, value in data.items() if name in known}
-        try:
-            values["spec"] = EncoderSpec.from_dict(values["spec"])
-            values["head"] = HeadSettings(**values["head"])
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise UnireError(f"its config.json is incomplete ({error})") from None
+        values = _known(cls, data)
+        for name in ("spec", "encoder", "head"):
+            if not isinstance(values.get(name), Mapping):
+                raise UnireError(f"its config.json is incomplete or damaged: {name} is not an object")
+        values["spec"] = EncoderSpec.from_dict(values["spec"])
+        values["head"] = HeadSettings(**_known(HeadSettings, values["head"]))
+        return cls(**values)
 
     @classmethod
     def load(cls, folder: Path) -> Settings:
@@ -87,3 +99,15 @@ class Settings:
             raise UnireError(f"config.json of {str(folder)!r} cannot be read: {error}") from None
         except UnireError as error:
             raise UnireError(f"model folder {str(folder)!r} cannot be used: {error}") from None
+
+
+def checked_alpha(alpha: float) -> float:
+    """A threshold α that can cut."""
+    if not 0 < alpha < math.inf:
+        raise UnireError(f"alpha = {alpha} makes no sense; it is a distance above zero, 1.4 in the paper")
+    return alpha
+
+
+def _known(cls: type[Settings | HeadSettings], data: Mapping[str, Any]) -> dict[str, Any]:
+    """What `data` says of the fields of `cls`; what other versions of unire wrote beside it is not looked at."""
+    return {f.name: data[f.name] for f in fields(cls) if f.name in data}

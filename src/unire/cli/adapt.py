@@ -48,20 +48,23 @@ def adapt(
     """Adapt an encoder to a field: train it to name hidden words of plain text.
 
     \b
-        unire adapt --encoder bert-base-uncased --corpus abstracts.txt.xz --out encoders/science --minutes 10
+        unire adapt --encoder bert-base-uncased --corpus abstracts.txt.xz \\
+            --out encoders/science --minutes 10
         unire train --encoder encoders/science …
 
     It makes the best of the time it is given: the learning rate falls to zero at its end.
     """
+    from unire.engines.torch_engine import choose_device
     from unire.training.adapt import AdaptationConfig
     from unire.training.adapt import adapt as run
 
     config = AdaptationConfig(
         minutes=minutes, max_steps=max_steps, length=length, batch_tokens=batch_tokens, lr=lr, seed=seed
     )
+    chosen = str(choose_device(device))
     try:
         with _Bar(shown=not json) as bar:
-            report = run(encoder, corpus, out, config, resume=resume, device=device, on_progress=bar.update)
+            report = run(encoder, corpus, out, config, resume=resume, device=chosen, on_progress=bar.update)
     except KeyboardInterrupt:
         printing.errors.print("interrupted; --resume goes on", highlight=False)
         raise typer.Exit(130) from None

@@ -11,10 +11,12 @@ import typer
 from unire import formats
 from unire.cli import printing, protocols
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.decoding.split import ALPHA
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.oracle import oracle as read_off_gold
 from unire.scoring import Protocol
+from unire.settings import checked_alpha
 
 __all__ = ["evaluate"]
 
@@ -65,15 +67,13 @@ def evaluate(
     notes: Counter[str] = Counter()
     if model is None:
         space = label_space(labels, symmetric, gold)
-        predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=1.4 if alpha is None else alpha))
+        threshold = ALPHA if alpha is None else checked_alpha(alpha)
+        predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=threshold))
     else:
         if labels is not None or symmetric is not None:
             raise UnireError("a model has its own label space; leave out --labels and --symmetric")
-        extractor = Extractor.load(model, device=device)
+        extractor = Extractor.load(model, device=device, decoder=decoder, alpha=alpha)
         space = extractor.labels
-        extractor.settings = extractor.settings.with_(
-            decoder=decoder or extractor.settings.decoder, alpha=extractor.settings.alpha if alpha is None else alpha
-        )
         space.check(gold)
         predicted = list(extractor.annotate(gold, notes=notes))
     if predictions is not None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import json as json_module
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
 from unire import formats
 from unire.cli import printing
-from unire.cli.options import Json
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -48,7 +49,12 @@ def extract(
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
-    json: Json = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print JSON lines, a document each, on a terminal too; with --out, a summary as one object."
+        ),
+    ] = False,
 ) -> None:
     """Find entities and relations in documents whose words are already split.
 
@@ -68,29 +74,32 @@ def extract(
         printing.print_json(summary) if json else printing.errors.print(f"{count:,} documents written to {out}")
     else:
         _print(found, readable=sys.stdout.isatty() and not json)
-    if not json:
-        printing.print_notes(notes)
+    printing.print_notes(notes)
 
 
 def _documents(input: Path | None, words: bool, format: str | None) -> Iterable[Document]:
     if words:
-        if input is None:
-            return _split_words(sys.stdin, "standard input")
-        return _from_file(input)
+        if input is None and sys.stdin is None:
+            raise UnireError("standard input is closed; pipe words into it, or give a file")
+        return _of_words(input)
     if input is None:
         raise UnireError("give a file of documents, or --words for split words on standard input")
     return formats.read(input, format)
 
 
-def _from_file(path: Path) -> Iterator[Document]:
+def _of_words(path: Path | None) -> Iterator[Document]:
+    """Documents from a file of words, or from standard input; in UTF-8, whatever the terminal speaks."""
+    name = "standard input" if path is None else path.name
     try:
-        with path.open(encoding="utf-8-sig") as lines:
-            yield from _split_words(lines, path.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnireError(f"{str(path)!r} cannot be read as text: {error}") from None
+        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as file:
+            yield from _split_words(codecs.iterdecode(file, "utf-8-sig"), name)
+    except UnicodeDecodeError:
+        raise UnireError(f"{path or name} is not UTF-8; convert it first") from None
+    except OSError as error:
+        raise UnireError(f"{path or name} cannot be read: {error.strerror or error}") from None
 
 
-def _split_words(lines: TextIO, name: str) -> Iterator[Document]:
+def _split_words(lines: Iterable[str], name: str) -> Iterator[Document]:
     """Documents from lines of words."""
     sentences: list[list[str]] = []
     count = 0

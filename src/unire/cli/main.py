@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Annotated
 
@@ -45,10 +47,25 @@ def _options(
 def main() -> None:
     """Run the command; an error of the user's is one sentence, not a traceback."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:  # what cannot be written is to be known now, not after the end
+                sys.stdout.flush()
     except UnireError as error:
         printing.fail(str(error))
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output has gone, as in `unire … | head`
-        sys.stderr.close()
+        _discard_output()
         sys.exit(141)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _discard_output()
+        printing.fail(f"the output cannot be written: {error.strerror}")
+        sys.exit(1)
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere, so that Python does not fail once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

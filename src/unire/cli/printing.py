@@ -24,7 +24,7 @@ def fail(sentence: str) -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    out.file.write(json.dumps(data, ensure_ascii=False) + "\n")
+    out.file.write(json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

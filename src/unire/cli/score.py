@@ -45,7 +45,7 @@ def score(
     protocols.report(
         annotated,
         predicted,
-        label_space(labels, symmetric, annotated),
+        label_space(labels, symmetric, [*annotated, *predicted]),
         Protocol(match, directions, spans, average, drop_overlapping),
         all_protocols=all_protocols,
         resamples=bootstrap,

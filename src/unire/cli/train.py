@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +13,6 @@ from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.scoring import Scores
 from unire.windows import Layout
 
 if TYPE_CHECKING:
@@ -24,30 +21,27 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-_DATA = "Data"
 _MODEL = "Model and schedule (a preset's own when left out)"
 _RUN = "Run"
 
 
-def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False, **more)
+def _option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
+    """An option in a panel of `--help`; what the data is and where the model goes needs none, and comes first."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
 
 
 def train(
-    encoder: Annotated[str, _option("--encoder", help="Pretrained encoder: Hub name or folder.", panel=_DATA)],
-    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.", panel=_DATA)],
-    out: Annotated[Path, _option("--out", help="Folder for the model.", panel=_DATA)],
-    dev: Annotated[
-        list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.", panel=_DATA)
-    ] = None,
-    test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.", panel=_DATA)] = None,
+    encoder: Annotated[str, _option("--encoder", help="Pretrained encoder: Hub name or folder.")],
+    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
+    out: Annotated[Path, _option("--out", help="Folder for the model.")],
+    dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,
+    test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.")] = None,
     folds: Annotated[
         str | None,
         _option(
             "--folds",
             metavar="N|FILE",
             help="Cross-validate: N random folds, or a JSON list of lists of test document ids. A model per fold.",
-            panel=_DATA,
         ),
     ] = None,
     dev_fraction: Annotated[
@@ -56,15 +50,16 @@ def train(
             "--dev-fraction",
             min=0.0,
             max=0.9,
-            help="With --folds: share of each training part that becomes dev [0.1].",
-            panel=_DATA,
+            help="With --folds: share of each training part that becomes dev.",
+            show_default=True,
         ),
     ] = 0.1,
     labels: Labels = None,
     symmetric: Symmetric = None,
     format: Format = None,
     preset: Annotated[
-        str, _option("--preset", help="`paper` or `released` (the authors' code) [paper].", panel=_MODEL)
+        str,
+        _option("--preset", help="`paper` or `released` (the authors' code).", panel=_MODEL, show_default=True),
     ] = "paper",
     epochs: Annotated[int | None, _option("--epochs", help="How often the data is read.", panel=_MODEL)] = None,
     batch_size: Annotated[int | None, _option("--batch-size", help="Sentences per step.", panel=_MODEL)] = None,
@@ -98,7 +93,8 @@ def train(
         _option("--save-every-epochs", min=1, help="Keep a state to resume from, every N epochs.", panel=_RUN),
     ] = None,
     save_every_minutes: Annotated[
-        float | None, _option("--save-every-minutes", min=0.0, help="… every M minutes [10].", panel=_RUN)
+        float | None,
+        _option("--save-every-minutes", min=0.0, help="… every M minutes.", panel=_RUN, show_default=True),
     ] = 10.0,
     tensorboard: Annotated[
         Path | None, _option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=_RUN)
@@ -108,12 +104,14 @@ def train(
     """Train a model on annotated data.
 
     \b
-        unire train --encoder bert-base-uncased --data train.jsonl --dev dev.jsonl --test test.jsonl \\
-            --labels scierc --preset paper --epochs 100 --out models/mine
-        unire train --encoder bert-base-uncased --data all.json --folds 10 --labels ade --out models/ade
+        unire train --encoder bert-base-uncased --labels scierc \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl --out models/mine
+        unire train --encoder bert-base-uncased --labels ade \\
+            --data all.json --folds 10 --out models/ade
 
-    On several GPUs: `accelerate launch -m unire train …`. A step that does not fit into memory at once is computed in
-    parts, with the same result (--set max_pieces=…).
+    On several GPUs: `accelerate launch -m unire train …`. A step that does not
+    fit into memory at once is computed in parts, with the same result
+    (--set max_pieces=…).
     """
     config = _config(
         preset,
@@ -165,7 +163,7 @@ def _config(preset: str, settings: Sequence[str], **options: Any) -> TrainingCon
     changes = {name: value for name, value in options.items() if value is not None}
     for setting in settings:
         name, equals, value = setting.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise UnireError(f"--set takes NAME=VALUE, not {setting!r}")
         try:
             changes[name.strip().replace("-", "_")] = json_module.loads(value)
@@ -219,10 +217,10 @@ def _train_folds(
     json: bool,
 ) -> None:
     """Train a model per fold and print the mean over folds."""
-    from unire.training.folds import cross_validate, draw_folds, read_folds, split_folds
+    from unire.training.folds import cross_validate, draw_folds, over_folds, read_folds, split_folds
 
     seed = shared["config"].seed
-    ids = draw_folds(documents, int(folds), seed) if folds.isdigit() else read_folds(Path(folds))
+    ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
 
     def reporter_for(number: int) -> Reporter:
         if not json:
@@ -234,7 +232,7 @@ def _train_folds(
         results = cross_validate(encoder, parts, out=out, reporter_for=reporter_for, **shared)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    means = [_over_folds(results, average) for average in ("micro", "macro")]
+    means = [over_folds(results, "micro"), over_folds(results, "macro")]
     if json:
         printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means})
         return
@@ -247,13 +245,3 @@ def _train_folds(
         for part in ("entities", "relations")
     ]
     printing.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)
-
-
-def _over_folds(results: Sequence[Scores], average: Any) -> dict[str, Any]:
-    """Mean P, R and F1 over folds, and the deviation of F1."""
-    row: dict[str, Any] = {"average": average}
-    for part in ("entities", "relations"):
-        folds = [replace(getattr(scores, part), average=average) for scores in results]
-        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
-        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
-    return row

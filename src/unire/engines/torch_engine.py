@@ -5,10 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unire.exceptions import UnireError
 from unire.modeling.model import TensorBatch, UniRE
 from unire.windows import Batch
 
-__all__ = ["TorchEngine"]
+__all__ = ["TorchEngine", "choose_device"]
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """A device by name, if it can be used; when there is no name a GPU, if there is one."""
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.zeros(1, device=name).item()
+    except (RuntimeError, AssertionError, ImportError):
+        raise UnireError(f"there is no device {name!r} here that PyTorch can use; try cpu") from None
+    return torch.device(name)
 
 
 class TorchEngine:

@@ -29,10 +29,9 @@ def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
             model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
             slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnireError(
             f"encoder {str(name)!r} cannot be loaded; give a Hub name or a folder with config.json, model.safetensors "
-            f"and tokenizer.json ({reason})"
+            f"and tokenizer.json ({_reason(error)})"
         ) from None
     if not getattr(slow_or_fast, "is_fast", False):
         raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")
@@ -50,11 +49,12 @@ def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
 
 def build_encoder(config: Mapping[str, Any]) -> nn.Module:
     """An encoder of this configuration with random weights, to be filled from a checkpoint."""
-    settings = dict(config)
     try:
-        return _tidy(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**settings)))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnireError(f"the encoder in the checkpoint is not one that transformers knows ({error})") from None
+        return _tidy(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**dict(config))))
+    except Exception as error:  # a size below zero, or of nothing, fails wherever it is first used
+        raise UnireError(
+            f"the encoder in the checkpoint is not one that transformers knows ({_reason(error)})"
+        ) from None
 
 
 def longest_input(encoder: Any) -> int:
@@ -69,6 +69,11 @@ def longest_input(encoder: Any) -> int:
 def reads_token_types(encoder: Any) -> bool:
     takes_them = "token_type_ids" in inspect.signature(encoder.forward).parameters
     return takes_them and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, which may have many or none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence, spanning
 from unire.training.config import TrainingConfig
@@ -56,21 +57,16 @@ class TrainingSet:
         self.passages: list[Passage] = []
         self.notes: Counter[str] = Counter()
         """What tables could not hold, by reason, and what windows had to do."""
-        self._gold: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._gold: dict[tuple[int, int], NDArray[np.unsignedinteger]] = {}
+        smallest = np.min_scalar_type(len(labels))  # a whole corpus is kept: a byte a cell, not eight
         for index, document in enumerate(documents):
             self.notes.update(reason for _, reason in spanning(document))
             for passage in windower.passages(document, index):
                 self.passages.append(passage)
-                self.notes.update(
-                    {
-                        "sentence longer than the encoder, stitched": passage.stitched,
-                        "sentence larger than a table, split": passage.split,
-                        "word without a piece, read as unknown": passage.unknown_words,
-                    }
-                )
+                self.notes.update(notes_of(passage))
                 for table in passage.tables:
                     filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
-                    self._gold[table.document, table.start] = filled.labels
+                    self._gold[table.document, table.start] = filled.labels.astype(smallest)
                     self.notes.update(reason for _, reason in filled.unheld)
         if not self.passages:
             raise UnireError("the training data holds no words; give at least one sentence")

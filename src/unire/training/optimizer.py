@@ -29,7 +29,7 @@ def build_optimizer(model: UniRE, config: TrainingConfig) -> torch.optim.AdamW:
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in named.items():
         if not name.startswith("encoder."):
-            rate = config.head_lr or config.lr
+            rate = config.lr if config.head_lr is None else config.head_lr
         elif match := _LAYER.search(name):
             rate = config.lr * config.layer_decay ** (top - int(match[1]))
         else:

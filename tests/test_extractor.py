@@ -1,0 +1,90 @@
+"""The user's object."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from unire import Document, Extractor
+from unire.engines.torch_engine import choose_device
+from unire.exceptions import UnireError
+from unire.training import TrainingConfig
+from unire.training.loop import new_model
+
+
+@pytest.fixture(scope="module")
+def folder(encoder, scierc_labels, tmp_path_factory) -> Path:
+    """A model with random weights, which finds something everywhere."""
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
+    torch.manual_seed(0)
+    torch.nn.init.normal_(model.biaffine.U)
+    out = tmp_path_factory.mktemp("models") / "random"
+    model.save_pretrained(out)
+    return out
+
+
+def test_four_threads_find_what_one_finds(folder, twenty):
+    extractor = Extractor.load(folder, device="cpu")
+    expected = list(extractor.annotate(twenty))
+    assert any(document.entities for document in expected)
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda _: list(extractor.annotate(twenty)), range(8)):
+            assert found == expected
+
+
+def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
+    own = Extractor.load(folder, device="cpu")
+    assert (own.settings.decoder, own.settings.alpha) == ("split", 0.5)
+    other = Extractor.load(folder, device="cpu", decoder="hard", alpha=1.1)
+    assert (other.settings.decoder, other.settings.alpha) == ("hard", 1.1)
+    assert list(other.annotate(twenty)) != list(own.annotate(twenty))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder": "soft"}, "no decoder 'soft'"),
+        ({"alpha": 0}, "alpha = 0"),
+        ({"alpha": float("nan")}, "alpha = nan"),
+        ({"device": "foo"}, "no device 'foo'"),
+        ({"device": "meta"}, "no device 'meta'"),
+    ],
+)
+def test_what_cannot_be_is_refused(folder, options, message):
+    with pytest.raises(UnireError, match=message):
+        Extractor.load(folder, **{"device": "cpu", **options})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(UnireError, match="no device 'cuda'"):
+        choose_device("cuda")
+    assert choose_device().type == "cpu"
+
+
+def test_only_what_needed_care_is_noted(folder):
+    notes: Counter[str] = Counter()
+    extractor = Extractor.load(folder, device="cpu")
+    list(extractor.annotate([Document.from_words([["a", "b"]])], notes=notes))
+    assert not notes
+    list(extractor.annotate([Document.from_words([200 * ["a"], ["\u200b"]])], notes=notes))
+    assert set(notes) == {"sentence larger than a table, split", "word without a piece, read as unknown"}
+
+
+def test_no_documents_and_no_words_give_as_much(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    assert list(extractor.annotate([])) == []
+    assert extractor.extract_words([]).words == ()
+    assert extractor.extract_words([[], ["a"], []]).words == ("a",)
+
+
+def test_a_model_folder_without_labels_is_said_to_lack_them(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "labels.json").unlink()
+    with pytest.raises(UnireError, match=r"model folder '.*copy' has no labels\.json"):
+        Extractor.load(copy, device="cpu")

@@ -1,0 +1,102 @@
+"""config.json: what a damaged one is answered with, and that an older one is still read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytest
+
+from unire.checks import fits
+from unire.exceptions import UnireError
+from unire.modeling.encoder import build_encoder
+from unire.settings import HeadSettings, Settings, checked_alpha
+from unire.windows import EncoderSpec
+
+SPEC = EncoderSpec((1,), (2,), (2,), pad_id=0, unk_id=3, max_pieces=128, token_types=True, prefix_space=False)
+
+
+def written(**changes: object) -> dict[str, Any]:
+    return Settings(SPEC, {"model_type": "bert"}).to_dict() | changes
+
+
+def test_settings_come_back_as_they_were_written():
+    settings = Settings(SPEC, {"model_type": "bert"}, HeadSettings(20, 0.1), "shared", 0, 64, "hard", 1, {"seed": 3})
+    assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
+    head = {"d": 20, "mlp_dropout": 0.1, "logit_dropout": 0.2}
+    assert Settings.from_dict(written(head=head, future=1)).head == HeadSettings(20, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format_version": "x"}, "format_version"),
+        ({"format_version": None}, "format_version"),
+        ({"encoder": None}, "encoder is not an object"),
+        ({"head": None}, "head is not an object"),
+        ({"spec": []}, "spec is not an object"),
+        ({"spec": {**SPEC.to_dict(), "max_pieces": "x"}}, "max_pieces = 'x'"),
+        ({"spec": {**SPEC.to_dict(), "prefix": 1}}, "description of an encoder"),
+        ({"alpha": "x"}, "alpha = 'x'"),
+        ({"alpha": None}, "alpha = None"),
+        ({"alpha": float("nan")}, "alpha = nan makes no sense"),
+        ({"window": "a"}, "window = 'a'"),
+        ({"layout": "sideways"}, "layout = 'sideways' .* there are in-place, released, shared"),
+        ({"decoder": 1}, "decoder = 1"),
+        ({"provenance": "x"}, "provenance = 'x'"),
+        ({"head": {"d": "x"}}, "head setting d = 'x'"),
+        ({"head": {"d": 0}}, "makes no sense"),
+    ],
+)
+def test_a_value_that_cannot_be_gets_one_sentence_with_the_folders_name(changes, message, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(written(**changes)))
+    with pytest.raises(UnireError, match=f"model folder '.*' cannot be used: .*{message}") as caught:
+        Settings.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert", "hidden_size": -32, "num_attention_heads": 2},
+        {"model_type": "bert", "hidden_size": "x"},
+        {"model_type": "bert", "num_attention_heads": 0},
+        {"model_type": None},
+        {1: 2},
+        {},
+    ],
+)
+def test_an_encoder_that_cannot_be_built_gets_one_sentence(config):
+    with pytest.raises(UnireError, match="not one that transformers knows") as caught:
+        build_encoder(config)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf")])
+def test_a_threshold_that_cannot_cut_is_refused(alpha):
+    with pytest.raises(UnireError, match="alpha"):
+        checked_alpha(alpha)
+    with pytest.raises(UnireError, match="alpha"):
+        Settings(SPEC, {}).with_(alpha=alpha)
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        (int, (0, -3), (1.0, True, "1", None)),
+        (float, (0, 0.5), (True, "1", None)),
+        (bool, (True, False), (0, 1, None)),
+        (str, ("", "a"), (1, None)),
+        (float | None, (None, 1, 1.5), ("x", False)),
+        (Literal["a", "b"], ("a", "b"), ("c", None, ["a"])),
+        (tuple[int, ...], ((), (1, 2)), ([1], (1, "2"), 1)),
+        (Mapping[str, Any], ({}, {"a": 1}), (None, [], "a")),
+    ],
+)
+def test_values_fit_their_own_kind_and_no_other(kind, right, wrong):
+    assert all(fits(value, kind) for value in right)
+    assert not any(fits(value, kind) for value in wrong)
