@@ -41,8 +41,8 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
         """The bias of each pair of positions, [1, H, L, L]: one for all rows, where transformers makes copies.
 
-        It depends on the distance alone, so it is looked up once per distance and laid out along the diagonals. Looking
-        it up per pair would send L² gradients to the few rows of one small table, one after the other.
+        It depends on the distance alone, so it is looked up once per distance and laid out along the diagonals: 2L - 1
+        gradients go back to the few rows of one small table, and not L².
         """
         length = x.shape[1]
         distances = torch.arange(1 - length, length, device=x.device)

@@ -85,7 +85,7 @@ class UniRE(nn.Module):
         types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
         output = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
         pieces: Tensor = output.last_hidden_state.flatten(0, 1)  # [B * L, n_hidden]
-        # not pieces[words]: its backward pass sorts, and adds up one by one what all padding sends to piece 0
+        # all padding reads piece 0; index_select's backward pass adds such repeats up without sorting them first
         return pieces.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)
 
     @property
