@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from unire import formats
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
+from unire.formats.words import from_lines
 from unire.labels import LabelSpace
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -394,3 +395,12 @@ def test_the_twenty_sentences_are_what_overfitting_needs() -> None:
     assert max(e.end - e.start for e in entities) == 3
     pairs = [frozenset((id(s), r.head.span, r.tail.span)) for s in sentences for r in s.relations]
     assert len(pairs) == len(set(pairs))
+
+
+def test_lines_of_words_are_documents_parted_by_empty_lines() -> None:
+    documents = list(from_lines(["", "a b\n", "c\n", " \n", "\n", "d e\r\n"], "mine"))
+    assert [(d.id, [s.words for s in d.sentences]) for d in documents] == [
+        ("mine:1", [("a", "b"), ("c",)]),
+        ("mine:2", [("d", "e")]),
+    ]
+    assert not list(from_lines(["\n"], "mine"))

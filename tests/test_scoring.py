@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unire import formats
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
@@ -479,13 +479,8 @@ def test_perfect_predictions_score_100_under_every_protocol(pair: tuple[Document
             assert counts.true_positives == counts.predicted == counts.gold
 
 
-@pytest.mark.skipif("UNIRE_DATA" not in os.environ, reason="set UNIRE_DATA to a folder with scierc/test.json")
-def test_seventeen_sentences_of_the_scierc_test_set_are_dropped_as_in_the_released_code() -> None:
-    documents = []
-    for line in (Path(os.environ["UNIRE_DATA"]) / "scierc" / "test.json").read_text("utf-8").splitlines():
-        data = json.loads(line)
-        entities = [(start, end + 1, label) for sentence in data["ner"] for start, end, label in sentence]
-        documents.append(Document.from_words(data["sentences"], entities))
+def test_seventeen_sentences_of_the_scierc_test_set_are_dropped_as_in_the_released_code(data_folder: Path) -> None:
+    documents = [document.annotated(document.entities) for document in formats.read(data_folder / "scierc/test.json")]
     labels = LabelSpace.load("scierc")
     dropping = score(documents, documents, labels, Protocol(drop_overlapping=True))
     assert dropping.dropped == 17

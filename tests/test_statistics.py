@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -90,9 +89,8 @@ def test_an_unknown_type_is_refused_by_document() -> None:
         Statistics.of([Document.from_words([["a"]], [(0, 1, "C")], id="x")], LABELS)
 
 
-@pytest.mark.skipif("UNIRE_DATA" not in os.environ, reason="UNIRE_DATA does not name a folder with the data sets")
-def test_scierc_has_the_numbers_of_the_paper() -> None:
-    folder = Path(os.environ["UNIRE_DATA"]) / "scierc"
+def test_scierc_has_the_numbers_of_the_paper(data_folder: Path) -> None:
+    folder = data_folder / "scierc"
     splits = [Statistics.of(formats.read(folder / f"{name}.json"), SCIERC) for name in ("train", "dev", "test")]
     assert [(s.documents, s.sentences, s.entities, s.relations) for s in splits] == [
         (350, 1861, 5598, 3219),

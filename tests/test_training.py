@@ -193,6 +193,8 @@ def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp
     train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
     with pytest.raises(UnireError, match="another training data"):
         train(encoder, twenty[1:], labels=scierc_labels, config=quick(), out=out, resume=True)
+    with pytest.raises(UnireError, match="another training data"):  # the same documents, otherwise parted
+        train(encoder, twenty[:-1], dev=twenty[-1:], labels=scierc_labels, config=quick(), out=out, resume=True)
 
 
 def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_labels, encoder, tmp_path, monkeypatch):

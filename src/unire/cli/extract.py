@@ -19,6 +19,7 @@ from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.formats import native
+from unire.formats import words as words_format
 
 __all__ = ["extract"]
 
@@ -92,26 +93,11 @@ def _of_words(path: Path | None) -> Iterator[Document]:
     name = "standard input" if path is None else path.name
     try:
         with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as file:
-            yield from _split_words(codecs.iterdecode(file, "utf-8-sig"), name)
+            yield from words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), name)
     except UnicodeDecodeError:
         raise UnireError(f"{path or name} is not UTF-8; convert it first") from None
     except OSError as error:
         raise UnireError(f"{path or name} cannot be read: {error.strerror or error}") from None
-
-
-def _split_words(lines: Iterable[str], name: str) -> Iterator[Document]:
-    """Documents from lines of words."""
-    sentences: list[list[str]] = []
-    count = 0
-    for line in lines:
-        if split := line.split():
-            sentences.append(split)
-        elif sentences:
-            count += 1
-            yield Document.from_words(sentences, id=f"{name}:{count}")
-            sentences = []
-    if sentences:
-        yield Document.from_words(sentences, id=f"{name}:{count + 1}")
 
 
 def _print(documents: Iterable[Document], *, readable: bool) -> None:

@@ -74,7 +74,7 @@ class TrainingConfig:
     evaluate_every: int = 1
     """Epochs between two looks at dev."""
     patience: int = 30
-    """Looks at dev without a better Ent + Rel F1, in epochs, before training stops."""
+    """Epochs without a better Ent + Rel F1 on dev before training stops."""
     decoder: Literal["split", "hard"] = "split"
     alpha: float = 1.4
     """α while training; tuned on dev at the end."""

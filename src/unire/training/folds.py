@@ -141,7 +141,7 @@ def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: Training
     same = {
         "config": made.get("config") == asdict(config),
         "encoder": made.get("encoder") == origin(str(encoder))["encoder"],
-        "data": made.get("fingerprint") == fingerprint([*fold.train, *fold.dev]),
+        "data": made.get("fingerprint") == fingerprint(fold.train, fold.dev),
     }
     if other := [what for what, equal in same.items() if not equal]:
         raise UnireError(

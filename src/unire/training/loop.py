@@ -38,6 +38,7 @@ from unire.training.prefetch import ahead
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
+from unire.windows import Passage
 
 __all__ = ["Trained", "Trainer", "new_model", "origin", "train"]
 
@@ -97,7 +98,7 @@ def train(
     labels.check([*dev, *test])
     accelerator = Accelerator(mixed_precision="bf16" if _use_bf16(config) else "no")
     set_seed(config.seed)
-    model = new_model(str(encoder), labels, config, data, fingerprint([*documents, *dev])).to(accelerator.device)
+    model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
     if reporter is None or not accelerator.is_main_process:
         reporter = Reporter()
     trainer = Trainer(model, documents, dev, config, accelerator, out, reporter)
@@ -161,7 +162,8 @@ class Trainer:
     ) -> None:
         """Train until the last epoch, or until dev has not improved for `patience` epochs."""
         self.reporter.start(self._facts())
-        started = saved = time.monotonic() - self.progress.seconds
+        saved = time.monotonic()
+        started = saved - self.progress.seconds
         while self.progress.epoch < self.config.epochs and not self._out_of_patience():
             steps = self.data.steps(self.progress.epoch)
             for step in self.collated(steps[self.progress.position :]):
@@ -232,7 +234,8 @@ class Trainer:
             self.accelerator.is_main_process,
         )
 
-    def collated(self, steps: Sequence[Any]) -> Iterator[Step]:
+    def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
+        """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
         return ahead(self.data.step(passages, process, n_processes) for passages in steps)
 

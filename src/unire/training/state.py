@@ -128,14 +128,15 @@ class Snapshots:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def fingerprint(documents: Iterable[Document]) -> str:
-    """A short name for the words and annotation of some documents: other data, another name."""
+def fingerprint(*parts: Iterable[Document]) -> str:
+    """A short name for the words and annotation of train and dev: other data, or otherwise parted, another name."""
     digest = hashlib.sha256()
-    for document in documents:
-        entities = [(e.start, e.end, e.label) for e in document.entities]
-        relations = [(r.head.span, r.tail.span, r.label) for r in document.relations]
-        sentences = [sentence.words for sentence in document.sentences]
-        digest.update(json.dumps([document.id, sentences, entities, relations]).encode())
+    for number, documents in enumerate(parts):
+        for document in documents:
+            entities = [(e.start, e.end, e.label) for e in document.entities]
+            relations = [(r.head.span, r.tail.span, r.label) for r in document.relations]
+            sentences = [sentence.words for sentence in document.sentences]
+            digest.update(json.dumps([number, document.id, sentences, entities, relations]).encode())
     return digest.hexdigest()[:16]
 
 
