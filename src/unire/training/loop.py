@@ -100,6 +100,8 @@ def train(
     accelerator = Accelerator(mixed_precision="bf16" if _use_bf16(config) else "no")
     set_seed(config.seed)
     model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
+    if config.constraints:
+        model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
     if reporter is None or not accelerator.is_main_process:
         reporter = Reporter()
     trainer = Trainer(model, documents, dev, config, accelerator, out, reporter)
@@ -364,10 +366,12 @@ def new_model(
 ) -> UniRE:
     """An untrained head on a pretrained encoder."""
     loaded, tokenizer, spec = load_encoder(encoder)
+    if config.case_marks:
+        spec = spec.with_case_marks(tokenizer)
     settings = Settings(
         spec=spec,
         encoder=_portable(loaded.config),
-        head=HeadSettings(config.d, config.mlp_dropout),
+        head=HeadSettings(config.d, config.mlp_dropout, config.distances),
         layout=config.layout,
         window=config.window,
         max_table=config.max_table,
