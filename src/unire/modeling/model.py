@@ -34,7 +34,11 @@ class TensorBatch:
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
         def move(array: NDArray[np.int64]) -> Tensor:
-            return torch.from_numpy(array).to(device, non_blocking=True)
+            tensor = torch.from_numpy(array)
+            # a copy from pinned memory does not wait for what the GPU has to do before
+            return (tensor.pin_memory() if on_gpu else tensor).to(device, non_blocking=True)
+
+        on_gpu = torch.device(device).type == "cuda"
 
         return cls(
             move(batch.input_ids),
