@@ -20,6 +20,7 @@ from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import notes_of
+from unire.segment import segment
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut, read_documents
 from unire.windows import Batch, Windower, collate, in_batches
@@ -165,7 +166,7 @@ class Unlabelled(Dataset[Chunk]):
                 raise UnireError(made.error)
             empty = 0 if made.steps else empty + 1
             if empty >= len(self):
-                raise UnireError("no sentence of the corpus can be learnt from; give other text")
+                raise UnireError("no document of the corpus has words that are not of dev or test; give other text")
             for place, step in enumerate(made.steps[position:], start=position):
                 yield step, [number, place + 1], made.notes if place == 0 else Counter()
             position = 0
@@ -211,8 +212,6 @@ def _items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
 
 def _document(format: str | None, line: str) -> Document:
     if format is None:
-        from unire.segment import segment
-
         return segment(line)
     try:
         return formats.FORMATS[format].from_json(json.loads(line), 0)
