@@ -22,10 +22,10 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.model import UniRE
-from unire.training import DistillConfig, Trained, TrainingConfig, distill, train, unlabelled
+from unire.training import Trained, TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
-from unire.training.distill import Distiller, same_labels
+from unire.training.distill import DistillConfig, Distiller, distill, same_labels
 from unire.training.reporting import Reporter
 from unire.training.unlabelled import LEAK, PARTED, SoftStep, Unlabelled
 from unire.windows import Windower
@@ -304,8 +304,8 @@ def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path,
     stopped = taught([teacher], encoder, out, config=config, reporter=InterruptAfter(2))
     assert stopped.interrupted
     assert Extractor.load(out, device="cpu").settings.provenance["distillation"]["sentences"] > 0
+    other = DistillConfig(soft_batch=10, soft_weight=2.0)
     with pytest.raises(UnireError, match="another soft weight"):
-        other = DistillConfig(soft_batch=10, soft_weight=2.0)
         taught([teacher], encoder, out, config=config, distillation=other, resume=True)
     resumed = taught([teacher], encoder, out, config=config, resume=True)
     assert resumed.history == straight.history

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "DistillConfig": "unire.training",
+    "DistillConfig": "unire.training.distill",
     "Document": "unire.documents",
     "Entity": "unire.documents",
     "Extractor": "unire.extractor",
@@ -21,7 +21,7 @@ _HOMES = {
     "TrainingConfig": "unire.training",
     "UniRE": "unire.modeling.model",
     "UnireError": "unire.exceptions",
-    "distill": "unire.training",
+    "distill": "unire.training.distill",
     "score": "unire.scoring",
     "train": "unire.training",
 }
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from unire.labels import LabelSpace
     from unire.modeling.model import UniRE
     from unire.scoring import Protocol, Scores, score
-    from unire.training import DistillConfig, TrainingConfig, distill, train
+    from unire.training import TrainingConfig, train
+    from unire.training.distill import DistillConfig, distill
 
 
 def __getattr__(name: str) -> Any:

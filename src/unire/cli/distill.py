@@ -104,8 +104,8 @@ def distill(
     and window of its teachers is the fastest. Text of dev and test is left out
     of the corpus.
     """
-    from unire.training import DistillConfig
-    from unire.training import distill as run
+    from unire.training.distill import DistillConfig
+    from unire.training.distill import distill as run
 
     config = config_from(
         preset,

@@ -99,7 +99,7 @@ def distill(
             Documents that hold text of dev or test are left out.
         documents: The annotated training data.
         out: Where the student is written, as a folder.
-        dev: As in `train`; likewise `test`, `data`, `reporter`, `resume` and the next two but one.
+        dev: Selects the best epoch and α; without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The student's label space, the first teacher's when left out. Every teacher must have the same types.
         config: How it is trained; `paper` when left out.
