@@ -28,7 +28,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.losses import TableWeights, soft_entry_loss
-from unire.modeling.model import TensorBatch, UniRE
+from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.scoring import Scores
 from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
@@ -241,8 +241,9 @@ class Distiller(Trainer):
 
     def targets(self, step: SoftStep) -> list[Tensor]:
         """The teachers' mean P of every batch of the student's, `[T, N, N, |Y|]` each. Padding holds garbage."""
+        device = self.accelerator.device
         means = [
-            torch.zeros(*batch.words.shape, batch.words.shape[1], len(self.model.labels), device=self.model.device)
+            torch.zeros(*batch.words.shape, batch.words.shape[1], len(self.model.labels), device=device)
             for batch in step.views[0]
         ]
         for teacher, view in zip(self.teachers, self._views, strict=True):
@@ -251,8 +252,8 @@ class Distiller(Trainer):
                 for mean, places in zip(means, step.places[view], strict=True):
                     rows = np.flatnonzero(places[:, 0] == number)
                     n = min(mean.shape[1], P.shape[1])
-                    found = P[:, :n, :n].index_select(0, self._moved(places[rows, 1])) / len(self.teachers)
-                    mean[:, :n, :n].index_add_(0, self._moved(rows), found)
+                    found = P[:, :n, :n].index_select(0, to_device(places[rows, 1], device)) / len(self.teachers)
+                    mean[:, :n, :n].index_add_(0, to_device(rows, device), found)
         return means
 
     def _add_gradients(self) -> None:
@@ -269,12 +270,9 @@ class Distiller(Trainer):
         """A batch's share of the mean cross-entropy of the step, without logit dropout: the target is soft enough."""
         tensors = TensorBatch.of(batch, self.accelerator.device)
         weights = TableWeights.of(tensors.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
-        weights = TableWeights(weights.cell * self._moved(kept), weights.word)
+        weights = TableWeights(weights.cell * to_device(kept, self.accelerator.device), weights.word)
         logits = self.wrapped(tensors).float()
         return soft_entry_loss(logits, target, tensors.mask, weights, self.config.none_weight)
-
-    def _moved(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.accelerator.device, non_blocking=True)
 
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))
