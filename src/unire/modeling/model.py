@@ -19,7 +19,7 @@ from unire.modeling.encoder import build_encoder
 from unire.settings import Settings
 from unire.windows import Batch
 
-__all__ = ["TensorBatch", "UniRE"]
+__all__ = ["TensorBatch", "UniRE", "to_device"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TensorBatch:
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
         def move(array: NDArray[np.int64]) -> Tensor:
-            return torch.from_numpy(array).to(device, non_blocking=True)
+            return to_device(array, device)
 
         return cls(
             move(batch.input_ids),
@@ -60,6 +60,12 @@ class TensorBatch:
     def mask(self) -> Tensor:
         """`[T, N]`, true on words."""
         return torch.arange(self.words.shape[1], device=self.words.device) < self.lengths.unsqueeze(1)
+
+
+def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
+    """An array as a tensor on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 class UniRE(nn.Module):
