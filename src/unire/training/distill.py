@@ -29,6 +29,7 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.losses import TableWeights, soft_entry_loss
 from unire.modeling.model import TensorBatch, UniRE, to_device
+from unire.modeling.recording import Recorder, Tensors
 from unire.scoring import Scores
 from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
@@ -165,20 +166,29 @@ def same_labels(student: LabelSpace, teacher: LabelSpace, name: str) -> list[int
 class Teacher:
     """A trained model that is asked for its tables, in the student's order of labels."""
 
-    def __init__(self, name: str, model: UniRE, labels: LabelSpace, device: torch.device, *, bf16: bool) -> None:
+    def __init__(
+        self, name: str, model: UniRE, labels: LabelSpace, device: torch.device, *, bf16: bool, record: bool
+    ) -> None:
         self.name = name
-        self.model = model
-        self._engine = TorchEngine(model.to(device), bf16=bf16)
+        self.model = model.to(device).eval()
+        self.bf16 = bf16
+        self._tables = Recorder(self._compute, device, record=record)
         self._order = torch.tensor(same_labels(labels, model.labels, name), device=device)
 
     @property
     def windower(self) -> Windower:
         model = self.model
-        return Extractor(self._engine, model.tokenizer, model.settings, model.labels).windower
+        return Extractor(TorchEngine(model), model.tokenizer, model.settings, model.labels).windower
 
+    @torch.no_grad()
     def tables(self, batch: Batch) -> Tensor:
-        """P of every table, `[T, N, N, |Y|]`."""
-        return self._engine.tables(batch).index_select(-1, self._order)
+        """P of every table, `[T, N, N, |Y|]`, to be used before the next call."""
+        return self._tables(self._tables.pinned(TensorBatch.of(batch, "cpu").named()))
+
+    def _compute(self, tensors: Tensors) -> Tensor:
+        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+            logits: Tensor = self.model(TensorBatch.from_named(tensors))
+        return logits.float().softmax(-1).index_select(-1, self._order)
 
 
 @dataclass
@@ -200,7 +210,11 @@ class Distiller(Trainer):
         if self.distillation.minutes is not None and self.accelerator.num_processes > 1:
             raise UnireError("several processes have no common clock; leave out the minutes, and give epochs")
         device, bf16 = self.accelerator.device, use_bf16(self.config)
-        self.teachers = [Teacher(name, model, self.model.labels, device, bf16=bf16) for name, model in self.models]
+        self.teachers = [
+            Teacher(name, model, self.model.labels, device, bf16=bf16, record=self.gradients.records)
+            for name, model in self.models
+        ]
+        self.soft_gradients = Recorder(self._soft_gradients, device, record=self.gradients.records)
         layouts, windowers = [_layout(self.model)], [self.extractor.windower]
         for teacher in self.teachers:
             if _layout(teacher.model) not in layouts:
@@ -214,6 +228,7 @@ class Distiller(Trainer):
             limit=self.distillation.documents,
             size=self.distillation.soft_batch,
             config=self.config,
+            few_shapes=self.gradients.records,
         )
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, "teachers": self._teachers(), "corpus": [file.name for file in self.corpus]}
@@ -261,18 +276,28 @@ class Distiller(Trainer):
         self.progress.read = dict(Counter(self.progress.read) + notes + Counter({SENTENCES: step.n_tables}))
         for batch, target, kept in zip(step.views[0], self.targets(step), step.kept, strict=True):
             with self.accelerator.no_sync(self.wrapped):  # gradients are exchanged with those of the gold tables
-                loss = self._soft_objective(batch, target, kept, step)
-                self.accelerator.backward(self.distillation.soft_weight * loss)
+                loss = self.soft_gradients(self._soft_tensors(batch, target, kept, step))
             # every process has a step of its own, and the mean of their means is learnt from
-            self._losses[-1] += loss.detach() / self.accelerator.num_processes
+            self._losses[-1] += loss / self.accelerator.num_processes
 
-    def _soft_objective(self, batch: Batch, target: Tensor, kept: NDArray[np.bool_], step: SoftStep) -> Tensor:
-        """A batch's share of the mean cross-entropy of the step, without logit dropout: the target is soft enough."""
-        tensors = TensorBatch.of(batch, self.accelerator.device)
+    def _soft_tensors(self, batch: Batch, target: Tensor, kept: NDArray[np.bool_], step: SoftStep) -> Tensors:
+        """A batch, what the teachers say of it, and what its cells count in the step."""
+        tensors = TensorBatch.of(batch, "cpu")
         weights = TableWeights.of(tensors.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
-        weights = TableWeights(weights.cell * to_device(kept, self.accelerator.device), weights.word)
-        logits = self.wrapped(tensors).float()
-        return soft_entry_loss(logits, target, tensors.mask, weights, self.config.none_weight)
+        weights.cell[: len(kept)] *= torch.from_numpy(kept)
+        return {**self.soft_gradients.pinned({**tensors.named(), "cell": weights.cell}), "target": target}
+
+    def _soft_gradients(self, tensors: Tensors) -> Tensor:
+        """Add the gradients of a batch's share of the mean cross-entropy to the parameters'; the share itself.
+
+        Without logit dropout: the target is soft enough.
+        """
+        batch = TensorBatch.from_named(tensors)
+        logits = self.wrapped(batch).float()
+        weights = TableWeights(tensors["cell"], tensors["cell"])
+        loss = soft_entry_loss(logits, tensors["target"], batch.mask, weights, self.config.none_weight)
+        self.accelerator.backward(self.distillation.soft_weight * loss)
+        return loss.detach()
 
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))

@@ -28,6 +28,7 @@ from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
+from unire.modeling.recording import Recorder, Tensors
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -36,7 +37,6 @@ from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.prefetch import ahead
-from unire.training.recording import Recorder, Tensors
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
@@ -319,10 +319,7 @@ class Trainer:
         batch = TensorBatch.of(gold_batch.batch, "cpu")
         weights = TableWeights.of(batch.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
         counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
-        tensors = {**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts}
-        if self.gradients.records:  # copies from pinned memory do not wait for what the GPU has to do before
-            return {name: tensor.pin_memory() for name, tensor in tensors.items()}
-        return tensors
+        return self.gradients.pinned({**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts})
 
     def _gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch to the parameters'; its losses."""

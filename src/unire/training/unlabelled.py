@@ -58,7 +58,7 @@ class SoftStep:
             at = {table: (k, row) for k, batch in enumerate(batches) for row, table in enumerate(batch.tables)}
             places.append(tuple(np.array([at.get(table, (-1, -1)) for table in batch.tables]) for batch in student))
         kept = tuple(np.all([found[b][:, 0] >= 0 for found in places], axis=0) for b in range(len(student)))
-        lengths = np.concatenate([batch.lengths[mask] for batch, mask in zip(student, kept, strict=True)])
+        lengths = np.concatenate([batch.lengths[: len(mask)][mask] for batch, mask in zip(student, kept, strict=True)])
         return cls(
             tuple(map(tuple, views)),
             tuple(places),
@@ -94,6 +94,7 @@ class Unlabelled(Dataset[Chunk]):
         limit: Take so many documents from the start of the files; `None` for all.
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
+        few_shapes: Pad batches more than they need, so that many have the same shape.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class Unlabelled(Dataset[Chunk]):
         limit: int | None,
         size: int,
         config: TrainingConfig,
+        few_shapes: bool = False,
     ) -> None:
+        self.few_shapes = few_shapes
         self.windowers = windowers
         self.held_out = held_out
         self.size = size
@@ -192,7 +195,7 @@ class Unlabelled(Dataset[Chunk]):
                 for passage in passages:
                     notes.update(notes_of(passage))
             groups = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
-            views.append([collate(group, windower.spec) for group in groups])
+            views.append([collate(group, windower.spec, few_shapes=self.few_shapes) for group in groups])
         step = SoftStep.of(views)
         notes[PARTED] += sum(int((~mask).sum()) for mask in step.kept)
         return step
