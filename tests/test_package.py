@@ -117,6 +117,7 @@ def test_data_is_counted_and_scored_without_torch(bin_folder, tmp_path):
     "arguments",
     [
         ("train", "--encoder", "bert-base-uncased", "--data", TWENTY, "--out", "model"),
+        ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
         ("evaluate", "--model", "model", "--data", TWENTY),
         ("extract", "--model", "model", TWENTY),
     ],
@@ -130,7 +131,7 @@ def test_a_command_that_needs_torch_says_what_to_install(bin_folder, tmp_path, a
     assert 'pip install "unire[train]"' in ran.stderr
 
 
-@pytest.mark.parametrize("use", ["Extractor.load('model')", "train", "TrainingConfig", "UniRE"])
+@pytest.mark.parametrize("use", ["Extractor.load('model')", "train", "distill", "TrainingConfig", "UniRE"])
 def test_a_name_that_needs_torch_says_what_to_install(bin_folder, use):
     code = f"import unire\ntry:\n    unire.{use}\nexcept unire.UnireError as error:\n    print(error)"
     ran = run(bin_folder / "python", "-c", code)
