@@ -3,12 +3,12 @@
 `sentence` is the text of the sentence (of the run of sentences, if a relation crosses them); the columns `…_start` and
 `…_end` are characters of the document's text, ends exclusive. `score` is empty in gold annotation.
 
-CSV follows RFC 4180. A spreadsheet runs a cell that begins with `=`, `+`, `-`, `@`, a tab or a line end as a formula, so
-such a text gets an apostrophe before it, and so that this can be undone, a text that begins with an apostrophe gets
-another: whoever reads the file strips one leading apostrophe.
+CSV follows RFC 4180. A spreadsheet runs a cell that begins with `=`, `+`, `-`, `@`, a tab or a line end as a formula,
+so such a text gets an apostrophe before it; and so that this can be undone, a text that begins with an apostrophe gets
+another. Whoever reads the file strips one leading apostrophe.
 
-TSV has a line for every row and nothing in quotes, so that `cut` and `awk` can read it: a tab, a line end or a backslash
-in a text is written `\\t`, `\\n`, `\\r` or `\\\\`. Formulas are not guarded against: open it as text.
+TSV has a line for every row and nothing in quotes, so that `cut` and `awk` can read it: a tab, a line end or a
+backslash in a text is written `\\t`, `\\n`, `\\r` or `\\\\`. Formulas are not guarded against: open it as text.
 """
 
 from __future__ import annotations

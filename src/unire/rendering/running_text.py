@@ -32,8 +32,6 @@ def steps(document: Document) -> Iterator[Step]:
     position = 0
     for i, (start, end) in enumerate(document.offsets):
         start, end = max(start, position), max(end, position)  # words that overlap are not shown twice
-        yield Step(
-            document.text[position:start], opening.get(i, []), document.text[start:end], closing.get(i, [])
-        )
+        yield Step(document.text[position:start], opening.get(i, []), document.text[start:end], closing.get(i, []))
         position = end
     yield Step(document.text[position:], [], "", [])

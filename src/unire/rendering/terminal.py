@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
-from unire.documents import Document, Entity
+from unire.documents import Document, Entity, Relation
 from unire.rendering.characters import visible
 from unire.rendering.palette import Palette
 from unire.rendering.running_text import steps
 
 __all__ = ["View"]
 
-HUES = (33, 208, 35, 199, 99, 178, 38, 167, 141, 70, 172, 75, 205, 107, 203, 43)
-"""The palette in the 256 colours of a terminal, each to be read on black and on white."""
+HUES = (198, 29, 165, 100, 69, 130, 31, 167, 30, 200, 28, 93, 136, 32, 202, 33)
+"""The palette in a terminal's 256 colours: the hues of `html/text.css`, to be read on black and on white."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,15 @@ class View:
         if self.document.id:
             yield Text(visible(self.document.id), "dim")
         yield self._text(colour)
-        if self.document.relations:
-            yield Padding(self._relations(colour, "->" if options.ascii_only else "→"), (0, 0, 0, 2))
+        triples = [self._triple(relation, colour, options.ascii_only) for relation in self.document.relations]
+        widths = [max(part.cell_len for part in column) + 2 for column in zip(*triples, strict=True)]
+        for triple in triples:
+            if sum(widths) <= options.max_width:  # in columns, if there is room
+                for part, width in zip(triple[:-1], widths, strict=False):
+                    part.pad_right(width - 2 - part.cell_len)
+            line = Text("  ").join(triple)
+            line.rstrip()
+            yield Padding(line, (0, 0, 0, 2), expand=False)
         yield Text()
 
     def _text(self, colour: bool) -> Text:
@@ -65,20 +71,19 @@ class View:
     def _label(self, label: str, colour: bool) -> Text:
         return Text(f" {visible(label)}", self._style(label)) if colour else Text(f" | {visible(label)}]")
 
-    def _relations(self, colour: bool, arrow: str) -> Table:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for justify in ("left", "left", "left", "right"):
-            table.add_column(justify=justify, overflow="fold")  # type: ignore[arg-type]
-        for relation in self.document.relations:
-            line = "—" if arrow == "→" else "-"
-            name = Text(f"{line} {visible(relation.label)} {arrow}", self._style(relation.label) if colour else "")
-            score = Text("" if relation.score is None else f"{relation.score:.2f}", "dim")
-            table.add_row(self._argument(relation.head, colour), name, self._argument(relation.tail, colour), score)
-        return table
+    def _triple(self, relation: Relation, colour: bool, ascii_only: bool) -> list[Text]:
+        """Head, relation, tail and score."""
+        name = visible(relation.label)
+        arrow = f"- {name} ->" if ascii_only else f"— {name} →"
+        return [
+            self._argument(relation.head, colour),
+            Text(arrow, self._style(relation.label) if colour else ""),
+            self._argument(relation.tail, colour),
+            Text("" if relation.score is None else f"{relation.score:.2f}"),
+        ]
 
     def _argument(self, entity: Entity, colour: bool) -> Text:
         return Text(" ".join(visible(entity.text).split()), self._style(entity.label) if colour else "")
 
     def _style(self, label: str) -> Style:
         return Style(color=f"color({HUES[self.palette[label]]})")
-

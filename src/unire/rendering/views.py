@@ -47,9 +47,7 @@ class View:
     """In the order of the text."""
 
 
-def views(
-    extractor: Extractor, documents: Iterable[Document], *, notes: Counter[str] | None = None
-) -> Iterator[View]:
+def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[View]:
     """The documents, in order, as the extractor sees them. Annotation that they have is shown as gold.
 
     Finds what `Extractor.annotate` finds, and keeps the tables; a bounded number of documents is in memory at a time.

@@ -46,7 +46,13 @@ def of_document(view: View, labels: LabelSpace | None, palette: Palette) -> Json
     document = view.document
     return {
         "relations": [
-            {"head": head, "tail": tail, "label": visible(r.label), "colour": palette[r.label], "score": _rounded(r.score)}
+            {
+                "head": head,
+                "tail": tail,
+                "label": visible(r.label),
+                "colour": palette[r.label],
+                "score": _rounded(r.score),
+            }
             for r, head, tail in _numbered(document)
         ],
         "tables": [] if labels is None else [_table(view, table, labels) for table in view.tables],

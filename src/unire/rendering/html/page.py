@@ -95,7 +95,7 @@ def _document(view: View, number: int, labels: LabelSpace | None, palette: Palet
     document = view.document
     with_table = set() if labels is None else {table.place.sentence for table in view.tables}
     yield f'<details class="document"{" open" if number == 1 else ""}>\n<summary>'
-    yield f"<span class=\"id\" dir=\"auto\">{shown(document.id) or f'Document {number}'}</span> "
+    yield f'<span class="id" dir="auto">{shown(document.id) or f"Document {number}"}</span> '
     yield f'<span class="counts">{_counted(len(document.entities), "entity", "entities")}, '
     yield f"{_counted(len(document.relations), 'relation', 'relations')}</span></summary>\n"
     yield '<div class="text">\n'
@@ -103,7 +103,8 @@ def _document(view: View, number: int, labels: LabelSpace | None, palette: Palet
         yield f'<div class="sentence" dir="auto">{text}</div>\n'
         if i in with_table:
             words = _counted(len(document.sentences[i]), "word", "words")
-            yield f'<details class="sentence-tables" data-sentence="{i}"><summary>Table of {words}</summary></details>\n'
+            yield f'<details class="sentence-tables" data-sentence="{i}"><summary>Table of {words}</summary>'
+            yield "</details>\n"
     yield "</div>\n"
     yield relation_list(document, palette)
     yield data.script(data.of_document(view, labels, palette), 'class="data"')
@@ -111,9 +112,16 @@ def _document(view: View, number: int, labels: LabelSpace | None, palette: Palet
 
 
 def _foot(count: int, complete: bool) -> str:
-    rest = "" if complete else f"This page shows the first {count:,} documents; there are more, which it leaves out."
-    none = "" if count else "No documents."
-    return f'</main>\n<footer>{none}{rest}</footer>\n<noscript><p>Arcs and tables need scripts.</p></noscript>\n</body>\n</html>\n'
+    if not count:
+        remark = "There are no documents."
+    else:
+        remark = "" if complete else f"This page shows the first {count:,} documents and leaves out the others."
+    return f"""</main>
+<footer>{remark}</footer>
+<noscript>Arcs and tables need scripts.</noscript>
+</body>
+</html>
+"""
 
 
 def _counted(number: int, one: str, more: str) -> str:
