@@ -10,6 +10,7 @@ but letters, digits, spaces, `-` and `_` becomes `_`; the property `label` has t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -21,6 +22,7 @@ from unire.graph.merged import Edge, Graph, Node
 __all__ = ["write"]
 
 ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+BEFORE_U = re.compile(r"(?<=\\)(?=u)")
 
 
 def write(documents: Iterable[Document], target: str | Path | TextIO) -> int:
@@ -70,13 +72,13 @@ def _string(text: str) -> str:
     Some parsers replace `\\uXXXX` anywhere in a query before they read it, even behind another backslash. So no
     backslash of the text stays before a `u`: the literal is closed there and goes on in a second one.
     """
-    escaped = "".join(ESCAPES.get(c) or (c if c.isprintable() or c == " " else _escape(c)) for c in text)
-    return f"'{escaped}'" if "\\\\u" not in escaped else "'" + escaped.replace("\\\\u", "\\\\' + 'u") + "'"
+    parts = BEFORE_U.split(text)
+    return " + ".join(f"'{''.join(ESCAPES.get(c) or _character(c) for c in part)}'" for part in parts)
 
 
-def _escape(character: str) -> str:
-    """As UTF-16, the only one that `\\u` can say. Half a surrogate pair is left to be refused by the file."""
-    if "\ud800" <= character <= "\udfff":
+def _character(character: str) -> str:
+    """What cannot be seen as the UTF-16 that `\\u` can say. Half a surrogate pair is left for the file to refuse."""
+    if character.isprintable() or "\ud800" <= character <= "\udfff":
         return character
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
