@@ -252,6 +252,29 @@ def test_gold_alone_is_one_panel(visit, labels):
     assert page.locator(".note:visible").inner_text().split("\n") == ["Ada → Mary", "Gold: PER-SOC"]
 
 
+@pytest.mark.parametrize("n", [1, 2, 90])
+def test_tables_of_all_sizes_are_drawn(visit, labels, n):
+    document = Document.from_words([[f"word{i}" for i in range(n)]], [(0, n, "PER")])
+    page = visit(views(noisy_extractor([document], labels), [document]), labels)
+    open_table(page)
+    assert page.locator(".panel").count() == 3
+    hover(page, "Model", n - 1, n - 1, n)
+    assert page.locator(".note:visible .title").inner_text() == f"word{n - 1}"
+
+
+def test_a_cell_reached_by_keys_is_scrolled_into_view(visit, labels):
+    document = Document.from_words([[f"word{i}" for i in range(90)]], [(0, 1, "PER")])
+    page = visit(gold_views([document]), labels, width=390)
+    open_table(page)
+    page.locator(".frame").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("PageDown")
+    cell = page.locator(".cursor.here").bounding_box()
+    assert 0 <= cell["x"] <= 390
+    assert 0 <= cell["y"] <= 900
+    assert page.locator(".note:visible .title").inner_text() == "word89"
+
+
 def test_a_phone_needs_no_sideways_scrolling_of_the_page(visit, seen, labels):
     long = Document.from_words([["antidisestablishmentarianism"] * 30 + ["x" * 300]], [(0, 30, "PER")], id="y" * 300)
     page = visit([*seen, *views(noisy_extractor([long], labels), [long])], labels, width=390)

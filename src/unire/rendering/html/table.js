@@ -21,6 +21,8 @@ function html(name, attributes = {}, ...children) {
  * `distances` (n - 1) and `alpha` or null, `cuts`, and `entities` and `relations` as in gold with a score more.
  */
 class TableView {
+  static SMALLEST = 10;
+  static LARGEST = 30;
   static CHART = 74;
   static SCALE = 1000;
 
@@ -57,10 +59,11 @@ class TableView {
   /** As many panels in a row as leave cells large enough to look at. */
   measure(panels) {
     const letters = Math.min(16, Math.max(...this.table.words.map((word) => word.length)));
-    const largest = Math.min(30, Math.max(10, Math.ceil(660 / this.n)));
+    const largest = Math.min(TableView.LARGEST, Math.max(TableView.SMALLEST, Math.ceil(660 / this.n)));
     for (let row = panels; row >= 1; row--) {
-      for (this.size = largest; this.size >= 11; this.size--) {
-        this.margin = 12 + 0.57 * TableView.font(this.size) * letters;
+      for (let size = largest; size >= TableView.SMALLEST; size--) {
+        this.size = size;
+        this.margin = 12 + 0.57 * TableView.font(size) * letters;
         if (row * this.width + (row - 1) * 24 <= this.host.clientWidth) return;
       }
     }
@@ -185,6 +188,8 @@ class TableView {
       if (to === undefined) return;
       event.preventDefault();
       this.point(panel, to);
+      panel.cursor.lastElementChild?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      if (to) this.place(panel, to); // where the cell is now
     });
   }
 
