@@ -16,6 +16,8 @@ ROOMS = (
     "checks",
     "files",
     "documents",
+    "treebank",
+    "segment",
     "labels",
     "tables",
     "windows",

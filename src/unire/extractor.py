@@ -38,6 +38,7 @@ class Extractor:
         self.engine = engine
         self.settings = settings
         self.labels = labels
+        self.permits = labels.permits(settings.signatures)
         self.windower = Windower(
             tokenizer,
             settings.spec,
@@ -88,7 +89,12 @@ class Extractor:
             findings = Findings(chunk, self.labels)
             for batch, P in self.tables(chunk, notes=notes):
                 decoded = decode(
-                    P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha
+                    P,
+                    batch.lengths,
+                    self.labels,
+                    decoder=self.settings.decoder,
+                    alpha=self.settings.alpha,
+                    permits=self.permits,
                 )
                 findings.add(batch.tables, decoded)
             yield from findings.documents()

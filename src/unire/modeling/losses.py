@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from unire.labels import LabelSpace
 
-__all__ = ["Implication", "Mean", "TableWeights", "entry_loss", "implication_loss", "symmetry_loss"]
+__all__ = ["Implication", "Mean", "TableWeights", "entry_loss", "implication_loss", "soft_entry_loss", "symmetry_loss"]
 
 Mean = Literal["sentence", "batch"]
 """Over the cells of a sentence, then over sentences (the paper); or over all cells of the batch (the authors' code)."""
@@ -33,7 +33,7 @@ class TableWeights:
     @classmethod
     def of(cls, lengths: Tensor, mean: Mean, n_tables: int, n_cells: int, n_words: int) -> TableWeights:
         """Weights of the tables with these `lengths`, in a batch that has so many tables, cells and words in all."""
-        n = lengths.float()
+        n = lengths.float().clamp(min=1)  # a table of no words is padding, and has no cell that could count
         if mean == "sentence":
             return cls(1 / (n * n * n_tables), 1 / (n * n_tables))
         return cls(torch.full_like(n, 1 / n_cells), torch.full_like(n, 1 / n_words))
@@ -48,9 +48,25 @@ def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights, none_weight:
     return (losses.sum((1, 2)) * weights.cell).sum()
 
 
+def soft_entry_loss(
+    logits: Tensor, target: Tensor, mask: Tensor, weights: TableWeights, none_weight: float = 1.0
+) -> Tensor:
+    """L_entry against a distribution per cell: the cross-entropy with `target`, `[T, N, N, |Y|]`.
+
+    A cell counts `none_weight` as far as it is ⊥, so that of certain cells this is `entry_loss`; but wherever the
+    target is unsure, a student that gives the same distribution is the best one.
+    """
+    losses = F.cross_entropy(logits.flatten(0, 2).float(), target.flatten(0, 2), reduction="none")
+    losses = losses.view(target.shape[:3]) * _cells(mask)
+    if none_weight != 1:
+        losses = losses * (1 + (none_weight - 1) * target[..., LabelSpace.NONE])
+    return (losses.sum((1, 2)) * weights.cell).sum()
+
+
 def symmetry_loss(P: Tensor, mask: Tensor, labels: LabelSpace, weights: TableWeights) -> Tensor:
     """L_sym: how far P_ijt is from P_jit, summed over t ∈ Y_sym. `mask` is `[T, N]`, true on words."""
-    S = P[..., list(labels.symmetric_ids)]
+    # one by one: a list as an index would be copied to the GPU in every step
+    S = torch.stack([P[..., t] for t in labels.symmetric_ids], -1)
     differences = (S - S.transpose(1, 2)).abs().sum(-1) * _cells(mask)
     return (differences.sum((1, 2)) * weights.cell).sum()
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from unire.treebank import plain
 from unire.windows.spec import EncoderSpec, unbound
 
 __all__ = ["Pieces", "WordTokenizer"]
@@ -43,6 +44,9 @@ class Pieces:
 class WordTokenizer:
     """Spells words, and remembers those that it has seen.
 
+    An escaped bracket or quote is spelt as the character that it stands for, so that a model which was trained on
+    Treebank words reads ordinary text as it was taught.
+
     Args:
         tokenizer: The encoder's.
         spec: Says whether words need a leading space, and what the unknown piece is.
@@ -54,6 +58,7 @@ class WordTokenizer:
         self._space = " " if spec.prefix_space else ""
         self._unknown = (spec.unk_id,)
         self._longest = longest
+        self._marks = spec.case_marks
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> Pieces:
@@ -76,9 +81,17 @@ class WordTokenizer:
             missing = set(words)
         if missing:
             # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
-            texts = [f"{self._space}{word}".encode(errors="replace").decode() for word in missing]
+            texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
             encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             cache.update(
-                (w, tuple(encoding.ids[: self._longest])) for w, encoding in zip(missing, encodings, strict=True)
+                (word, self._marked(word, tuple(encoding.ids)))
+                for word, encoding in zip(missing, encodings, strict=True)
             )
         return [cache[word] for word in words]
+
+    def _marked(self, word: str, pieces: tuple[int, ...]) -> tuple[int, ...]:
+        """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
+        if not self._marks or not word[:1].isupper() or not pieces:
+            return pieces[: self._longest]
+        mark = self._marks[1] if len(word) > 1 and word.isupper() else self._marks[0]
+        return (*pieces[: max(1, self._longest - 1)], mark)[: self._longest]
