@@ -248,3 +248,10 @@ def test_what_cannot_be_written_is_said_in_a_sentence(format, tmp_path):
     if format != "graphml":  # which has a character for it
         with pytest.raises(UnireError, match=r"cannot be written in utf-8: it has no way to say '\\ud800'"):
             WRITERS[format]([met("\ud800", "Bob")], tmp_path / "graph")
+
+
+@pytest.mark.parametrize(("format", "dialect"), [("csv", triples.CSV), ("tsv", triples.TSV)])
+def test_triples_can_be_written_document_by_document(format, dialect):
+    documents = [met("Ada", "Bob", id="a"), met("a,b\t\n", "Bob", id="b")]
+    parts = [triples.head(dialect), *(triples.lines(document, dialect) for document in documents)]
+    assert "".join(parts) == written(format, documents)

@@ -14,6 +14,7 @@ backslash in a text is written `\\t`, `\\n`, `\\r` or `\\\\`. Formulas are not g
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TextIO
 from unire.documents import Document, Relation
 from unire.files import text_output
 
-__all__ = ["COLUMNS", "CSV", "TSV", "Dialect", "write"]
+__all__ = ["COLUMNS", "CSV", "TSV", "Dialect", "head", "lines", "write"]
 
 COLUMNS = (
     "head",
@@ -67,37 +68,53 @@ def write(documents: Iterable[Document], target: str | Path | TextIO, dialect: D
     """Write the relations of a stream of documents, and return how many documents there were."""
     count = 0
     with text_output(target) as file:
-        writer = csv.writer(
-            file,
-            delimiter=dialect.delimiter,
-            lineterminator=dialect.line_end,
-            quoting=dialect.quoting,  # type: ignore[arg-type]
-            quotechar='"' if dialect.quoting == csv.QUOTE_MINIMAL else None,
-        )
-        writer.writerow(COLUMNS)
+        file.write(head(dialect))
         for document in documents:
             count += 1
-            for row in _rows(document):
-                writer.writerow([dialect.text(value) if isinstance(value, str) else value for value in row])
+            file.write(lines(document, dialect))
     return count
+
+
+def head(dialect: Dialect = CSV) -> str:
+    """The names of the columns, as a line."""
+    return _lines([COLUMNS], dialect)
+
+
+def lines(document: Document, dialect: Dialect = CSV) -> str:
+    """The relations of a document, a line each; a text in CSV may have line ends, in quotes."""
+    return _lines(_rows(document), dialect)
+
+
+def _lines(rows: Iterable[tuple[object, ...]], dialect: Dialect) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(
+        out,
+        delimiter=dialect.delimiter,
+        lineterminator=dialect.line_end,
+        quoting=dialect.quoting,  # type: ignore[arg-type]
+        quotechar='"' if dialect.quoting == csv.QUOTE_MINIMAL else None,
+    )
+    for row in rows:
+        writer.writerow([dialect.text(value) if isinstance(value, str) else value for value in row])
+    return out.getvalue()
 
 
 def _rows(document: Document) -> Iterator[tuple[object, ...]]:
     for relation in document.relations:
-        head, tail = relation.head, relation.tail
+        first, second = relation.head, relation.tail
         yield (
-            head.text,
-            head.label,
+            first.text,
+            first.label,
             relation.label,
-            tail.text,
-            tail.label,
+            second.text,
+            second.label,
             None if relation.score is None else round(relation.score, 6),
             document.id,
             _evidence(document, relation),
-            head.char_start,
-            head.char_end,
-            tail.char_start,
-            tail.char_end,
+            first.char_start,
+            first.char_end,
+            second.char_start,
+            second.char_end,
         )
 
 

@@ -109,7 +109,7 @@ def _gold(gold: Document, table: SentenceTable, labels: LabelSpace) -> Json:
 
 def _packed(numbers: NDArray[Any]) -> str:
     """Whole numbers below 2¹⁶, two bytes each, compressed."""
-    return base64.b64encode(zlib.compress(numbers.astype("<u2").tobytes(), 9)).decode()
+    return base64.b64encode(zlib.compress(numbers.astype("<u2").tobytes(), 6)).decode()
 
 
 def _rounded(score: float | None) -> float | None:
