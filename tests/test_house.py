@@ -15,6 +15,7 @@ ROOMS = (
     "exceptions",
     "checks",
     "files",
+    "prefetch",
     "documents",
     "treebank",
     "segment",

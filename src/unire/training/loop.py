@@ -27,6 +27,7 @@ from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
+from unire.prefetch import ahead
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -34,7 +35,6 @@ from unire.training.config import PRESETS, TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.prefetch import ahead
 from unire.training.recording import Recorder, Tensors
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
