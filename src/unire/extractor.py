@@ -15,7 +15,7 @@ from unire.documents import Document
 from unire.engines import Engine
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.prefetch import ahead
+from unire.prefetch import Ahead
 from unire.segment import segment
 from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
@@ -116,14 +116,20 @@ class Extractor:
             documents: Documents; annotation that they have is not looked at.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
-        batches = ahead(self._batches(documents, notes))
-        tables = ((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
-        for findings, batch, P in ahead(tables):
-            if batch is None:
-                yield from findings.documents()
-                continue
-            decoded = decode(P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha)
-            findings.add(batch.tables, decoded)
+        batches = Ahead(self._batches(documents, notes))
+        tables = Ahead((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
+        try:
+            for findings, batch, P in tables:
+                if batch is None:
+                    yield from findings.documents()
+                    continue
+                decoded = decode(
+                    P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha
+                )
+                findings.add(batch.tables, decoded)
+        finally:
+            batches.close()  # the documents may come from a terminal: they are not waited for
+            tables.close(wait=True)
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None

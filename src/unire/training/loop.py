@@ -27,7 +27,7 @@ from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
-from unire.prefetch import ahead
+from unire.prefetch import Ahead
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -246,7 +246,7 @@ class Trainer:
     def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
         """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return ahead(self.data.step(passages, process, n_processes) for passages in steps)
+        return Ahead(self.data.step(passages, process, n_processes) for passages in steps)
 
     def take_step(self, step: Step, position: float, share: float) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
