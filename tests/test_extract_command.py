@@ -241,6 +241,21 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_pat
     assert not part.exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
+def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, tmp_path):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
+    out = tmp_path / "found.jsonl"
+    with subprocess.Popen([*command, "--out", out], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not out.with_name("found.jsonl.part").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(3)  # to load the model, and to wait for a first line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert b"error" not in process.stderr.read().lower()
+
+
 def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("A line.\n" * 50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,9 +82,7 @@ class Inputs:
         base = 0.0
         for source in self.sources or ("-",):
             if source == "-":
-                if sys.stdin is None:
-                    raise UnireError("standard input is closed; pipe text into it, or give a file")
-                yield from self._of_stream(sys.stdin.buffer, STANDARD_INPUT, base, suffix="")
+                yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, suffix="")
             elif source in self.files:
                 for path in self.files[source]:
                     yield from self._of_file(path, base)
@@ -130,6 +129,16 @@ class Inputs:
         if self.lines or self.words or self.field is not None or suffix not in (".json", *texts.JSON_LINES):
             return False
         return suffix == ".json" or "sentences" in _first_object(path)
+
+
+def _standard_input() -> BinaryIO:
+    """A reader of its own: at its end, Python would wait for a thread that still waits for `sys.stdin`, and crash."""
+    if sys.stdin is None:
+        raise UnireError("standard input is closed; pipe text into it, or give a file")
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    except OSError:  # no file, as in tests
+        return sys.stdin.buffer
 
 
 def _exists(source: str) -> bool:
