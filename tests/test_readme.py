@@ -75,7 +75,7 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
     fixture = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
         shutil.copy(fixture, tmp_path / name)
-    texts = (" ".join(document.words) for document in formats.read(fixture))
+    texts = (" ".join(reversed(document.words)) for document in formats.read(fixture))  # no text of dev or test
     (tmp_path / "abstracts.txt").write_text("\n".join(texts), encoding="utf-8")
     shutil.copytree(encoder, tmp_path / "bert-base-uncased")
     monkeypatch.chdir(tmp_path)
@@ -100,6 +100,7 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
                 assert json.loads(ran.stdout)["text"].startswith("We present")
     assert (tmp_path / "models" / "mine" / "model.safetensors").exists()
     assert (tmp_path / "models" / "shared" / "model.safetensors").exists()
+    assert (tmp_path / "models" / "student" / "model.safetensors").exists()
 
 
 def test_what_is_to_be_installed_and_made_is_there():

@@ -40,6 +40,7 @@ class Extractor:
         self.engine = engine
         self.settings = settings
         self.labels = labels
+        self.permits = labels.permits(settings.signatures)
         self.windower = Windower(
             tokenizer,
             settings.spec,
@@ -124,7 +125,12 @@ class Extractor:
                     yield from findings.documents()
                     continue
                 decoded = decode(
-                    P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha
+                    P,
+                    batch.lengths,
+                    self.labels,
+                    decoder=self.settings.decoder,
+                    alpha=self.settings.alpha,
+                    permits=self.permits,
                 )
                 findings.add(batch.tables, decoded)
         finally:

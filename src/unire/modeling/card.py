@@ -59,6 +59,7 @@ def _facts(settings: Settings) -> dict[str, Any]:
     return {
         "encoder": _encoder(p),
         "training data": ", ".join(p.get("data", [])) or "unknown",
+        **_distillation(p),
         "preset": p.get("preset", "unknown"),
         "changed settings": ", ".join(f"{name} = {value}" for name, value in p.get("changes", {}).items()) or "none",
         "seed": p.get("seed", "unknown"),
@@ -75,6 +76,24 @@ def _encoder(provenance: Mapping[str, Any]) -> str:
         corpus = ", ".join(adaptation["corpus"])
         name += f" ({adaptation['encoder']}, adapted on {adaptation['tokens'] / 1e6:,.0f}M tokens of {corpus})"
     return name
+
+
+def _distillation(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The teachers, and what they were asked about."""
+    if not (made := provenance.get("distillation")):
+        return {}
+    teachers = []
+    for teacher in made["teachers"]:
+        scores = [
+            f"{split} Ent {100 * score['entities']['f1']:.1f} Rel {100 * score['relations']['f1']:.1f}"
+            for split, score in (teacher["scores"] or {}).items()
+        ]
+        about = "; ".join([str(teacher["encoder"] or "unknown encoder"), *scores])
+        teachers.append(f"{teacher['name']} ({about})")
+    return {
+        "teachers": ", ".join(teachers),
+        "unlabelled text": f"{made['sentences']:,} sentences of {', '.join(made['corpus'])}",
+    }
 
 
 def _score_table(scores: Mapping[str, Any]) -> list[str]:

@@ -35,6 +35,12 @@ class TrainingConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    distances: int = 0
+    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
+    case_marks: bool = False
+    """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
+    constraints: bool = False
+    """Whether a relation may only join entities of types that it joins in the training data."""
     logit_dropout: float = 0.2
     """p: dropout on the logits of L_entry."""
 
@@ -95,6 +101,7 @@ class TrainingConfig:
             "max_table": self.max_table >= 1,
             "d": self.d >= 1,
             "mlp_dropout": 0 <= self.mlp_dropout < 1,
+            "distances": self.distances >= 0,
             "logit_dropout": 0 <= self.logit_dropout < 1,
             "none_weight": 0 < self.none_weight < inf,
             "epochs": self.epochs >= 1,
