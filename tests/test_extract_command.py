@@ -273,6 +273,20 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     assert "left" not in screen.getvalue()
 
 
+def test_a_terminal_gets_a_list_to_read_and_no_bar(random_model, monkeypatch, capsys):
+    screen = io.StringIO()
+    monkeypatch.setattr(meter, "PATIENCE", 0.0)
+    monkeypatch.setattr(printing, "out", Console(file=screen, width=100))
+    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT], standalone_mode=False)
+    shown = screen.getvalue()
+    assert shown.startswith(TEXT)
+    assert "parser [" in shown
+    assert "documents" not in shown
+    assert capsys.readouterr().out == ""
+
+
 def test_help_has_examples(extract):
     text = CliRunner().invoke(app, ["extract", "--help"], env={"COLUMNS": "120"}).output
     for part in ("--lines", "--field", "--resume", "--min-score", "papers.parquet", "cat article.txt | unire extract"):

@@ -34,7 +34,7 @@ def extract(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[INPUT]...",
+            metavar="INPUT",
             help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
             "(.jsonl), Parquet (.parquet) and annotated files in a known format.",
             show_default=False,
@@ -44,7 +44,7 @@ def extract(
     field: Annotated[
         str | None,
         typer.Option(
-            "--field", metavar="NAME", help="Field or column of the text. [default: text]", show_default=False
+            "--field", metavar="NAME", help="Field or column of the text; `text` when left out.", show_default=False
         ),
     ] = None,
     words: Annotated[
@@ -91,16 +91,15 @@ def extract(
     """Find entities and relations in texts.
 
     \b
-        unire extract --model models/mine "Ada Lovelace lived in London."
-        unire extract --model models/mine abstracts/ notes.txt --out found.jsonl
-        unire extract --model models/mine --lines sentences.txt --out found.jsonl --resume
-        unire extract --model models/mine --field abstract papers.jsonl --min-score 0.5
-        unire extract --model models/mine --field abstract papers.parquet --out found.jsonl
-        cat article.txt | unire extract --model models/mine
-        echo "Ada lives in London ." | unire extract --words --model models/mine
+        unire extract --model mine "Ada Lovelace lived in London."
+        unire extract --model mine abstracts/ notes.txt --out found.jsonl
+        unire extract --model mine --lines all.txt --out found.jsonl --resume
+        unire extract --model mine --field abstract papers.jsonl --min-score 0.5
+        unire extract --model mine --field abstract papers.parquet
+        cat article.txt | unire extract --model mine
+        echo "Ada lives in London ." | unire extract --model mine --words
 
-    On a terminal the findings are listed for reading. Everywhere else they are JSON lines, a document each, whose
-    `char_start` and `char_end` count characters of its `text`.
+    On a terminal the findings are listed for reading. Anywhere else they are JSON lines, a document each.
     """
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
@@ -131,11 +130,12 @@ class _Run:
     count: int = 0
     """Documents done."""
 
-    def documents(self, last: str = "") -> Iterator[Document]:
-        """The documents with what was found, and a bar on the terminal if it takes long.
+    def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
+        """The documents with what was found.
 
         Args:
             last: The id of the last document done, where `count` says that some are.
+            bar: Whether the terminal shows how far it is, if it takes long.
         """
         items = iter(self.given)
         done = deque(islice(items, self.count), maxlen=1)
@@ -149,7 +149,7 @@ class _Run:
                 yield item.document()
 
         extractor = Extractor.load(self.model, device=self.device)
-        with Meter(self.given.size, self.count) as meter:
+        with Meter(self.given.size, self.count, shown=bar) as meter:
             for document in extractor.annotate(read(), notes=self.notes):
                 yield document.confident(self.min_score) if self.min_score else document
                 self.count += 1
@@ -222,7 +222,7 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
 
 def _show(run: _Run) -> None:
     """For people to read, on a terminal."""
-    for document in run.documents():
+    for document in run.documents(bar=False):
         printing.out.print(document.text, markup=False, highlight=False)
         findings: list[Entity | Relation] = [*document.entities, *document.relations]
         for found in findings:

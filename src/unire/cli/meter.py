@@ -21,9 +21,11 @@ class Meter:
     Args:
         size: Bytes of the input, if known.
         done: Documents of an earlier run, which do not count for the rate.
+        shown: Not where the findings themselves are shown on the terminal.
     """
 
-    def __init__(self, size: int | None, done: int = 0) -> None:
+    def __init__(self, size: int | None, done: int = 0, *, shown: bool = True) -> None:
+        self._shown = shown and printing.errors.is_terminal
         self._size = size
         self._done = self._documents = done
         self._began = time.monotonic()
@@ -48,7 +50,7 @@ class Meter:
         """Count a document that ends at `position` of the input."""
         self._documents += 1
         seconds = time.monotonic() - self._began
-        if seconds < PATIENCE or not printing.errors.is_terminal:
+        if seconds < PATIENCE or not self._shown:
             return
         if self._task is None:
             self._task = self._bar.add_task("", total=self._size, documents=0, rate=0.0)
