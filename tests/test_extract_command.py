@@ -200,6 +200,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
     ran = extract("--lines", lines, "--out", out, "--resume")
     assert ran.exit_code == 0
     assert "nothing to resume" in ran.stderr.replace("\n", " ")
+    assert "written" not in ran.stderr
 
 
 def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):

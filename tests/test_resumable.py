@@ -50,6 +50,19 @@ def test_a_stopped_file_goes_on_where_it_stopped(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_head_is_written_once(tmp_path):
+    path = tmp_path / "out"
+    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False, head=b"head\n") as file:
+        file.add("0", b"line 0\n")
+        raise KeyboardInterrupt
+    with ResumableFile(path, ABOUT, resume=True, head=b"head\n") as file:
+        file.add("1", b"line 1\n")
+    assert path.read_text() == "head\nline 0\nline 1\n"
+    with ResumableFile(path, ABOUT, resume=False, head=b"head\n"):
+        ...
+    assert path.read_text() == "head\n"
+
+
 def test_what_was_written_after_the_last_note_is_cut_off(tmp_path):
     path = tmp_path / "out"
     begin(path)

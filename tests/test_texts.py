@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from unire.exceptions import UnireError
-from unire.formats import dygie
 from unire.inputs import Inputs
 from unire.texts import from_lines
 
@@ -128,7 +127,6 @@ def test_annotated_files_give_their_words(tmp_path):
     raw = tmp_path / "raw.jsonl"
     raw.write_text('{"text": "a b"}')
     assert not Inputs([str(raw)]).has_words
-    assert dygie  # the fixture's format
 
 
 @pytest.mark.parametrize("raw", [b"caf\xe9", b"\x89PNG\r\n\x1a\n\x00\x00\xff"])
@@ -140,6 +138,15 @@ def test_what_is_no_utf_8_is_refused(tmp_path, raw):
     file.write_bytes(b"good\n" + raw.replace(b"\n", b""))
     assert f"{file}, line 2 {expected}" in refused(file, lines=True)
     assert "is not UTF-8" in refused(file, words=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text here")
+def test_arguments_and_names_that_are_no_utf_8_do_no_harm(tmp_path):
+    assert "the text is not UTF-8" in refused("caf\udce9 noir")
+    file = tmp_path / "caf\udce9.txt"
+    file.write_text("good")
+    ((name, text),) = read(file)
+    assert (name.encode(), text) == (f"{tmp_path}/caf\ufffd.txt".encode(), "good")
 
 
 def test_what_cannot_be_opened_is_refused(tmp_path):

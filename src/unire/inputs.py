@@ -91,6 +91,10 @@ class Inputs:
                 yield from self._of_argument(source, base)
 
     def _of_argument(self, text: str, base: float) -> Iterator[Item]:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
         if self.words:
             documents = words_format.from_lines(text.splitlines(), "words")
             yield from (Item(document.id, document, base) for document in documents)
@@ -109,7 +113,8 @@ class Inputs:
             except OSError as error:
                 raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
             with file:
-                yield from self._of_stream(file, str(path), base, path.suffix.lower())
+                name = os.fsencode(path).decode(errors="replace")
+                yield from self._of_stream(file, name, base, path.suffix.lower())
 
     def _of_stream(self, file: BinaryIO, name: str, base: float, suffix: str) -> Iterator[Item]:
         if self.words:

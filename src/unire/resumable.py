@@ -30,9 +30,10 @@ class ResumableFile:
         path: The finished file. What stands there is replaced at the end.
         about: What the documents are made from, as JSON: a part made from something else is not resumed.
         resume: Go on with a part, if there is one.
+        head: What stands before the first document.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool, head: bytes = b"") -> None:
         self.path = path
         self.part = path.with_name(f"{path.name}.part")
         self._note = path.with_name(f"{path.name}.part.json")
@@ -63,6 +64,8 @@ class ResumableFile:
             self._file = self.part.open("r+b" if begun else "wb")
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
+            if not begun:
+                self._bytes = self._file.write(head)
         except OSError as error:
             raise self._unwritable(error) from None
 

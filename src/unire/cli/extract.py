@@ -196,21 +196,15 @@ def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
 
 
 def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
-    about = {
-        "input": asdict(run.given),
-        "model": run.model,
-        "min-score": run.min_score,
-        "format": name,
-    }
-    with ResumableFile(out, about, resume=resume) as file:
-        run.count = file.documents
+    about = {"input": asdict(run.given), "model": run.model, "min-score": run.min_score, "format": name}
+    with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
             printing.errors.print(f"{out} is complete: there is nothing to resume")
-            return
+            raise typer.Exit
+        run.count = file.documents
         try:
             for document in run.documents(file.last):
-                head = "" if file.documents else output.head
-                file.add(document.id, f"{head}{output.of(document)}".encode())
+                file.add(document.id, output.of(document).encode())
         except (KeyboardInterrupt, UnireError):
             if file.documents:
                 printing.errors.print(
