@@ -27,9 +27,12 @@ ROOMS = (
     "scoring",
     "formats",
     "statistics",
+    "pretrained",
+    "folders",
     "modeling",
     "engines",
     "extractor",
+    "exporting",
     "training",
     "cli",
 )
@@ -38,9 +41,9 @@ ROOMS = (
 DOORS = ("__init__", "__main__")
 """The package itself, which names everything and imports it when it is used; and the command."""
 
-HEAVY = {"accelerate", "safetensors", "torch", "transformers"}
+HEAVY = {"accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"}
 """What `unire[train]` brings."""
-HEAVY_ROOMS = ("modeling", "training", "engines/torch_engine.py")
+HEAVY_ROOMS = ("modeling", "exporting", "training", "engines/torch_engine.py")
 """Where a module may import it; anywhere else only a function may, when it is called."""
 
 

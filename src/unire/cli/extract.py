@@ -25,7 +25,9 @@ __all__ = ["extract"]
 
 
 def extract(
-    model: Annotated[str, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)],
+    model: Annotated[
+        str, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.", show_default=False)
+    ],
     input: Annotated[
         Path | None,
         typer.Argument(
