@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ctypes import CDLL
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from unire.exceptions import UnireError

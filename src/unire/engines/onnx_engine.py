@@ -29,9 +29,6 @@ class OnnxEngine:
     A batch is taken apart into runs of a window or a few short ones, which need next to no padding, and the runs are
     spread over the cores, one core each: that wastes less than sharing every product among all cores.
 
-    Activations are rounded to eight bits, by the largest of a run. So what else is in a run can move a probability a
-    little.
-
     Args:
         folder: Holds the graph and the weights.
         threads: Runs at a time; as many as there are cores when left out.
@@ -111,7 +108,7 @@ class _Part(NamedTuple):
 
     @property
     def pieces(self) -> int:
-        return (self.windows.stop - self.windows.start) * self.n_pieces
+        return int(self.windows.stop - self.windows.start) * self.n_pieces
 
 
 def _runs(batch: Batch) -> Iterator[_Part]:

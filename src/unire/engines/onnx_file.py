@@ -66,7 +66,8 @@ def check_graph(folder: Path) -> None:
         place = places.get(name)
         if place is None or about != _about(place) or kind != place.kind:
             raise UnireError(
-                f"{GRAPH} and {WEIGHTS} of {str(folder)!r} do not belong together (tensor {name!r}); export the model again"
+                f"{GRAPH} and {WEIGHTS} of {str(folder)!r} do not belong together (tensor {name!r}); "
+                "export the model again"
             )
 
 

@@ -21,8 +21,8 @@ SENTENCES = (
     "Ada Lovelace , who was born in London , worked with Charles Babbage .",
     "The Reuters office in New York said on Tuesday that Mr. Johnson had left the company .",
     "No .",
-    "In this paper we describe a system which extracts entities and the relations between them from long texts , in which "
-    "a sentence may have many words , several clauses ( some of them in brackets ) , and more than one verb .",
+    "In this paper we describe a system which extracts entities and the relations between them from long texts , in "
+    "which a sentence may have many words , several clauses ( some of them in brackets ) , and more than one verb .",
 )
 """Read by both engines where there is nothing better: enough to notice a graph that computes something else."""
 

@@ -88,8 +88,8 @@ def _draw(drawing: _Drawing, *, token_types: bool) -> onnx.ModelProto:
         kind = drawing.model.settings.encoder.get("model_type", "of this kind")
         reason = str(error.__cause__ or error).strip().splitlines()
         raise UnireError(f"encoders {kind} cannot be exported: {next(iter(reason), type(error).__name__)}") from error
-    assert program is not None
-    return program.model_proto
+    drawn: onnx.ModelProto = program.model_proto  # type: ignore[union-attr]
+    return drawn
 
 
 def _point(model: onnx.ModelProto, places: dict[str, Place]) -> None:

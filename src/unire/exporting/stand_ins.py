@@ -45,7 +45,12 @@ def use_stand_ins(module: nn.Module, *, int8: bool) -> None:
 
 
 class Int8Linear(nn.Module):
-    """Weights and, by their largest at the time, activations in eight bits."""
+    """Weights and activations in eight bits.
+
+    Each vector of activations is rounded by its own largest number. ONNX has an operator that rounds all of them by the
+    largest of all, which is a sixth faster, but rounds five times as much away: few pieces have large numbers, and then
+    all others suffer. It would also let a sentence feel what else is in the batch.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -56,17 +61,12 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, scale = getattr(self, "weight" + INT8_TRANSPOSED), getattr(self, "weight" + SCALE)
-        rounded, x_scale, x_zero = ops.symbolic_multi_out(
-            "DynamicQuantizeLinear",
-            (x,),
-            dtypes=(torch.uint8, torch.float32, torch.uint8),
-            shapes=(x.shape, (), ()),
-        )
-        return _operator(
-            "MatMulIntegerToFloat",
-            (rounded, weight, x_scale, scale, x_zero, None, self.bias),
-            (*x.shape[:-1], weight.shape[1]),
-        )
+        step, zero = torch.full((), 1 / 127), torch.full((), 128, dtype=torch.uint8)
+        largest = x.abs().amax(-1, keepdim=True).clamp(min=1e-9)
+        rounded = ops.symbolic("QuantizeLinear", (x / largest, step, zero), dtype=torch.uint8, shape=x.shape)
+        shape = (*x.shape[:-1], weight.shape[1])
+        product = largest * _operator("MatMulIntegerToFloat", (rounded, weight, step, scale, zero), shape)
+        return product if self.bias is None else product + self.bias
 
     @property
     def weight(self) -> Tensor:
@@ -116,8 +116,8 @@ class FloatBiaffine(Biaffine):
 
     def products(self, head: Tensor, tail: Tensor) -> Tensor:
         T, N, d = tail.shape
-        right = _times_transposed(tail, self._matrix()).unflatten(-1, (-1, d))  # [T, N, Y, d]
-        scores = right.flatten(1, 2) @ head.transpose(1, 2)  # [T, N * Y, N]
+        right = _times_transposed(tail, self._matrix()).view(T, -1, d)  # [T, N * Y, d]
+        scores = right @ head.transpose(1, 2)  # [T, N * Y, N]
         return scores.view(T, N, -1, N).permute(0, 3, 1, 2)
 
     def _matrix(self) -> Tensor:
@@ -171,7 +171,7 @@ def _attention(
     if scale is not None:
         attributes["scale"] = scale
     mixed = _operator("MultiHeadAttention", (q, k, v, None, None, bias), (B, L, H * d), attributes)
-    return mixed.unflatten(-1, (H, d)).transpose(1, 2)
+    return mixed.view(B, L, H, d).transpose(1, 2)
 
 
 def _times_transposed(x: Tensor, weight: Tensor) -> Tensor:

@@ -114,8 +114,8 @@ def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
     for what, key in (("these weights in PyTorch", "engines"), ("the model before export", "model")):
         found = made[key]
         rows[f"onnxruntime against {what}"] = (
-            f"probabilities differ by {found['difference']:.2g} at most, {100 * found['findings']:.1f}% of the findings "
-            f"are the same ({found['sentences']:,} sentences)"
+            f"probabilities differ by {found['difference']:.2g} at most, {100 * found['findings']:.1f}% of the "
+            f"findings are the same ({found['sentences']:,} sentences)"
         )
     return rows
 
@@ -130,16 +130,13 @@ def _limits(settings: Settings, labels: LabelSpace) -> list[str]:
     """What any model of this kind cannot do, and what this one was not made for."""
     data = ", ".join(settings.provenance.get("data", [])) or "its training data"
     limits = [
-        f"It knows {len(labels.entity_types)} types of entities and {len(labels.relation_types)} of relations, and text "
-        f"like that of {data}. On other kinds of text, and in other languages, expect less.",
+        f"It knows {len(labels.entity_types)} types of entities and {len(labels.relation_types)} of relations, and "
+        f"text like that of {data}. On other kinds of text, and in other languages, expect less.",
         "Entities do not overlap, and relations do not cross the end of a sentence.",
         "Scores are the model's own probabilities. They are not proof: what matters should be read by somebody.",
     ]
     if settings.provenance.get("export", {}).get("precision") == "int8":
-        limits.append(
-            "Weights, and in onnxruntime activations too, are rounded to eight bits, so that the same sentence may get a "
-            "slightly different score beside other text."
-        )
+        limits.append("Weights, and in onnxruntime activations too, are rounded to eight bits.")
     return [f"- {limit}" for limit in limits]
 
 

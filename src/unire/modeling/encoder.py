@@ -37,8 +37,8 @@ def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
             slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
         raise UnireError(
-            f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors and "
-            f"tokenizer.json, or a model ({contents()}) ({_reason(error)})"
+            f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
+            f"and tokenizer.json, or a model of ours, and {contents()} ({_reason(error)})"
         ) from None
     if not getattr(slow_or_fast, "is_fast", False):
         raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")

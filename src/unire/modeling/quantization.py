@@ -1,7 +1,7 @@
 """Weights in eight bits: each vector of a matrix as whole numbers from -127 to 127, and one scale.
 
-In a file, `NAME_int8` and `NAME_scale` stand for the tensor `NAME`. The matrix of a linear layer is stored as onnxruntime
-multiplies by it, `[in, out]`, and called `NAME_int8t`.
+In a file, `NAME_int8` and `NAME_scale` stand for the tensor `NAME`. The matrix of a linear layer is stored as
+onnxruntime multiplies by it, `[in, out]`, and called `NAME_int8t`.
 """
 
 from __future__ import annotations
