@@ -19,6 +19,7 @@ from unire.windows import Batch
 
 __all__ = ["OnnxEngine"]
 
+CPU = Path("/proc/cpuinfo")
 RUN_PIECES = 256
 """Pieces that are read in one run: enough to keep a core busy, few enough to stay in its cache."""
 
@@ -147,6 +148,6 @@ def _cores() -> int:
 
 def _has_amx() -> bool:
     try:
-        return "amx_int8" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        return "amx_int8" in CPU.read_text(encoding="utf-8")
     except OSError:
         return False
