@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,10 @@ TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, cwd=cwd)
+    """Run a command, without the paths that whoever runs the tests may have added to Python's."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    parts = [str(part) for part in command]
+    return subprocess.run(parts, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 
 
 @pytest.fixture(scope="module")
