@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unire import Extractor, pretrained
+from unire import Extractor, pretrained, score
 from unire.cli.main import app
 from unire.exceptions import UnireError
+from unire.exporting.agreement import Agreement
+from unire.exporting.export import Exported
 from unire.folders import is_model, resolve
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
@@ -96,11 +98,20 @@ def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
 
 def test_a_model_is_exported_by_command(random_model, tmp_path):
     out = tmp_path / "out"
-    text = run("export", random_model, "--out", out, "--precision", "fp32")
-    assert "onnxruntime against the model itself: probabilities differ by" in text
-    assert "MB of fp32 in" in text
-    again = json.loads(run("export", out, "--out", tmp_path / "int8", "--test", TWENTY, "--licence", "mit", "--json"))
-    assert again["precision"] == "int8"
-    assert again["engines"]["sentences"] == 20
-    assert again["scores"]["protocol"]["name"]
-    assert json.loads((tmp_path / "int8" / "config.json").read_text())["provenance"]["licence"] == "mit"
+    arguments = ("export", random_model, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
+    report = json.loads(run(*arguments, "--json"))
+    assert (report["folder"], report["precision"], report["engines"]["sentences"]) == (str(out), "fp32", 20)
+    assert report["scores"]["protocol"]["name"] == "strict, doubled, micro"
+    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["provenance"]["licence"] == "mit"
+
+
+def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
+    agreement = Agreement(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
+    scores = score(twenty, twenty, scierc_labels)
+    report = Exported(exported, "int8", 34_700_000, agreement, agreement, scores)
+    monkeypatch.setattr("unire.exporting.export.export", lambda *args, **kwargs: report)
+    text = run("export", "model", "--out", "out")
+    assert "Entities  " in text
+    assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text
+    assert "97.5% of the findings are the same (20 sentences)" in text
+    assert "34.7 MB of int8 in" in text
