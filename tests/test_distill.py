@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from tiny import tiny_encoder
 from unire import formats
+from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -184,6 +186,37 @@ def test_what_was_read_and_from_whom_is_written_down(teacher, encoder, tmp_path)
     card = (tmp_path / "s" / "README.md").read_text(encoding="utf-8")
     assert "| teachers | teacher (bert), teacher (bert) |" in card
     assert f"| unlabelled text | {made['sentences']} sentences of twenty.jsonl |" in card
+
+
+def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(teacher, encoder, tmp_path):
+    dev = tmp_path / "dev.jsonl"
+    formats.write(list(formats.read(TWENTY))[:1], dev)
+    arguments = [
+        *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY, "--dev", dev),
+        *("--epochs", "1", "--soft-batch", "6", "--workers", "0", "--out", tmp_path / "s"),
+    ]
+    ran = CliRunner().invoke(app, list(map(str, arguments)))
+    assert ran.exit_code == 0, ran.output
+    assert "7 unlabelled documents, teachers: teacher" in ran.output
+    assert f"1 × {LEAK}" in ran.output
+    assert "Entities" in ran.output
+
+
+def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.cli.distill.new_reporter", lambda json, tensorboard: InterruptAfter(1))
+    arguments = [
+        *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),
+        *("--epochs", "3", "--workers", "1", "--json", "--out", tmp_path / "s"),
+    ]
+    ran = CliRunner().invoke(app, list(map(str, arguments)))
+    assert ran.exit_code == 130
+    assert json.loads(ran.stdout)["interrupted"]
+
+
+def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monkeypatch, scierc_labels):
+    monkeypatch.setattr("accelerate.Accelerator.num_processes", 2)
+    with pytest.raises(UnireError, match="no common clock"):
+        taught([teacher], encoder, tmp_path / "s", distillation=DistillConfig(minutes=1.0))
 
 
 # Unlabelled text as steps

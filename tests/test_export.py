@@ -71,9 +71,9 @@ def engines(model: UniRE, folder: Path) -> list[Extractor]:
     ]
 
 
-def test_the_folder_holds_a_model_a_graph_and_no_weight_twice(random_model, exported):
+def test_the_folder_holds_a_model_a_graph_and_no_weight_twice(unexported, exported):
     assert sorted(file.name for file in exported.iterdir()) == sorted(FILES)
-    assert (exported / "model.safetensors").stat().st_size < 0.35 * (random_model / "model.safetensors").stat().st_size
+    assert (exported / "model.safetensors").stat().st_size < 0.35 * (unexported / "model.safetensors").stat().st_size
     drawn = onnx.load(exported / "model.onnx", load_external_data=False)
     stored = load_file(exported / "model.safetensors")
     outside = {tensor.name for tensor in drawn.graph.initializer if tensor.external_data}
@@ -90,8 +90,8 @@ def test_the_graph_takes_a_batch_of_any_shape(exported):
         assert [bool(axis.dim_param) for axis in given_input.type.tensor_type.shape.dim] == [True, True]
 
 
-def test_torch_reads_the_same_file(random_model, exported):
-    before, after = (UniRE.from_pretrained(folder).state_dict() for folder in (random_model, exported))
+def test_torch_reads_the_same_file(unexported, exported):
+    before, after = (UniRE.from_pretrained(folder).state_dict() for folder in (unexported, exported))
     assert before.keys() == after.keys()
     for name, tensor in before.items():
         assert torch.allclose(tensor, after[name], atol=float(tensor.abs().max()) / 200), name
@@ -116,13 +116,13 @@ def test_the_card_and_the_settings_say_what_was_exported(exported):
     assert made["scores"]["test, exported"]["entities"]["f1"] >= 0
 
 
-def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(random_model, tmp_path, monkeypatch):
+def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise torch.onnx.OnnxExporterError("no\nway")
 
     monkeypatch.setattr(torch.onnx, "export", fail)
     with pytest.raises(UnireError, match="encoders bert cannot be exported: no") as caught:
-        export(random_model, tmp_path / "out")
+        export(unexported, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 

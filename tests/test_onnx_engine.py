@@ -129,8 +129,8 @@ def test_where_amx_is_unknown_overflow_is_guarded_against(exported, monkeypatch)
 # Which engine
 
 
-def test_an_exported_model_runs_in_onnxruntime_and_any_other_in_torch(exported, random_model, monkeypatch):
-    one, other = ModelFolder.open(exported), ModelFolder.open(random_model)
+def test_an_exported_model_runs_in_onnxruntime_and_any_other_in_torch(exported, unexported, monkeypatch):
+    one, other = ModelFolder.open(exported), ModelFolder.open(unexported)
     monkeypatch.setattr(engines, "DRIVERS", ())
     assert choose_engine(one) == "onnx"
     assert choose_engine(one, device="cpu") == "onnx"
@@ -151,7 +151,7 @@ def test_a_gpu_is_preferred_where_torch_can_use_it(exported, monkeypatch):
     [
         ("exported", {"engine": "numpy"}, "no engine 'numpy'; there are onnx and torch"),
         ("exported", {"engine": "onnx", "device": "cuda"}, "use the engine torch"),
-        ("random_model", {"engine": "onnx"}, "has no graph for onnxruntime; make one with unire export"),
+        ("unexported", {"engine": "onnx"}, "has no graph for onnxruntime; make one with unire export"),
     ],
 )
 def test_an_engine_that_cannot_run_is_refused(which, options, message, request):
@@ -159,13 +159,13 @@ def test_an_engine_that_cannot_run_is_refused(which, options, message, request):
         Extractor.load(request.getfixturevalue(which), **options)
 
 
-@pytest.mark.parametrize("which", ["exported", "random_model"])
+@pytest.mark.parametrize("which", ["exported", "unexported"])
 def test_without_torch_one_sentence_says_what_to_do(which, request, monkeypatch):
     folder = request.getfixturevalue(which)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UnireError, match=r'needs PyTorch: pip install "unire\[train\]"') as caught:
         Extractor.load(folder, engine="torch")
-    assert ("unire export" in str(caught.value)) == (which == "random_model")
+    assert ("unire export" in str(caught.value)) == (which == "unexported")
 
 
 # What it refuses to read
@@ -187,8 +187,8 @@ def test_weights_that_are_none_are_refused(copy, content):
         places_in(copy / "model.safetensors")
 
 
-def test_weights_of_another_model_are_refused(copy, random_model):
-    shutil.copy(random_model / "model.safetensors", copy)
+def test_weights_of_another_model_are_refused(copy, unexported):
+    shutil.copy(unexported / "model.safetensors", copy)
     with pytest.raises(UnireError, match="do not belong together"):
         Extractor.load(copy, engine="onnx")
 

@@ -85,7 +85,7 @@ def needed_by(name: str) -> list[importlib.metadata.Distribution]:
 def test_the_wheel_holds_the_label_spaces_the_types_and_the_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     source = ROOT / "src"
-    shipped = [path for path in source.rglob("*") if path.suffix in (".py", ".json", ".typed")]
+    shipped = [path for path in source.rglob("*") if path.suffix in (".css", ".js", ".json", ".py", ".typed")]
     assert {path.relative_to(source).as_posix() for path in shipped} <= set(names)
     assert "unire/py.typed" in names
     assert "unire/label_spaces/scierc.json" in names
@@ -135,6 +135,7 @@ def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
     "arguments",
     [
         ("train", "--encoder", "bert-base-uncased", "--data", TWENTY, "--out", "model"),
+        ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
         ("evaluate", "--model", "random", "--data", TWENTY),
         ("extract", "--model", "random", TWENTY),
         ("export", "random", "--out", "model"),
@@ -150,7 +151,7 @@ def test_a_command_that_needs_torch_says_what_to_install(bin_folder, random_mode
     assert 'pip install "unire[train]"' in ran.stderr
 
 
-@pytest.mark.parametrize("use", ["Extractor.load('random')", "train", "TrainingConfig", "UniRE"])
+@pytest.mark.parametrize("use", ["Extractor.load('random')", "train", "distill", "TrainingConfig", "UniRE"])
 def test_a_name_that_needs_torch_says_what_to_install(bin_folder, random_model, use):
     code = f"import unire\ntry:\n    unire.{use}\nexcept unire.UnireError as error:\n    print(error)"
     ran = run(bin_folder / "python", "-c", code, cwd=random_model.parent)

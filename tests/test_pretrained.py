@@ -47,9 +47,9 @@ def test_a_folder_in_the_box_is_a_model_by_its_name(box):
     assert not is_model("bert-base-uncased")
 
 
-def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, random_model, tmp_path, monkeypatch):
+def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, unexported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(random_model, tmp_path / "tiny")
+    shutil.copytree(unexported, tmp_path / "tiny")
     assert resolve("tiny") == box / "tiny"
     assert resolve("./tiny") == resolve(Path("tiny")) == Path("tiny")
 
@@ -96,9 +96,9 @@ def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
     assert "| base checkpoint | someone/tiny-bert |" in (out / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_model_is_exported_by_command(random_model, tmp_path):
+def test_a_model_is_exported_by_command(unexported, tmp_path):
     out = tmp_path / "out"
-    arguments = ("export", random_model, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
+    arguments = ("export", unexported, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
     report = json.loads(run(*arguments, "--json"))
     assert (report["folder"], report["precision"], report["engines"]["sentences"]) == (str(out), "fp32", 20)
     assert report["scores"]["protocol"]["name"] == "strict, doubled, micro"

@@ -173,6 +173,20 @@ class Document:
             spanning_relations=tuple(spanning_relations),
         )
 
+    def confident(self, min_score: float) -> Document:
+        """The same without entities and relations of a lower score, nor relations that lose an argument by it."""
+        kept = {entity for entity in self.entities if entity.score is None or entity.score >= min_score}
+        return self.annotated(
+            (entity for entity in self.entities if entity in kept),
+            (
+                relation
+                for relation in self.relations
+                if relation.head in kept and relation.tail in kept
+                if relation.score is None or relation.score >= min_score
+            ),
+            [sentence.cuts for sentence in self.sentences],
+        )
+
     @property
     def bare(self) -> Document:
         """The same text without annotation."""
@@ -199,6 +213,18 @@ class Document:
     def relations(self) -> tuple[Relation, ...]:
         """All relations, sentence by sentence, those across sentences last."""
         return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
+
+    def to_networkx(self) -> Any:
+        """A `networkx.MultiDiGraph` of the document, equal mentions joined: see `unire.graph.Graph.to_networkx`."""
+        from unire.graph import Graph
+
+        return Graph([self]).to_networkx()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text with its entities marked, and the relations below."""
+        from unire.rendering.html import fragment
+
+        return fragment(self)
 
 
 def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:

@@ -96,8 +96,9 @@ def distill(
 
     \b
         unire distill --teacher models/large --student small-encoder \\
-            --corpus abstracts.txt --data train.jsonl --dev dev.jsonl --out models/small
-        unire distill --teacher models/seed-1 --teacher models/seed-2 … --student …
+            --corpus abstracts.txt --data train.jsonl --dev dev.jsonl \\
+            --out models/small
+        unire distill --teacher models/seed-1 --teacher models/seed-2 …
 
     Each step learns from gold sentences as `train` does, and from unlabelled
     ones to fill tables as the teachers do. A student with the tokenizer, layout

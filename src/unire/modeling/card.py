@@ -95,8 +95,7 @@ def _distillation(provenance: Mapping[str, Any]) -> dict[str, str]:
     teachers = []
     for teacher in made["teachers"]:
         scores = [
-            f"{split} Ent {100 * score['entities']['f1']:.1f} Rel {100 * score['relations']['f1']:.1f}"
-            for split, score in (teacher["scores"] or {}).items()
+            f"{split} Ent {100 * f1['ent']:.1f} Rel {100 * f1['rel']:.1f}" for split, f1 in teacher["scores"].items()
         ]
         about = "; ".join([str(teacher["encoder"] or "unknown encoder"), *scores])
         teachers.append(f"{teacher['name']} ({about})")

@@ -110,7 +110,7 @@ def distill(
         resume: Continue where an earlier, unfinished distillation with the same settings stopped.
         save_every_epochs: Write the state to resume from every so many epochs.
         save_every_minutes: Write it every so many minutes; `None` for never.
-        workers: Processes that read and lay out the corpus; by default as many as there are cores to spare, up to 8.
+        workers: Processes that read and lay out the corpus; by default as many as there are cores to spare, up to 12.
     """
     distillation = distillation or DistillConfig()
     clock = Clock(distillation.minutes, None)
@@ -137,7 +137,7 @@ def distill(
         held_out=HeldOut(document.text for document in [*dev, *test]),
         distillation=distillation,
         clock=clock,
-        workers=min(8, max(1, (os.cpu_count() or 1) - 1)) if workers is None else workers,
+        workers=min(12, max(1, (os.cpu_count() or 1) - 1)) if workers is None else workers,
     )
     return distiller.run(test, save_every_epochs, save_every_minutes)
 
@@ -266,6 +266,8 @@ class Distiller(Trainer):
                 P = teacher.tables(batch)
                 for mean, places in zip(means, step.places[view], strict=True):
                     rows = np.flatnonzero(places[:, 0] == number)
+                    if not len(rows):
+                        continue
                     n = min(mean.shape[1], P.shape[1])
                     found = P[:, :n, :n].index_select(0, to_device(places[rows, 1], device)) / len(self.teachers)
                     mean[:, :n, :n].index_add_(0, to_device(rows, device), found)
@@ -316,13 +318,16 @@ class Distiller(Trainer):
         super()._save_model(scores, distillation=distillation, **more)
 
     def _teachers(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": teacher.name,
-                **{key: teacher.model.settings.provenance.get(key) for key in ("encoder", "seed", "scores")},
+        """Who the teachers are, and the F1 that they had."""
+        described = []
+        for teacher in self.teachers:
+            made = teacher.model.settings.provenance
+            scores = {
+                split: {"ent": scores["entities"]["f1"], "rel": scores["relations"]["f1"]}
+                for split, scores in made.get("scores", {}).items()
             }
-            for teacher in self.teachers
-        ]
+            described.append({"name": teacher.name, "encoder": made.get("encoder"), "scores": scores})
+        return described
 
     def _facts(self) -> dict[str, Any]:
         return {

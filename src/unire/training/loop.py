@@ -30,6 +30,7 @@ from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
 from unire.modeling.recording import Recorder, Tensors
+from unire.prefetch import Ahead
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -37,7 +38,6 @@ from unire.training.config import PRESETS, TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.prefetch import ahead
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
@@ -288,7 +288,7 @@ class Trainer:
     def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
         """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return ahead(self.data.step(passages, process, n_processes) for passages in steps)
+        return Ahead(self.data.step(passages, process, n_processes) for passages in steps)
 
     def take_step(self, step: Step, position: float, share: float) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""

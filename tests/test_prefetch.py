@@ -1,0 +1,90 @@
+"""One item ahead."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import count
+
+import pytest
+
+from unire.prefetch import Ahead
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_items_come_in_order_and_none_is_lost():
+    assert list(Ahead(range(100))) == list(range(100))
+    assert list(Ahead([])) == []
+    assert list(Ahead([None, 1])) == [None, 1]
+
+
+def test_the_next_item_is_made_while_the_present_one_is_used():
+    made = []
+    stream = Ahead(made.append(i) or i for i in range(3))
+    assert next(stream) == 0
+    wait_until(lambda: 1 in made)
+
+
+def test_an_error_reaches_whoever_asks_for_the_item():
+    def items():
+        yield 1
+        raise ValueError("no second item")
+
+    stream = Ahead(items())
+    assert next(stream) == 1
+    with pytest.raises(ValueError, match="no second item"):
+        next(stream)
+
+
+def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
+    closed = threading.Event()
+
+    def items():
+        try:
+            yield from count()
+        finally:
+            closed.set()
+
+    stream = Ahead(items())
+    assert [next(stream), next(stream)] == [0, 1]
+    stream.close(wait=True)
+    assert not stream._thread.is_alive()
+    assert closed.is_set()
+
+
+def test_nobody_waits_for_an_item_that_may_never_come():
+    blocked = threading.Event()
+
+    def items():
+        yield 1
+        blocked.wait(10)
+
+    inner = Ahead(items())
+    outer = Ahead(item for item in inner)
+    assert next(outer) == 1
+    began = time.monotonic()
+    inner.close()
+    outer.close(wait=True)
+    assert time.monotonic() - began < 5
+    assert list(outer) == []
+    blocked.set()
+
+
+def test_a_stream_that_is_forgotten_stops():
+    stream = Ahead(count())
+    next(stream)
+    (thread,) = (thread for thread in threading.enumerate() if thread is stream._thread)
+    del stream
+    wait_until(lambda: not thread.is_alive())
+
+
+def test_a_stream_that_was_never_asked_is_closed_like_any_other():
+    stream = Ahead([1])
+    stream.close(wait=True)
+    assert list(stream) == []
