@@ -63,7 +63,18 @@ def model(encoder, tmp_path_factory) -> Path:
 
 
 def test_help_teaches():
-    for words in ([], ["train"], ["adapt"], ["distill"], ["evaluate"], ["extract"], ["score"], ["data", "stats"]):
+    for words in (
+        [],
+        ["train"],
+        ["adapt"],
+        ["distill"],
+        ["evaluate"],
+        ["extract"],
+        ["export"],
+        ["models"],
+        ["score"],
+        ["data", "stats"],
+    ):
         ran = run(*words, "--help")
         assert ran.exit_code == 0
         assert len(ran.output) > 300

@@ -32,11 +32,14 @@ ROOMS = (
     "inputs",
     "outputs",
     "statistics",
+    "pretrained",
+    "folders",
     "modeling",
     "engines",
     "extractor",
     "graph",
     "rendering",
+    "exporting",
     "training",
     "cli",
 )
@@ -48,9 +51,9 @@ SHORTCUTS = {("documents", "graph"), ("documents", "rendering")}
 DOORS = ("__init__", "__main__")
 """The package itself, which names everything and imports it when it is used; and the command."""
 
-HEAVY = {"accelerate", "safetensors", "torch", "transformers"}
+HEAVY = {"accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"}
 """What `unire[train]` brings."""
-HEAVY_ROOMS = ("modeling", "training", "engines/torch_engine.py")
+HEAVY_ROOMS = ("modeling", "exporting", "training", "engines/torch_engine.py")
 """Where a module may import it; anywhere else only a function may, when it is called."""
 
 

@@ -30,7 +30,9 @@ INTERRUPTED = 130
 
 
 def extract(
-    model: Annotated[str, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)],
+    model: Annotated[
+        str, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.", show_default=False)
+    ],
     inputs: Annotated[
         list[str] | None,
         typer.Argument(

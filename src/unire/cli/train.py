@@ -29,7 +29,9 @@ def _option(*names: str, help: str, panel: str | None = None, show_default: bool
 
 
 def train(
-    encoder: Annotated[str, _option("--encoder", help="Pretrained encoder: Hub name or folder.")],
+    encoder: Annotated[
+        str, _option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")
+    ],
     data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
     out: Annotated[Path, _option("--out", help="Folder for the model.")],
     dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,

@@ -23,6 +23,7 @@ from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
@@ -450,7 +451,11 @@ def _changes(config: TrainingConfig) -> dict[str, Any]:
 
 
 def origin(encoder: str) -> dict[str, Any]:
-    """The name of an encoder, and what `unire adapt` wrote beside it of the text that it has read."""
+    """The name of an encoder, and what is known of where it comes from and of the text that it has read."""
+    if is_model(encoder):
+        made = Settings.load(resolve(encoder)).provenance
+        known = {key: made[key] for key in ("adaptation", "licence") if key in made}
+        return {"encoder": Path(encoder).name, "base": made.get("base", made.get("encoder", "unknown")), **known}
     if not Path(encoder).exists():
         return {"encoder": encoder}
     record = Path(encoder) / "adaptation.json"
