@@ -8,6 +8,9 @@ from pathlib import Path
 
 __all__ = ["Parts", "Stage", "plan"]
 
+REBUILD = "python recipes/reproduce.py"
+WHERE = "--encoders ENCODERS --data DATA --corpus CORPUS --work WORK"
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -71,6 +74,12 @@ def _stages(parts: Parts) -> Iterator[Stage]:
             name, (*command, *options, "--set", "max_cells=2000000"), (*teachers, *needs), test=data / "test.json"
         )
 
+    def export(name: str, model: str, data: Path) -> Stage:
+        about = ("--base", "thenlper/gte-small", "--licence", "MIT", "--rebuild", f"{REBUILD} {name} {WHERE}")
+        return Stage(
+            name, ("export", made(model), "--test", f"{data}/test.json", *about), (model,), test=data / "test.json"
+        )
+
     yield adapt("mpnet-science", mpnet, [science], 7, 2e-4)
     yield adapt("gte-science", gte, [science], 2.5, 5e-4)
     yield Stage("near.txt", ("nearest", str(science), f"{scierc}/train.json", "60000"))
@@ -93,7 +102,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     yield distill(
         "scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=["gte-science", "near.txt"]
     )
-    yield Stage("science", ("export", made("scierc-small")), ("scierc-small",), test=scierc / "test.json")
+    yield export("science", "scierc-small", scierc)
 
     marks = ("--preset", "best", "--set", "case_marks=true")
     for seed in range(3):
@@ -107,7 +116,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     options = ("--lr", "3e-4", "--head-lr", "1e-3", "--set", "case_marks=true", "--epochs", "250", "--minutes", "5")
     needs = ["gte-science"]
     yield distill("conll04-small", teachers, made("gte-science"), news, conll04, *options, needs=needs)
-    yield Stage("news", ("export", made("conll04-small")), ("conll04-small",), test=conll04 / "test.json")
+    yield export("news", "conll04-small", conll04)
 
     folds = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade")
     schedule = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9", "--set", "evaluate_every=2")

@@ -84,8 +84,7 @@ class Runner:
             command = [sys.executable, str(Path(__file__).parent / "nearest.py"), *arguments, out]
         else:
             options = ["--resume"] if (self.work / f"{stage.name}.resume").exists() else []
-            json_too = [] if kind == "export" else ["--json"]
-            command = [sys.executable, "-m", "unire", kind, *arguments, "--out", out, *json_too, *options]
+            command = [sys.executable, "-m", "unire", kind, *arguments, "--out", out, "--json", *options]
         self.work.mkdir(parents=True, exist_ok=True)
         with self._log(stage).open("wb") as log, self._result(stage).open("wb") as result:
             return subprocess.Popen(command, stdout=result, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "3"})
@@ -95,9 +94,10 @@ class Runner:
         if stage.command[0] not in ("train", "distill", "export"):
             return
         record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
-        if stage.command[0] != "export":
-            made = json.loads(self._result(stage).read_text())
-            record |= {key: value for key, value in made.items() if key not in ("history", "out", "model")}
+        made = json.loads(self._result(stage).read_text())
+        if stage.command[0] == "export":
+            made["scores"] = {"test": made["scores"]}
+        record |= {key: value for key, value in made.items() if key not in ("history", "out", "folder")}
         if stage.test is not None:
             model = str(self.work / stage.name)
             command = ["evaluate", "--model", model, "--data", str(stage.test), "--all-protocols", "--json"]
