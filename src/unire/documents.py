@@ -214,6 +214,23 @@ class Document:
         """All relations, sentence by sentence, those across sentences last."""
         return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
 
+    def to_dict(self) -> dict[str, Any]:
+        """The findings as plain data, ready for JSON: texts, labels, characters, and scores to four digits."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "entities": [{**_plain(entity), "score": _rounded(entity.score)} for entity in self.entities],
+            "relations": [
+                {
+                    "head": _plain(relation.head),
+                    "tail": _plain(relation.tail),
+                    "label": relation.label,
+                    "score": _rounded(relation.score),
+                }
+                for relation in self.relations
+            ],
+        }
+
     def to_networkx(self) -> Any:
         """A `networkx.MultiDiGraph` of the document, equal mentions joined: see `unire.graph.Graph.to_networkx`."""
         from unire.graph import Graph
@@ -240,3 +257,16 @@ def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, in
             position += 1
         lines.append(" ".join(words))
     return "\n".join(lines), offsets
+
+
+def _plain(entity: Entity) -> dict[str, Any]:
+    return {
+        "text": entity.text,
+        "label": entity.label,
+        "char_start": entity.char_start,
+        "char_end": entity.char_end,
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)

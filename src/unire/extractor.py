@@ -119,22 +119,33 @@ class Extractor:
             documents: Documents; annotation that they have is not looked at.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
+        for findings, batch, _ in self.decoded(documents, notes=notes):
+            if batch is None:
+                yield from findings.documents()
+
+    def decoded(
+        self, documents: Iterable[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[tuple[Findings, Batch | None, Any]]:
+        """What `annotate` goes through, for whoever wants to see the tables too.
+
+        Yields, chunk by chunk of the documents, each batch with its tables and the findings to which they have been
+        added; and at the end of a chunk its findings, which are whole then, and `None`.
+        """
         batches = Ahead(self._batches(documents, notes))
         tables = Ahead((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
         try:
             for findings, batch, P in tables:
-                if batch is None:
-                    yield from findings.documents()
-                    continue
-                decoded = decode(
-                    P,
-                    batch.lengths,
-                    self.labels,
-                    decoder=self.settings.decoder,
-                    alpha=self.settings.alpha,
-                    permits=self.permits,
-                )
-                findings.add(batch.tables, decoded)
+                if batch is not None:
+                    decoded = decode(
+                        P,
+                        batch.lengths,
+                        self.labels,
+                        decoder=self.settings.decoder,
+                        alpha=self.settings.alpha,
+                        permits=self.permits,
+                    )
+                    findings.add(batch.tables, decoded)
+                yield findings, batch, P
         finally:
             batches.close()  # the documents may come from a terminal: they are not waited for
             tables.close(wait=True)

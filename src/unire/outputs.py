@@ -1,7 +1,7 @@
 """How findings leave `unire extract`: formats by name.
 
-A format of lines says what a document becomes, so that it streams and a long run can be resumed; any other writes all
-documents at once. A new one is one more line in `OUTPUTS`.
+A format of lines says what a document becomes, so that it streams and a long run can be resumed. Any other is written
+at once, from documents or, if it shows tables too, from views. A new one is one more line in `OUTPUTS`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, TextIO
 
-from unire import formats
-from unire.documents import Document, Entity
+from unire import formats, graph
+from unire.documents import Document
 from unire.formats import native
-from unire.formats.fields import Json
+from unire.graph import triples
+from unire.labels import LabelSpace
+from unire.rendering import html, terminal
+from unire.rendering.views import View
 
-__all__ = ["OUTPUTS", "Lines", "Whole"]
+__all__ = ["ENDINGS", "OUTPUTS", "Lines", "Page", "Whole"]
 
 
 @dataclass(frozen=True)
@@ -30,27 +34,27 @@ class Lines:
     """What stands before the first document, with its line end."""
 
 
-Whole = Callable[[Iterable[Document], Path], object]
-"""A format that is written at once: takes the documents, which may be a stream, and the file to write."""
+@dataclass(frozen=True)
+class Whole:
+    """A format that is written at once."""
+
+    write: Callable[[Iterable[Document], Any], object]
+    """Takes the documents, which may be a stream, and the file to write."""
+    streams: bool = False
+    """Whether it also writes to an open text stream."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A format that shows the tables."""
+
+    write: Callable[[Iterable[View], str | Path | TextIO, LabelSpace], html.Written]
+    streams: bool = True
 
 
 def jsonl(document: Document) -> str:
     """The document as a JSON object: what was found, by its characters in the text."""
-    item = {
-        "id": document.id,
-        "text": document.text,
-        "entities": [{**_entity(entity), "score": _rounded(entity.score)} for entity in document.entities],
-        "relations": [
-            {
-                "head": _entity(relation.head),
-                "tail": _entity(relation.tail),
-                "label": relation.label,
-                "score": _rounded(relation.score),
-            }
-            for relation in document.relations
-        ],
-    }
-    return _json_line(item)
+    return _json_line(document.to_dict())
 
 
 def unire(document: Document) -> str:
@@ -58,25 +62,25 @@ def unire(document: Document) -> str:
     return "".join(map(_json_line, native.to_json(document)))
 
 
-OUTPUTS: dict[str, Lines | Whole] = {
+def _json_line(item: dict[str, Any]) -> str:
+    return json.dumps(item, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _triples(dialect: triples.Dialect) -> Lines:
+    return Lines(partial(triples.lines, dialect=dialect), triples.head(dialect))
+
+
+OUTPUTS: dict[str, Lines | Whole | Page] = {
+    "text": Lines(terminal.plain),
     "jsonl": Lines(jsonl),
+    "csv": _triples(triples.CSV),
+    "tsv": _triples(triples.TSV),
+    "graphml": Whole(graph.WRITERS["graphml"], streams=True),
+    "cypher": Whole(graph.WRITERS["cypher"], streams=True),
+    "html": Page(html.write),
     "unire": Lines(unire),
-    **{name: partial(formats.write, format=name) for name in formats.FORMATS if name != "unire"},
+    **{name: Whole(partial(formats.write, format=name)) for name in formats.FORMATS if name != "unire"},
 }
 
-
-def _entity(entity: Entity) -> Json:
-    return {
-        "text": entity.text,
-        "label": entity.label,
-        "char_start": entity.char_start,
-        "char_end": entity.char_end,
-    }
-
-
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, 4)
-
-
-def _json_line(item: Json) -> str:
-    return json.dumps(item, ensure_ascii=False, allow_nan=False) + "\n"
+ENDINGS = {"txt": "text", **{name: name for name in OUTPUTS if name != "jsonl"}}
+"""What the ending of a file says of its format. `jsonl` is not here: two of them are JSON lines."""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import typer
 
-from unire import formats
+from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.meter import Meter
-from unire.documents import Document, Entity, Relation
+from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.inputs import Inputs
-from unire.outputs import OUTPUTS, Lines
+from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
+from unire.rendering import terminal
+from unire.rendering.palette import Palette
+from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
 
 __all__ = ["extract"]
@@ -30,15 +35,20 @@ INTERRUPTED = 130
 
 
 def extract(
-    model: Annotated[
-        str, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.", show_default=False)
-    ],
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
             help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
             "(.jsonl), Parquet (.parquet) and annotated files in a known format.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help=f"In the box (unire models), a folder, or a Hub name; {pretrained.DEFAULT} when left out.",
             show_default=False,
         ),
     ] = None,
@@ -71,8 +81,8 @@ def extract(
         str | None,
         typer.Option(
             "--format",
-            help=f"What to write: {', '.join(OUTPUTS)}. By the ending of --out; else jsonl for texts, and unire, which "
-            "keeps the words, where words were given.",
+            help=f"What to write: {', '.join(OUTPUTS)}. By the ending of --out; else text on a terminal, and elsewhere "
+            "jsonl, or unire, which keeps the words, where words were given.",
             show_default=False,
         ),
     ] = None,
@@ -93,31 +103,42 @@ def extract(
     """Find entities and relations in texts.
 
     \b
-        unire extract --model mine "Ada Lovelace lived in London."
-        unire extract --model mine abstracts/ notes.txt --out found.jsonl
-        unire extract --model mine --lines all.txt --out found.jsonl --resume
-        unire extract --model mine --field abstract papers.jsonl --min-score 0.5
-        unire extract --model mine --field abstract papers.parquet
+        unire extract "We train a parser on the Penn Treebank."
+        unire extract abstracts/ notes.txt --out found.jsonl
+        unire extract --lines all.txt --out found.jsonl --resume
+        unire extract --field abstract papers.jsonl --min-score 0.5
+        unire extract --field abstract papers.parquet --format csv
+        unire extract abstracts/ --out graph.graphml
+        unire extract abstract.txt --out page.html
         cat article.txt | unire extract --model mine
         echo "Ada lives in London ." | unire extract --model mine --words
 
-    On a terminal the findings are listed for reading. Anywhere else they are JSON lines, a document each.
+    On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
     """
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
-        raise UnireError("give a text, a file or a folder, or pipe text into standard input")
-    run = _Run(given, model, device, min_score)
+        raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
+    if model is None:
+        about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
+        printing.errors.print(about, style="dim", highlight=False)
+    run = _Run(given, model or pretrained.DEFAULT, device, min_score)
+    on_terminal = out is None and sys.stdout.isatty()
     try:
-        if out is None and format is None and sys.stdout.isatty() and not json:
+        name = format or _default_format(given, out, readable=on_terminal and not json)
+        if name == "text" and on_terminal:
             _show(run)
         else:
-            _write(run, format or _default_format(given, out), out, resume=resume)
+            _write(run, name, out, resume=resume)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
         summary = {"documents": run.count, "out": str(out), "notes": dict(+run.notes)}
-        printing.print_json(summary) if json else printing.errors.print(f"{run.count:,} documents written to {out}")
+        what = f"{run.count:,} document{'' if run.count == 1 else 's'} written to {out}"
+        printing.print_json(summary) if json else printing.errors.print(what, highlight=False)
     printing.print_notes(run.notes)
+
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -132,6 +153,10 @@ class _Run:
     count: int = 0
     """Documents done."""
 
+    @cached_property
+    def extractor(self) -> Extractor:
+        return Extractor.load(self.model, device=self.device)
+
     def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
         """The documents with what was found.
 
@@ -139,6 +164,16 @@ class _Run:
             last: The id of the last document done, where `count` says that some are.
             bar: Whether the terminal shows how far it is, if it takes long.
         """
+        return map(self._kept, self._results(Extractor.annotate, last, bar=bar))
+
+    def views(self) -> Iterator[View]:
+        """The same with the tables."""
+        return (replace(view, document=self._kept(view.document)) for view in self._results(views))
+
+    def _kept(self, document: Document) -> Document:
+        return document.confident(self.min_score) if self.min_score else document
+
+    def _results(self, of: Callable[..., Iterator[Result]], last: str = "", *, bar: bool = True) -> Iterator[Result]:
         items = iter(self.given)
         done = deque(islice(items, self.count), maxlen=1)
         if self.count and (not done or done[0].id != last):
@@ -150,10 +185,10 @@ class _Run:
                 positions.append(item.position)
                 yield item.document()
 
-        extractor = Extractor.load(self.model, device=self.device)
+        extractor = self.extractor
         with Meter(self.given.size, self.count, shown=bar) as meter:
-            for document in extractor.annotate(read(), notes=self.notes):
-                yield document.confident(self.min_score) if self.min_score else document
+            for result in of(extractor, read(), notes=self.notes):
+                yield result
                 self.count += 1
                 meter.advance(positions.popleft())
 
@@ -162,11 +197,13 @@ def _waits_for_typing() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _default_format(given: Inputs, out: Path | None) -> str:
-    """By the ending of the file, if that says more than that it has lines; else by what is given."""
+def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
+    """By the ending of the file, if that says more than that it has lines; else by who reads and what is given."""
     ending = out.suffix.lower().removeprefix(".") if out else ""
-    if ending in OUTPUTS and ending != "jsonl":
-        return ending
+    if ending in ENDINGS:
+        return ENDINGS[ending]
+    if readable:
+        return "text"
     return "unire" if given.has_words else "jsonl"
 
 
@@ -177,9 +214,7 @@ def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
     if resume and (out is None or not isinstance(output, Lines)):
         raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
     if not isinstance(output, Lines):
-        if out is None:
-            raise UnireError(f"the format {name!r} needs a file; give one with --out")
-        output(run.documents(), out)
+        _write_whole(run, output, out, name)
     elif out is None:
         _write_stream(run, output, sys.stdout.buffer)
     elif out.exists() and not out.is_file() and not out.is_dir():  # a pipe or a device
@@ -189,8 +224,27 @@ def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_file(run, output, out, name, resume=resume)
 
 
+def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -> None:
+    if out is None and not output.streams:
+        raise UnireError(f"the format {name!r} needs a file; give one with --out")
+    target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
+    try:
+        if isinstance(output, Whole):
+            output.write(run.documents(), target)
+            return
+        written = output.write(run.views(), target, run.extractor.labels)
+    except KeyboardInterrupt:
+        printing.errors.print(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
+        raise
+    if not written.complete:
+        printing.errors.print(
+            f"[yellow]note:[/] a page shows {written.documents:,} documents, the first; the others are left out",
+            highlight=False,
+        )
+
+
 def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
-    """JSON is UTF-8, whatever the terminal speaks."""
+    """Files are UTF-8, whatever the terminal speaks."""
     stream.write(output.head.encode())
     for document in run.documents():
         stream.write(output.of(document).encode())
@@ -218,9 +272,6 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
 
 def _show(run: _Run) -> None:
     """For people to read, on a terminal."""
+    palette = Palette()
     for document in run.documents(bar=False):
-        printing.out.print(document.text, markup=False, highlight=False)
-        findings: list[Entity | Relation] = [*document.entities, *document.relations]
-        for found in findings:
-            printing.out.print(f"  {found}  {found.score:.2f}", markup=False, highlight=False)
-        printing.out.print()
+        printing.out.print(terminal.View(document, palette))

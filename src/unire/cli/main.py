@@ -26,7 +26,7 @@ app.command(no_args_is_help=True)(train.train)
 app.command(no_args_is_help=True)(adapt.adapt)
 app.command(no_args_is_help=True)(distill.distill)
 app.command(no_args_is_help=True)(evaluate.evaluate)
-app.command(no_args_is_help=True)(extract.extract)
+app.command()(extract.extract)  # without arguments it reads standard input
 app.command(no_args_is_help=True)(score.score)
 app.command(no_args_is_help=True)(export.export)
 app.command()(models.models)

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from unire.exceptions import UnireError
 
-__all__ = ["find", "names"]
+__all__ = ["DEFAULT", "find", "names"]
 
 BOX = Path(__file__).parent
+DEFAULT = "science"
+"""The model that reads what is given to none."""
 
 
 def names() -> tuple[str, ...]:

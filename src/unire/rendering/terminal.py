@@ -8,6 +8,7 @@ Nothing in a text is taken for Rich's markup or reaches the terminal as a contro
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -20,7 +21,10 @@ from unire.rendering.characters import visible
 from unire.rendering.palette import Palette
 from unire.rendering.running_text import steps
 
-__all__ = ["View"]
+__all__ = ["View", "plain"]
+
+WIDTH = 100
+"""Columns where there is no terminal to say how many."""
 
 HUES = (198, 29, 165, 100, 69, 130, 31, 167, 30, 200, 28, 93, 136, 32, 202, 33)
 """The palette in a terminal's 256 colours: the hues of `html/text.css`, to be read on black and on white."""
@@ -87,3 +91,10 @@ class View:
 
     def _style(self, label: str) -> Style:
         return Style(color=f"color({HUES[self.palette[label]]})")
+
+
+def plain(document: Document) -> str:
+    """The view as text for a file, without colour."""
+    file = io.StringIO()
+    Console(file=file, width=WIDTH, color_system=None).print(View(document), end="")
+    return file.getvalue()

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding import decode, split
+from unire.decoding import split
 from unire.decoding.arrays import to_float, to_host
-from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.extractor import Extractor
-from unire.windows import Stretch
+from unire.windows import Batch, Stretch
 
 __all__ = ["SentenceTable", "View", "gold_views", "views"]
 
-CHUNK = 16
-"""Documents whose tables are in memory at a time."""
+
+MAX_WORDS = 2**13
+"""Words of a document whose tables are kept: those of a text without full stops are huge, and nobody reads them."""
 
 
 @dataclass(frozen=True)
@@ -50,32 +50,46 @@ class View:
 def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[View]:
     """The documents, in order, as the extractor sees them. Annotation that they have is shown as gold.
 
-    Finds what `Extractor.annotate` finds, and keeps the tables; a bounded number of documents is in memory at a time.
+    Streams as `Extractor.annotate` does, and finds the same.
+
+    Args:
+        extractor: Finds and decodes.
+        documents: May be a stream; a bounded number of them is in memory at a time.
+        notes: Counts what needed special care, and tables that were left out, when given.
     """
-    labels, settings = extractor.labels, extractor.settings
-    stream = iter(documents)
-    while chunk := list(islice(stream, CHUNK)):
-        bare = [document.bare for document in chunk]
-        findings = Findings(bare, labels)
-        tables: list[list[SentenceTable]] = [[] for _ in chunk]
-        for batch, P in extractor.tables(bare, notes=notes):
-            decoded = decode(P, batch.lengths, labels, decoder=settings.decoder, alpha=settings.alpha)
-            findings.add(batch.tables, decoded)
-            by_distance = settings.decoder == "split"
-            distances = split.prepare(P, batch.lengths, labels).distances if by_distance else None
-            for i, place in enumerate(batch.tables):
-                n = len(place)
-                tables[place.document].append(
-                    SentenceTable(
-                        place,
-                        to_host(to_float(P[i, :n, :n])),
-                        None if distances is None else distances[i, : n - 1],
-                        settings.alpha if by_distance else None,
-                    )
-                )
-        for document, found, seen in zip(chunk, findings.documents(), tables, strict=True):
-            gold = document if document.entities else None
-            yield View(found, gold, tuple(sorted(seen, key=lambda table: table.place.start)))
+    given: deque[Document] = deque()
+
+    def read() -> Iterator[Document]:
+        for document in documents:
+            given.append(document)
+            yield document
+
+    seen: dict[int, list[SentenceTable]] = defaultdict(list)
+    for findings, batch, P in extractor.decoded(read(), notes=notes):
+        if batch is not None:
+            for table in _tables(extractor, batch, P):
+                if table.place.end <= MAX_WORDS:
+                    seen[table.place.document].append(table)
+                elif notes is not None:
+                    notes[f"table that is not shown, past word {MAX_WORDS:,} of its document"] += 1
+            continue
+        for position, found in enumerate(findings.documents()):
+            document = given.popleft()
+            tables = sorted(seen.pop(position, []), key=lambda table: table.place.start)
+            yield View(found, document if document.entities else None, tuple(tables))
+
+
+def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
+    by_distance = extractor.settings.decoder == "split"
+    distances = split.prepare(P, batch.lengths, extractor.labels).distances if by_distance else None
+    for i, place in enumerate(batch.tables):
+        n = len(place)
+        yield SentenceTable(
+            place,
+            to_host(to_float(P[i, :n, :n])),
+            None if distances is None else distances[i, : n - 1],
+            extractor.settings.alpha if by_distance else None,
+        )
 
 
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:
