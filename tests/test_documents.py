@@ -110,3 +110,18 @@ def test_what_is_not_confident_enough_is_left_out_with_what_hangs_on_it():
     assert [(r.head.text, r.tail.text, r.label) for r in confident.relations] == [("a", "b", "R"), ("a", "d", "R")]
     assert confident.sentences[0].cuts == (1, 2)
     assert document.confident(0) == document
+
+
+def test_a_document_as_plain_data_has_its_findings_by_their_characters():
+    document = Document.from_words(
+        [["Ada", "lives", "in", "London"]], [(0, 1, "Peop", 0.98765), (3, 4, "Loc")], [(0, 1, "Live_In", 0.5)], id="x"
+    )
+    ada = {"text": "Ada", "label": "Peop", "char_start": 0, "char_end": 3}
+    london = {"text": "London", "label": "Loc", "char_start": 13, "char_end": 19}
+    assert document.to_dict() == {
+        "id": "x",
+        "text": "Ada lives in London",
+        "entities": [{**ada, "score": 0.9877}, {**london, "score": None}],
+        "relations": [{"head": ada, "tail": london, "label": "Live_In", "score": 0.5}],
+    }
+    assert Document("").to_dict() == {"id": "", "text": "", "entities": [], "relations": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from unire import formats
 from unire.cli import meter, printing
 from unire.cli.main import app
 from unire.exceptions import UnireError
+from unire.rendering import html
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TEXT = "We present a parser (fast). It isn't new."
@@ -137,7 +139,7 @@ def test_a_summary_is_printed_beside_the_file(extract, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)
     assert ran.stdout == ""
-    assert "1 documents written to" in ran.stderr.replace("\n", " ")
+    assert "1 document written to" in ran.stderr.replace("\n", " ")
     assert json.loads(out.read_text())["text"] == TEXT
     assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == {"documents": 1, "out": str(out), "notes": {}}
 
@@ -274,18 +276,101 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     assert "left" not in screen.getvalue()
 
 
-def test_a_terminal_gets_a_list_to_read_and_no_bar(random_model, monkeypatch, capsys):
+def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar(random_model, monkeypatch, capsys):
     screen = io.StringIO()
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(meter, "PATIENCE", 0.0)
-    monkeypatch.setattr(printing, "out", Console(file=screen, width=100))
+    monkeypatch.setattr(printing, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT], standalone_mode=False)
-    shown = screen.getvalue()
-    assert shown.startswith(TEXT)
-    assert "parser [" in shown
-    assert "documents" not in shown
-    assert capsys.readouterr().out == ""
+    for more in ([], ["--format", "text"]):
+        app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, *more], standalone_mode=False)
+        shown = screen.getvalue()
+        assert "\x1b[1;4;38;5;" in shown
+        assert "documents" not in shown
+        assert capsys.readouterr().out == ""
+        screen.truncate(0)
+    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["text"] == TEXT
+
+
+def test_text_is_for_reading_without_a_terminal_too(extract, found, tmp_path):
+    (item,) = found(TEXT)
+    shown = extract(TEXT, "--format", "text").stdout
+    for relation in item["relations"]:
+        assert f"— {relation['label']} →" in shown
+    assert all(f" {entity['label']}]" in shown for entity in item["entities"])
+    extract(TEXT, "--out", tmp_path / "found.txt")
+    assert (tmp_path / "found.txt").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_path, name, delimiter):
+    texts = [TEXT, "Another parser (slow)."]
+    relations = [relation for item in found(*texts) for relation in item["relations"]]
+    out = tmp_path / f"triples.{name}"
+    assert extract(*texts, "--out", out).exit_code == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if name == "csv" else 3))
+    assert [(row["head"], row["relation"], row["tail"]) for row in rows] == [
+        (relation["head"]["text"], relation["label"], relation["tail"]["text"]) for relation in relations
+    ]
+    assert extract(*texts, "--format", name).stdout_bytes == out.read_bytes()
+
+
+def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.csv"
+    good = [f"Line number {i}." for i in range(6)]
+    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
+    assert extract("--lines", lines, "--out", out).exit_code == 1
+    lines.write_text("\n".join(good))
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+    whole = tmp_path / "whole.csv"
+    assert extract("--lines", lines, "--out", whole).exit_code == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["graphml", "cypher"])
+def test_a_graph_is_merged_from_all_texts(extract, found, tmp_path, name):
+    out = tmp_path / f"graph.{name}"
+    assert extract(TEXT, TEXT, "--out", out).exit_code == 0
+    (item,) = found(TEXT)
+    graph = out.read_text(encoding="utf-8")
+    nodes = {(entity["label"], entity["text"].casefold()) for entity in item["entities"]}
+    assert graph.count("<node " if name == "graphml" else "MERGE (n:Entity") == len(nodes)
+    assert extract(TEXT, TEXT, "--format", name).stdout_bytes == out.read_bytes()
+
+
+def test_a_page_has_the_tables_of_all_texts_and_keeps_to_the_lowest_score(extract, found, tmp_path):
+    out = tmp_path / "page.html"
+    assert extract(TEXT, "--out", out).exit_code == 0
+    page, (item,) = out.read_text(encoding="utf-8"), found(TEXT)
+    assert page.count('class="sentence-tables"') == 2
+    assert page.count("<mark ") == len(item["entities"])
+    assert extract(TEXT, "--format", "html").stdout_bytes == out.read_bytes()
+    assert "<mark " not in extract(TEXT, "--format", "html", "--min-score", 1).stdout
+
+
+def test_a_page_that_leaves_documents_out_says_so(extract, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A line.\n" * (html.LIMIT + 1))
+    ran = extract("--lines", lines, "--out", tmp_path / "page.html")
+    assert ran.exit_code == 0
+    assert "a page shows 200 documents, the first; the others are left out" in ran.stderr.replace("\n", " ")
+    assert "200 documents written to" in ran.stderr.replace("\n", " ")
+
+
+def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, monkeypatch):
+    def stop(*arguments: object, **options: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unire.extractor.Extractor.decoded", stop)
+    for name in ("graph.graphml", "page.html"):
+        ran = extract(TEXT, "--out", tmp_path / name)
+        assert ran.exit_code == 130
+        assert "is written at the end" in ran.stderr.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_has_examples(extract):

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import zlib
+from collections import Counter
 from html.parser import HTMLParser
 
 import numpy as np
@@ -115,6 +116,18 @@ def test_a_view_finds_what_the_extractor_finds_and_keeps_gold_and_tables(noisy, 
 
 def test_a_document_without_annotation_has_no_gold(noisy, twenty):
     assert all(view.gold is None for view in views(noisy, [document.bare for document in twenty]))
+
+
+def test_tables_far_down_a_document_are_not_kept_and_counted(noisy, twenty, monkeypatch):
+    monkeypatch.setattr("unire.rendering.views.MAX_WORDS", 20)
+    notes: Counter[str] = Counter()
+    seen = list(views(noisy, twenty, notes=notes))
+    assert [view.document for view in seen] == list(noisy.annotate(twenty))
+    for view in seen:
+        assert len(view.tables) == sum(sentence.end <= 20 for sentence in view.document.sentences)
+    left_out = sum(len(view.document.sentences) - len(view.tables) for view in seen)
+    assert left_out
+    assert notes == {"table that is not shown, past word 20 of its document": left_out}
 
 
 def test_the_data_of_a_table_is_what_the_model_said_in_thousandths(noisy, twenty, scierc_labels):

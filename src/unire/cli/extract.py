@@ -272,6 +272,6 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
 
 def _show(run: _Run) -> None:
     """For people to read, on a terminal."""
-    palette = Palette()
+    palette = Palette(run.extractor.labels)
     for document in run.documents(bar=False):
         printing.out.print(terminal.View(document, palette))
