@@ -11,8 +11,9 @@ from rich.console import Console
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering.characters import visible
+from unire.rendering.hues import HUES
 from unire.rendering.palette import COLOURS, Palette
-from unire.rendering.terminal import HUES, View
+from unire.rendering.terminal import View
 
 DOCUMENT = Document.from_words(
     [["Ada", "Lovelace", "lives", "in", "London", "."]],

@@ -72,6 +72,7 @@ def _triples(dialect: triples.Dialect) -> Lines:
 
 OUTPUTS: dict[str, Lines | Whole | Page] = {
     "text": Lines(terminal.plain),
+    "tables": Lines(partial(terminal.plain, tables=True)),
     "jsonl": Lines(jsonl),
     "csv": _triples(triples.CSV),
     "tsv": _triples(triples.TSV),

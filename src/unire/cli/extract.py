@@ -125,8 +125,8 @@ def extract(
     on_terminal = out is None and sys.stdout.isatty()
     try:
         name = format or _default_format(given, out, readable=on_terminal and not json)
-        if name == "text" and on_terminal:
-            _show(run)
+        if on_terminal and name in ("text", "tables"):
+            _show(run, tables=name == "tables")
         else:
             _write(run, name, out, resume=resume)
     except KeyboardInterrupt:
@@ -270,8 +270,8 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
             raise
 
 
-def _show(run: _Run) -> None:
+def _show(run: _Run, *, tables: bool) -> None:
     """For people to read, on a terminal."""
     palette = Palette(run.extractor.labels)
     for document in run.documents(bar=False):
-        printing.out.print(terminal.View(document, palette))
+        printing.out.print(terminal.View(document, palette, tables))

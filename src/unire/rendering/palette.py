@@ -10,7 +10,7 @@ from unire.labels import LabelSpace
 __all__ = ["COLOURS", "Palette"]
 
 COLOURS = 16
-"""How many a palette tells apart. What number 5 looks like is said in `terminal.py` and `html/text.css`."""
+"""How many a palette tells apart. What number 5 looks like is said in `hues.py` and `html/text.css`."""
 
 
 SPREAD = 209935065

@@ -18,6 +18,8 @@ from rich.text import Text
 
 from unire.documents import Document, Entity, Relation
 from unire.rendering.characters import visible
+from unire.rendering.grid import Grid
+from unire.rendering.hues import style
 from unire.rendering.palette import Palette
 from unire.rendering.running_text import steps
 
@@ -26,9 +28,6 @@ __all__ = ["View", "plain"]
 WIDTH = 100
 """Columns where there is no terminal to say how many."""
 
-HUES = (198, 29, 165, 100, 69, 130, 31, 167, 30, 200, 28, 93, 136, 32, 202, 33)
-"""The palette in a terminal's 256 colours: the hues of `html/text.css`, to be read on black and on white."""
-
 
 @dataclass(frozen=True)
 class View:
@@ -36,6 +35,8 @@ class View:
 
     document: Document
     palette: Palette = field(default_factory=Palette)
+    tables: bool = False
+    """Whether the table of each sentence is drawn below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         colour = console.color_system is not None and not console.no_color
@@ -51,6 +52,9 @@ class View:
             line = Text("  ").join(triple)
             line.rstrip()
             yield Padding(line, (0, 0, 0, 2), expand=False)
+        for sentence in self.document.sentences if self.tables else ():
+            yield Text()
+            yield Grid(sentence, self.palette)
         yield Text()
 
     def _text(self, colour: bool) -> Text:
@@ -70,10 +74,10 @@ class View:
         return text
 
     def _innermost(self, opened: list[Entity]) -> Style | str:
-        return self._style(opened[-1].label) + Style(bold=True, underline=True) if opened else ""
+        return style(self.palette, opened[-1].label) + Style(bold=True, underline=True) if opened else ""
 
     def _label(self, label: str, colour: bool) -> Text:
-        return Text(f" {visible(label)}", self._style(label)) if colour else Text(f" | {visible(label)}]")
+        return Text(f" {visible(label)}", style(self.palette, label)) if colour else Text(f" | {visible(label)}]")
 
     def _triple(self, relation: Relation, colour: bool, ascii_only: bool) -> list[Text]:
         """Head, relation, tail and score."""
@@ -81,20 +85,17 @@ class View:
         arrow = f"- {name} ->" if ascii_only else f"— {name} →"
         return [
             self._argument(relation.head, colour),
-            Text(arrow, self._style(relation.label) if colour else ""),
+            Text(arrow, style(self.palette, relation.label) if colour else ""),
             self._argument(relation.tail, colour),
             Text("" if relation.score is None else f"{relation.score:.2f}"),
         ]
 
     def _argument(self, entity: Entity, colour: bool) -> Text:
-        return Text(" ".join(visible(entity.text).split()), self._style(entity.label) if colour else "")
-
-    def _style(self, label: str) -> Style:
-        return Style(color=f"color({HUES[self.palette[label]]})")
+        return Text(" ".join(visible(entity.text).split()), style(self.palette, entity.label) if colour else "")
 
 
-def plain(document: Document) -> str:
+def plain(document: Document, *, tables: bool = False) -> str:
     """The view as text for a file, without colour."""
     file = io.StringIO()
-    Console(file=file, width=WIDTH, color_system=None).print(View(document), end="")
+    Console(file=file, width=WIDTH, color_system=None).print(View(document, tables=tables), end="")
     return file.getvalue()
