@@ -1,11 +1,21 @@
-# `make test` on a fresh machine: makes a virtual environment, installs everything, runs all tests.
+# `make demo` on a fresh machine: makes a small virtual environment and shows what unire does. No torch, no GPU.
+# `make test` makes one with everything in it, and runs all tests.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEMO := build/demo/venv
 
-.PHONY: install test lint types check clean
+.PHONY: demo install test lint types check clean
+
+demo: $(DEMO)/.installed
+	$(DEMO)/bin/python demo/demo.py
+
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
 
 install: $(INSTALLED)
 

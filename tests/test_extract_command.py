@@ -299,7 +299,7 @@ def test_text_is_for_reading_without_a_terminal_too(extract, found, tmp_path):
     shown = extract(TEXT, "--format", "text").stdout
     for relation in item["relations"]:
         assert f"— {relation['label']} →" in shown
-    assert all(f" {entity['label']}]" in shown for entity in item["entities"])
+    assert all(f"|{entity['label']}]" in shown for entity in item["entities"])
     extract(TEXT, "--out", tmp_path / "found.txt")
     assert (tmp_path / "found.txt").read_text(encoding="utf-8") == shown
 

@@ -31,14 +31,14 @@ def printed(document: Document, **console) -> str:
 
 def test_without_colour_entities_stand_in_brackets_and_relations_below():
     assert printed(DOCUMENT) == (
-        "a\n[Ada Lovelace | Peop] lives in [London | Loc] .\n  Ada Lovelace  — Live_In →  London  0.93\n\n"
+        "a\n[Ada Lovelace|Peop] lives in [London|Loc] .\n  Ada Lovelace  — Live_In →  London  0.93\n\n"
     )
 
 
 def test_no_color_is_heeded_on_a_terminal(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     text = printed(DOCUMENT, force_terminal=True)
-    assert "[Ada Lovelace | Peop]" in text
+    assert "[Ada Lovelace|Peop]" in text
     assert "38;5" not in text
 
 
@@ -48,6 +48,18 @@ def test_in_colour_an_entity_has_the_colour_of_its_label():
     assert f"\x1b[1;4;38;5;{hue}mAda" in text
     assert f"\x1b[38;5;{hue}m Peop" in text
     assert "[Ada" not in text.replace("\x1b[", "")
+
+
+def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ():
+    for score, lines in ((0.9, ["a  ← LIKE →  b  0.90"]), (0.8, ["a  — LIKE →  b  0.90", "b  — LIKE →  a  0.80"])):
+        document = Document.from_words(
+            [["a", "b"]], [(0, 1, "X"), (1, 2, "X")], [(0, 1, "LIKE", 0.9), (1, 0, "LIKE", score)]
+        )
+        assert [line.strip() for line in printed(document).splitlines()[1:-1]] == lines
+        out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        Console(file=out, width=80).print(View(document))
+        out.seek(0)
+        assert ("<- LIKE ->" in out.read()) == (score == 0.9)
 
 
 def test_a_plain_terminal_gets_a_plain_arrow():
@@ -79,7 +91,7 @@ def test_markup_and_control_characters_are_shown_and_not_obeyed():
 
 def test_nested_and_crossing_entities_are_all_marked():
     document = Document.from_words([list("abcd")], [(0, 3, "Long"), (1, 2, "In"), (2, 4, "Cross")])
-    assert "[a [b | In] [c | Long] d | Cross]" in printed(document)
+    assert "[a [b|In] [c|Long] d|Cross]" in printed(document)
 
 
 @pytest.mark.parametrize("width", [12, 20, 33])

@@ -9,6 +9,7 @@ Nothing in a text is taken for Rich's markup or reaches the terminal as a contro
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -43,7 +44,7 @@ class View:
         if self.document.id:
             yield Text(visible(self.document.id), "dim")
         yield self._text(colour)
-        triples = [self._triple(relation, colour, options.ascii_only) for relation in self.document.relations]
+        triples = [self._triple(relation, both, colour, options.ascii_only) for relation, both in self._relations()]
         widths = [max(part.cell_len for part in column) + 2 for column in zip(*triples, strict=True)]
         for triple in triples:
             if sum(widths) <= options.max_width:  # in columns, if there is room
@@ -71,23 +72,37 @@ class View:
             for entity in step.closing:
                 opened.remove(entities[entity])
                 text.append_text(self._label(entities[entity].label, colour))
+        text.rstrip()
         return text
 
     def _innermost(self, opened: list[Entity]) -> Style | str:
         return style(self.palette, opened[-1].label) + Style(bold=True, underline=True) if opened else ""
 
     def _label(self, label: str, colour: bool) -> Text:
-        return Text(f" {visible(label)}", style(self.palette, label)) if colour else Text(f" | {visible(label)}]")
+        return Text(f" {visible(label)}", style(self.palette, label)) if colour else Text(f"|{visible(label)}]")
 
-    def _triple(self, relation: Relation, colour: bool, ascii_only: bool) -> list[Text]:
+    def _relations(self) -> Iterator[tuple[Relation, bool]]:
+        """Relations, and whether they hold both ways; those that do, equally surely, are shown once."""
+        shown: set[tuple[Entity, Entity, str, str]] = set()
+        every = {(r.head, r.tail, r.label, _score(r)) for r in self.document.relations}
+        for relation in self.document.relations:
+            reverse = (relation.tail, relation.head, relation.label, _score(relation))
+            if reverse not in shown:
+                shown.add((relation.head, relation.tail, relation.label, _score(relation)))
+                yield relation, reverse in every
+
+    def _triple(self, relation: Relation, both: bool, colour: bool, ascii_only: bool) -> list[Text]:
         """Head, relation, tail and score."""
         name = visible(relation.label)
-        arrow = f"- {name} ->" if ascii_only else f"— {name} →"
+        if ascii_only:
+            arrow = f"<- {name} ->" if both else f"- {name} ->"
+        else:
+            arrow = f"← {name} →" if both else f"— {name} →"
         return [
             self._argument(relation.head, colour),
             Text(arrow, style(self.palette, relation.label) if colour else ""),
             self._argument(relation.tail, colour),
-            Text("" if relation.score is None else f"{relation.score:.2f}"),
+            Text(_score(relation)),
         ]
 
     def _argument(self, entity: Entity, colour: bool) -> Text:
@@ -98,4 +113,8 @@ def plain(document: Document, *, tables: bool = False) -> str:
     """The view as text for a file, without colour."""
     file = io.StringIO()
     Console(file=file, width=WIDTH, color_system=None).print(View(document, tables=tables), end="")
-    return file.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def _score(relation: Relation) -> str:
+    return "" if relation.score is None else f"{relation.score:.2f}"

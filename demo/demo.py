@@ -1,0 +1,56 @@
+"""What unire does, shown on the abstract of the paper whose method it is: run by `make demo`.
+
+Every entity that a command finds is checked to be the text at its offsets. The abstract is that of Wang et al., UniRE
+(ACL 2021, https://aclanthology.org/2021.acl-long.19/), CC BY 4.0.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ABSTRACT = "demo/abstract.txt"
+SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
+OUT = "build/demo"
+
+
+def unire(*arguments: str) -> None:
+    """Show a command, and run it as it stands there, with its output on this terminal."""
+    print(f"\n$ {shlex.join(['unire', *arguments])}", flush=True)
+    command = Path(sysconfig.get_path("scripts")) / "unire"
+    subprocess.run([command, *arguments], cwd=ROOT, check=True)
+
+
+def check(found: Path) -> str:
+    """Compare every entity, alone or in a relation, with the text that was given."""
+    text = (ROOT / ABSTRACT).read_text(encoding="utf-8")
+    (document,) = (json.loads(line) for line in found.read_text(encoding="utf-8").splitlines())
+    entities, relations = document["entities"], document["relations"]
+    for entity in (*entities, *(relation[side] for relation in relations for side in ("head", "tail"))):
+        there = text[entity["char_start"] : entity["char_end"]]
+        if there != entity["text"]:
+            sys.exit(f"{entity['text']!r} is said to be where {there!r} is")
+    if not entities or not relations:
+        sys.exit("nothing was found")
+    return f"{len(entities)} entities and {len(relations)} relations found; each stands in the text at its offsets."
+
+
+def main() -> None:
+    unire("extract", "--format", "tables", SENTENCE)
+    unire("extract", "--format", "text", ABSTRACT)
+    unire("extract", ABSTRACT, "--out", f"{OUT}/found.jsonl")
+    unire("extract", ABSTRACT, "--out", f"{OUT}/triples.csv")
+    unire("extract", ABSTRACT, "--out", f"{OUT}/graph.graphml")
+    unire("extract", ABSTRACT, "--out", f"{OUT}/page.html")
+    print(f"\n{check(ROOT / OUT / 'found.jsonl')}")
+    print(f"Now open {ROOT / OUT / 'page.html'} in a browser, and give unire a text of yours:")
+    print(f'\n  {Path(sys.executable).with_name("unire")} extract "…"')
+
+
+if __name__ == "__main__":
+    main()
