@@ -135,13 +135,15 @@ def test_a_format_is_named_or_read_off_the_file(extract, tmp_path):
     assert [d.words for d in formats.read(spert)] == [d.words for d in formats.read(FIXTURES / "twenty.jsonl")]
 
 
-def test_a_summary_is_printed_beside_the_file(extract, tmp_path):
+def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)
     assert ran.stdout == ""
-    assert "1 document written to" in ran.stderr.replace("\n", " ")
+    assert "1 document, read by" in ran.stderr.replace("\n", " ")
+    assert "written to" in ran.stderr.replace("\n", " ")
     assert json.loads(out.read_text())["text"] == TEXT
-    assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == {"documents": 1, "out": str(out), "notes": {}}
+    summary = {"documents": 1, "model": str(random_model), "out": str(out), "notes": {}}
+    assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == summary
 
 
 def test_a_device_is_written_directly(extract):
@@ -358,7 +360,7 @@ def test_a_page_that_leaves_documents_out_says_so(extract, tmp_path):
     ran = extract("--lines", lines, "--out", tmp_path / "page.html")
     assert ran.exit_code == 0
     assert "a page shows 200 documents, the first; the others are left out" in ran.stderr.replace("\n", " ")
-    assert "200 documents written to" in ran.stderr.replace("\n", " ")
+    assert "200 documents, read by" in ran.stderr.replace("\n", " ")
 
 
 def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, monkeypatch):

@@ -131,6 +131,22 @@ def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
     assert result("evaluate", "--model", exported, "--data", TWENTY)["scores"] == scores
 
 
+def test_the_demo_runs_without_torch(bin_folder, tmp_path):
+    shutil.copytree(ROOT / "demo", tmp_path / "demo")
+    ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"\d+ entities and \d+ relations found; each stands in the text at its offsets", ran.stdout)
+    for shown in ("[chart parser|Method]", "chart parser   — USED-FOR →  dependency parsing", "M Method"):
+        assert shown in ran.stdout
+    written = {"found.jsonl", "graph.graphml", "page.html", "triples.csv"}
+    assert {file.name for file in (tmp_path / "build" / "demo").iterdir()} == written
+    # what it checks can fail
+    (tmp_path / "demo" / "abstract.txt").write_text("Another text, of which no entity stands there.")
+    code = "import demo; from pathlib import Path; demo.check(Path('../build/demo/found.jsonl').resolve())"
+    ran = run(bin_folder / "python", "-c", code, cwd=tmp_path / "demo")
+    assert "is said to be where" in ran.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -118,7 +118,7 @@ def extract(
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
-    if model is None:
+    if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
         printing.errors.print(about, style="dim", highlight=False)
     run = _Run(given, model or pretrained.DEFAULT, device, min_score)
@@ -132,8 +132,8 @@ def extract(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
-        summary = {"documents": run.count, "out": str(out), "notes": dict(+run.notes)}
-        what = f"{run.count:,} document{'' if run.count == 1 else 's'} written to {out}"
+        summary = {"documents": run.count, "model": run.model, "out": str(out), "notes": dict(+run.notes)}
+        what = f"{run.count:,} document{'' if run.count == 1 else 's'}, read by {run.model}, written to {out}"
         printing.print_json(summary) if json else printing.errors.print(what, highlight=False)
     printing.print_notes(run.notes)
 
