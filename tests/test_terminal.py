@@ -62,6 +62,11 @@ def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ(
         assert ("<- LIKE ->" in out.read()) == (score == 0.9)
 
 
+@pytest.mark.parametrize(("text", "shown"), [("", ""), (" \n\t", ""), ("A text.", "A text.\n")])
+def test_where_nothing_is_found_that_is_said(text, shown):
+    assert printed(Document(text)) == f"{shown}  (nothing found)\n\n"
+
+
 def test_a_plain_terminal_gets_a_plain_arrow():
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     Console(file=out, width=80).print(View(DOCUMENT))
@@ -106,7 +111,7 @@ def test_narrow_terminals_wrap_and_lose_nothing(width):
 
 
 def test_line_ends_of_the_text_stay_and_no_id_leaves_no_line():
-    assert printed(Document.from_words([["One", "."], ["Two", "."]])) == "One .\nTwo .\n\n"
+    assert printed(Document.from_words([["One", "."], ["Two", "."]])) == "One .\nTwo .\n  (nothing found)\n\n"
     assert printed(Document("")) == "\n\n"
 
 

@@ -36,6 +36,7 @@ def parquet(path: Path, **columns: list[object]) -> Path:
 
 def test_an_argument_is_a_text_unless_a_file_has_its_name(tmp_path, monkeypatch):
     assert read("Ada lives here.") == [("", "Ada lives here.")]
+    assert read("", " ") == [("", ""), ("", " ")]
     assert read("a b\nc d", lines=True) == [("", "a b"), ("", "c d")]
     assert [words.words for _, words in read("a b\n\nc", words=True)] == [("a", "b"), ("c",)]
     assert read("long text " * 1000) == [("", "long text " * 1000)]

@@ -41,8 +41,8 @@ class Inputs:
     """Files, folders, texts or standard input, and how they are to be read."""
 
     sources: Sequence[str] = ()
-    """Each a path, `-` for standard input, or a text itself if it has a space in it and no file has its name. None:
-    standard input."""
+    """Each a path, `-` for standard input, or a text itself if it is empty or has a space in it and no file has its name.
+    None: standard input."""
     lines: bool = False
     """A document for every line."""
     field: str | None = None
@@ -58,7 +58,7 @@ class Inputs:
         if len(given) > 1:
             raise UnireError(f"{' and '.join(given)} are different ways to read the input; give one of them")
         for source in self.sources:
-            if source != "-" and not _exists(source) and not any(map(str.isspace, source)):
+            if source not in ("", "-") and not _exists(source) and not any(map(str.isspace, source)):
                 raise UnireError(f"there is no file or folder {source!r}; a text must have more than one word")
 
     @cached_property
@@ -148,7 +148,7 @@ def _standard_input() -> BinaryIO:
 
 def _exists(source: str) -> bool:
     try:
-        return Path(source).exists()
+        return bool(source) and Path(source).exists()  # the path of an empty text would be this folder
     except (OSError, ValueError):  # a text can be too long for a name, or hold what no name may
         return False
 

@@ -43,7 +43,11 @@ class View:
         colour = console.color_system is not None and not console.no_color
         if self.document.id:
             yield Text(visible(self.document.id), "dim")
-        yield self._text(colour)
+        text = self._text(colour)
+        if text:
+            yield text
+        if not self.document.entities:
+            yield Text("  (nothing found)", "dim")
         triples = [self._triple(relation, both, colour, options.ascii_only) for relation, both in self._relations()]
         widths = [max(part.cell_len for part in column) + 2 for column in zip(*triples, strict=True)]
         for triple in triples:
