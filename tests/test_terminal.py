@@ -112,7 +112,6 @@ def test_narrow_terminals_wrap_and_lose_nothing(width):
 
 def test_line_ends_of_the_text_stay_and_no_id_leaves_no_line():
     assert printed(Document.from_words([["One", "."], ["Two", "."]])) == "One .\nTwo .\n  (nothing found)\n\n"
-    assert printed(Document("")) == "\n\n"
 
 
 def test_tabs_and_line_feeds_are_ordinary_and_other_controls_are_not():

@@ -41,8 +41,8 @@ class Inputs:
     """Files, folders, texts or standard input, and how they are to be read."""
 
     sources: Sequence[str] = ()
-    """Each a path, `-` for standard input, or a text itself if it is empty or has a space in it and no file has its name.
-    None: standard input."""
+    """Each a path, `-` for standard input, or a text itself: one that is empty, or has a space in it and is no file's
+    name. None: standard input."""
     lines: bool = False
     """A document for every line."""
     field: str | None = None
