@@ -22,10 +22,12 @@ import pytest
 import typer
 
 from test_house import ROOMS
-from unire import formats
+from unire import formats, pretrained
 from unire.cli.main import app
 from unire.documents import Document
 from unire.labels import LabelSpace
+from unire.outputs import OUTPUTS
+from unire.settings import Settings
 from unire.tables import fill_sentence
 from unire.training import PRESETS, TrainingConfig
 
@@ -91,11 +93,15 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
             if following and following.language == "text":
                 assert printed.getvalue() == following.text
         elif block.language == "bash" and not is_installer(block):
+            shown = following.text if following and following.language == "text" else None
+            text = text if shown is None else f"{text.rstrip()} --format text"  # what a terminal gets, without colour
             ran = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=300
             )
             assert ran.returncode == 0, f"README.md, line {block.line}: {ran.stderr}"
-            if "unire extract" in text and "--out" not in text:
+            if shown is not None:
+                assert ran.stdout == shown
+            elif "unire extract" in text and not re.search("--out|--format", text):
                 assert json.loads(ran.stdout)["text"].startswith("We present")
             else:
                 assert ran.stdout.strip() or (tmp_path / "results.jsonl").read_text(encoding="utf-8")
@@ -114,6 +120,7 @@ def test_what_is_to_be_installed_and_made_is_there():
         for line in block.text.splitlines()
     ]
     assert ["pip", "install", "unire"] in commands
+    assert commands[0] == ["make", "demo"]
     assert ["make", "test"] in commands
     for tool, *words in commands:
         if tool == "make":
@@ -126,7 +133,7 @@ def test_what_is_to_be_installed_and_made_is_there():
 
 
 def test_the_drawn_table_is_the_one_that_is_filled():
-    drawing = next(block.text for block in BLOCKS if block.language == "text")
+    drawing = next(block.text for block in BLOCKS if "┏" in block.text)
     lines = [re.sub(r"[│┃]", " ", line).split() for line in drawing.splitlines() if not re.search(r"[━─]", line)]
     words, drawn = lines[0], lines[1:]
     document = Document.from_words(
@@ -152,6 +159,17 @@ def test_formats_and_label_spaces_are_all_named():
     assert [in_backticks(cells[0]) for cells in body("Formats")] == [[name] for name in formats.FORMATS]
     sentence = re.search(r"Built-in label spaces: (.*)", README)[1]
     assert in_backticks(sentence) == list(LabelSpace.built_in())
+
+
+def test_what_extraction_writes_is_all_named():
+    named = [name for cells in body("Your text") for name in in_backticks(cells[0])]
+    assert named == [name for name in OUTPUTS if name not in formats.FORMATS]
+
+
+def test_the_scores_of_the_model_in_the_box_are_those_of_its_card():
+    scores = Settings.load(pretrained.find(pretrained.DEFAULT)).provenance["scores"]["test, exported"]
+    entities, relations = (f"{100 * scores[part]['f1']:.1f}" for part in ("entities", "relations"))
+    assert f"{entities} Ent and {relations} Rel F1" in README
 
 
 def test_the_table_of_presets_is_their_difference():

@@ -1,0 +1,142 @@
+"""The model in the box, as a newcomer meets it: found by itself, quick to start, and sane whatever it is given."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from unire import Extractor
+from unire.cli.main import app
+from unire.exceptions import UnireError
+from unire.segment import segment
+
+SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
+FINDINGS = [("chart parser", "Method"), ("Penn Treebank", "Material"), ("dependency parsing", "Task")]
+
+
+def extract(*arguments: object, stdin: bytes | None = None):
+    return CliRunner().invoke(app, ["extract", "--device", "cpu", *map(str, arguments)], input=stdin)
+
+
+def error(*arguments: object, stdin: bytes | None = None) -> str:
+    ran = extract(*arguments, stdin=stdin)
+    assert isinstance(ran.exception, UnireError), ran.output
+    assert "\n" not in str(ran.exception)
+    return str(ran.exception)
+
+
+def test_a_text_alone_is_enough_and_the_model_is_named():
+    ran = extract(SENTENCE)
+    assert ran.exit_code == 0
+    assert "model: science" in ran.stderr
+    item = json.loads(ran.stdout)
+    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == FINDINGS
+    assert "model:" not in extract(SENTENCE, "--model", "science").stderr
+
+
+def test_standard_input_alone_is_enough():
+    item = json.loads(extract(stdin=SENTENCE.encode()).stdout)
+    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == FINDINGS
+
+
+ODD = {
+    "nothing": "",
+    "white space": " \n\t\u00a0\u3000",
+    "emoji": "We train 🤖 parsers 👩‍💻 on the 🌲bank 🎉.",
+    "right to left": "אנחנו מציגים parser חדש עבור dependency parsing. نقدم نموذجا.",
+    "NUL": "We train a parser\x00 on the Penn\x00Treebank.",
+    "one long word": "x" * 200_000,
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("name", ["jsonl", "text", "tables", "csv", "graphml", "cypher", "html"])
+def test_odd_texts_have_sane_results_in_every_format(text, name, tmp_path):
+    ran = extract("--format", name, "--out", tmp_path / "found", stdin=text.encode())
+    assert ran.exit_code == 0, ran.output
+    written = (tmp_path / "found").read_text(encoding="utf-8")
+    assert "\x00" not in written or name in ("csv", "tsv")
+    if name == "jsonl":
+        item = json.loads(written)
+        assert item["text"] == text
+        assert all(text[e["char_start"] : e["char_end"]] == e["text"] for e in item["entities"])
+
+
+def test_an_argument_may_be_empty():
+    assert json.loads(extract("").stdout)["entities"] == []
+
+
+def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_read():
+    words = "we train a neural parser on the Penn Treebank with features for translation "
+    text = words * (5_000_000 // len(words) + 1)
+    document = segment(text)
+    assert len(document.sentences) == 1
+    assert document.words[-13:] == tuple(words.split())
+    assert text[slice(*document.offsets[-1])] == "translation"
+    notes: Counter[str] = Counter()
+    part = text[:10_000]  # the others are read in the same way, in a quarter of an hour
+    found = Extractor.load("science", device="cpu").extract(part, notes=notes)
+    assert notes["sentence larger than a table, split"] == 1
+    assert found.entities
+    assert all(part[e.char_start : e.char_end] == e.text for e in found.entities)
+
+
+def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path):
+    latin, binary, lines = tmp_path / "latin.txt", tmp_path / "binary.dat", tmp_path / "papers.jsonl"
+    latin.write_bytes("We train a café parser.".encode("latin-1"))
+    binary.write_bytes(bytes(range(256)))
+    lines.write_text('{"title": "A parser"}\n')
+    pq.write_table(pa.table({"title": ["A parser"]}), tmp_path / "papers.parquet")
+    assert error(latin) == f"{latin} is not UTF-8; convert it first"
+    assert error(stdin=latin.read_bytes()) == "standard input is not UTF-8; convert it first"
+    assert error(binary) == f"{binary} is binary, not text"
+    assert error(lines) == f"{lines}, line 1 has no 'text' but title; name the field with --field"
+    missing = f"{tmp_path / 'papers.parquet'} has no column 'text' but title; name one with --field"
+    assert error(tmp_path / "papers.parquet") == missing
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="there is no folder here that even root cannot write to")
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "txt", "graphml", "cypher", "html", "json"])
+def test_a_folder_that_cannot_be_written_to_is_told(ending):
+    more = ["--format", "spert"] if ending == "json" else []
+    assert f"/proc/found.{ending} cannot be written" in error(SENTENCE, "--out", f"/proc/found.{ending}", *more)
+
+
+def test_a_folder_that_is_no_model_is_told(tmp_path):
+    folder = f"model folder {str(tmp_path)!r} has no config.json; is it a unire model?"
+    assert error(SENTENCE, "--model", tmp_path) == folder
+    assert "in the box there is science" in error(SENTENCE, "--model", "sciense")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, which torch is imported for")
+def test_the_first_result_takes_no_torch_and_no_time():
+    """Within two seconds on a machine with nothing else to do; a busy one is given more."""
+    code = "import sys; from unire.cli.main import app; app(sys.argv[1:], standalone_mode=False); "
+    code += "print([m for m in ('torch', 'transformers', 'pyarrow', 'networkx') if m in sys.modules], file=sys.stderr)"
+    command = [sys.executable, "-c", code, "extract", "--model", "science", SENTENCE]
+    best = min(_seconds(command) for _ in range(2))
+    assert best < 6
+
+
+def test_the_package_is_imported_at_once():
+    code = "import time; start = time.perf_counter(); import unire; print(time.perf_counter() - start)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(ran.stdout) < 0.3
+
+
+def _seconds(command: list[str]) -> float:
+    start = time.monotonic()
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stderr.strip() == "[]"
+    assert len(json.loads(ran.stdout)["entities"]) == len(FINDINGS)
+    return time.monotonic() - start
