@@ -136,14 +136,7 @@ class Int8Biaffine(FloatBiaffine):
         self.register_buffer("U" + SCALE, scale.flatten())
 
     def _matrix(self) -> Tensor:
-        values = getattr(self, "U" + INT8)
-        return ops.symbolic(
-            "DequantizeLinear",
-            (values, getattr(self, "U" + SCALE)),
-            {"axis": 0},
-            dtype=torch.float32,
-            shape=values.shape,
-        )
+        return Int8(getattr(self, "U" + INT8), getattr(self, "U" + SCALE)).tensor()
 
 
 @contextmanager
