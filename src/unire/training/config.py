@@ -1,6 +1,7 @@
 """How a model is trained: one dataclass, and the named presets.
 
-A preset is data. `paper` follows the paper's text, `released` its authors' code. Where the paper is silent, `paper`
+A preset is data. `paper` follows the paper's text, `released` its authors' code; `best` is what does best on dev, by
+`docs/results.md`. Where the paper is silent, `paper`
 mostly takes what the released code does, with two exceptions: `eps` is AdamW's own, and dev is looked at from the first
 epoch, since a short training would never get to see it. `docs/paper-to-code.md` says where the two differ.
 """
@@ -157,5 +158,15 @@ PRESETS = {
         eps=1e-12,
         bias_correction=False,
         evaluate_after=100,
+    ),
+    "best": TrainingConfig(
+        preset="best",
+        layout="shared",
+        epochs=60,
+        lr=1e-4,
+        head_lr=3e-4,
+        evaluate_after=29,
+        evaluate_every=5,
+        patience=60,
     ),
 }

@@ -433,7 +433,7 @@ def new_model(
         provenance={
             "unire": unire.__version__,
             **origin(encoder),
-            "data": [Path(name).name for name in data],
+            "data": ["/".join(Path(name).parts[-2:]) for name in data],
             "fingerprint": fingerprint,
             "preset": config.preset,
             "changes": _changes(config),
