@@ -37,6 +37,9 @@ class Entity:
     text: str
     score: float | None = None
     """Mean probability of its square in the table; `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
+    `[start, end]` of its parts where they are not those of its words."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -55,6 +58,8 @@ class Relation:
     label: str
     score: float | None = None
     """Mean probability of its rectangle in the table; `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label, as plain JSON values."""
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
@@ -134,7 +139,9 @@ class Document:
         linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
         return bare.annotated(found, linked)
 
-    def entity(self, start: int, end: int, label: str, score: float | None = None) -> Entity:
+    def entity(
+        self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Entity:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
         if not 0 <= start < end <= self.n_words:
             raise UnireError(
@@ -142,7 +149,8 @@ class Document:
                 f"but the document has words 0 to {self.n_words}"
             )
         char_start, char_end = self.offsets[start][0], self.offsets[end - 1][1]
-        return Entity(start, end, label, char_start, char_end, self.text[char_start:char_end], score)
+        text = self.text[char_start:char_end]
+        return Entity(start, end, label, char_start, char_end, text, score, attributes or {})
 
     def annotated(
         self,

@@ -8,24 +8,39 @@ are left out. Numbers after the label are scores, of which the last is taken (Dy
 probability); anything else there is ignored. Other keys, coreference clusters say, are kept in `Document.meta` and
 written back.
 
-A relation names the words of its arguments, not the entities. Where two entities cover the same words it means the
-first, so a relation to the second cannot be written and is refused. The text and the cuts of a document have no place
-in the format: it is read back with its words joined by spaces.
+A relation names the words of its arguments, not the entities: where two entities cover the same words it means the
+first, and there is no way to speak of the second. The text, the attributes and the cuts of a document have no place in
+the format: it is read back with its words joined by spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
-from unire.formats import fields
+from unire.formats import fields, json_files
+from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading
 
-__all__ = ["from_json", "predictions", "to_json"]
+__all__ = ["HOLDS", "from_json", "predictions", "read", "to_json", "write"]
 
+HOLDS = EVERYTHING - {Content.TEXT, Content.CUTS, Content.ATTRIBUTES, Content.TWINS}
 KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    def document(item: Json, position: int) -> Document:
+        return from_json(predictions(item) if how.predicted else item, position)
+
+    return json_files.read_lines(path, how, document)
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    json_files.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
@@ -57,17 +72,9 @@ def to_json(document: Document) -> Iterator[Json]:
     home = [i for i, sentence in enumerate(document.sentences) for _ in sentence.words]
     ner: list[list[Any]] = [[] for _ in document.sentences]
     relations: list[list[Any]] = [[] for _ in document.sentences]
-    at: dict[tuple[int, int], Entity] = {}
     for entity in document.entities:
-        at.setdefault(entity.span, entity)
         ner[home[entity.start]].append([*_inclusive(entity), entity.label, *_scores(entity)])
     for relation in document.relations:
-        for argument in (relation.head, relation.tail):
-            if at.get(argument.span) != argument:
-                raise UnireError(
-                    f"the relation {relation} refers to {argument}, which is not the first entity on its words, "
-                    "and the format dygie knows an entity by its words alone; write unire"
-                )
         spans = (*_inclusive(relation.head), *_inclusive(relation.tail))
         relations[home[relation.head.start]].append([*spans, relation.label, *_scores(relation)])
     words = [list(sentence.words) for sentence in document.sentences]

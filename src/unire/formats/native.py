@@ -9,21 +9,32 @@
 
 `start` and `end` count words of the document, `char_start` and `char_end` characters of its text; ends are exclusive.
 `offsets` has the characters of every word of `sentences`; `head` and `tail` are positions in `entities`. Gold
-annotation has no `score`. Where a decoder recorded its cuts, `cuts` has a list (or null) per sentence; `meta` is what
-another format carried along. A document is read back exactly as it was written.
+annotation has no `score`. Where a decoder recorded its cuts, `cuts` has a list (or null) per sentence; `meta`, and
+`attributes` of an entity or a relation, are what another format carried along. A document is read back exactly as it
+was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Sentence
 from unire.exceptions import UnireError
-from unire.formats import fields
+from unire.formats import fields, json_files
 from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "offsets", "read", "to_json", "write"]
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    return json_files.read_lines(path, how, from_json)
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    json_files.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
@@ -31,7 +42,7 @@ def from_json(item: Json, position: int) -> Document:
     document = Document.from_words(
         sentences,
         text=fields.required(item, "text", str),
-        offsets=_offsets(item, sentences),
+        offsets=offsets(item, sentences),
         id=fields.name(item, "id", position),
         meta=fields.expect(item.get("meta", {}), dict, '"meta"'),
     )
@@ -56,12 +67,12 @@ def to_json(document: Document) -> Iterator[Json]:
                 "char_start": entity.char_start,
                 "char_end": entity.char_end,
                 "text": entity.text,
-                **fields.scored(entity),
+                **fields.extras(entity),
             }
             for entity in document.entities
         ],
         "relations": [
-            {"head": head, "tail": tail, "label": relation.label, **fields.scored(relation)}
+            {"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)}
             for relation, head, tail in fields.numbered(document.relations, document.entities)
         ],
     }
@@ -72,7 +83,8 @@ def to_json(document: Document) -> Iterator[Json]:
     yield item
 
 
-def _offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+def offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """The characters of every word in the `text` of an item, which has them under `offsets`."""
     lists = fields.required(item, "offsets", list)
     if [len(fields.expect(spans, list, 'a sentence of "offsets"')) for spans in lists] != [len(s) for s in sentences]:
         raise UnireError('"offsets" must have one [start, end] for every word of "sentences"')
