@@ -96,3 +96,17 @@ def test_a_document_without_sentences_has_no_words() -> None:
 
 def test_what_a_format_carries_along_does_not_make_documents_differ() -> None:
     assert Document.from_words([["a"]], meta={"clusters": []}) == Document.from_words([["a"]])
+
+
+def test_what_is_not_confident_enough_is_left_out_with_what_hangs_on_it():
+    document = Document.from_words(
+        [["a", "b", "c", "d"]],
+        entities=[(0, 1, "X", 0.9), (1, 2, "X", 0.5), (2, 3, "X", 0.4), (3, 4, "X")],
+        relations=[(0, 1, "R", 0.6), (0, 1, "S", 0.4), (0, 2, "R", 0.9), (0, 3, "R")],
+    )
+    document = document.annotated(document.entities, document.relations, [(1, 2)])
+    confident = document.confident(0.5)
+    assert [entity.text for entity in confident.entities] == ["a", "b", "d"]
+    assert [(r.head.text, r.tail.text, r.label) for r in confident.relations] == [("a", "b", "R"), ("a", "d", "R")]
+    assert confident.sentences[0].cuts == (1, 2)
+    assert document.confident(0) == document

@@ -37,6 +37,80 @@ def test_four_threads_find_what_one_finds(folder, twenty):
             assert found == expected
 
 
+def test_a_text_gives_a_document_a_list_a_list_and_a_stream_a_stream(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    texts = ["We present (a) parser. It isn't new!", "", " \n", "Results: 3.5%"]
+    one, several, streamed = extractor.extract(texts[0]), extractor.extract(texts), extractor.extract(iter(texts))
+    assert isinstance(one, Document)
+    assert one.words[:6] == ("We", "present", "(", "a", ")", "parser")
+    assert isinstance(several, list)
+    assert several[0] == one
+    assert [document.text for document in several] == texts
+    assert not isinstance(streamed, list)
+    assert list(streamed) == several
+    assert extractor.extract(tuple(texts)) == several
+    assert one.entities
+    for entity in one.entities:
+        assert one.text[entity.char_start : entity.char_end] == entity.text
+        assert 0 < entity.score <= 1
+
+
+def test_nothing_in_nothing_out(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    assert extractor.extract([]) == []
+    assert list(extractor.extract(iter([]))) == []
+    assert extractor.extract("") == Document("")
+    assert extractor.extract(" \n\t").entities == ()
+
+
+@pytest.mark.parametrize("text", ["\x00", "👍 👩‍💻", "שלום, עולם.", "a\x00b \ud800 c", "\u200b", "word" * 5000])
+def test_odd_texts_keep_their_offsets(folder, text):
+    document = Extractor.load(folder, device="cpu").extract(text)
+    assert document.text == text
+    assert all(text[e.char_start : e.char_end] == e.text for e in document.entities)
+
+
+def test_something_that_is_no_text_is_refused(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    with pytest.raises(UnireError, match="is bytes; decode"):
+        extractor.extract([b"a"])
+
+
+def test_a_stream_is_read_as_it_is_taken(folder, monkeypatch):
+    monkeypatch.setattr(Extractor, "CHUNK_DOCUMENTS", 4)
+    taken = []
+    stream = Extractor.load(folder, device="cpu").extract(taken.append(i) or f"word {i}" for i in range(1000))
+    assert not taken
+    assert next(stream).text == "word 0"
+    assert len(taken) < 100
+    assert [document.text for document in stream] == [f"word {i}" for i in range(1, 1000)]
+
+
+def test_a_chunk_ends_with_its_words_too(folder, monkeypatch):
+    monkeypatch.setattr(Extractor, "CHUNK_WORDS", 3)
+    texts = ["a b", "c", "", "d e f g", "h"]
+    assert [document.text for document in Extractor.load(folder, device="cpu").extract(texts)] == texts
+
+
+def test_an_error_in_the_stream_reaches_the_caller(folder):
+    def texts():
+        yield "a"
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        list(Extractor.load(folder, device="cpu").extract(texts()))
+
+
+def test_threads_that_share_an_extractor_find_what_one_finds_in_texts(folder, twenty):
+    extractor = Extractor.load(folder, device="cpu")
+    texts = [" ".join(document.words) for document in twenty]
+    expected = extractor.extract(texts)
+    with ThreadPoolExecutor(4) as threads:
+        singly = [extractor.extract(text) for text in texts]  # in other batches scores may differ in the last digit
+        assert list(threads.map(extractor.extract, 8 * texts)) == 8 * singly
+        assert all(found == expected for found in threads.map(extractor.extract, 4 * [texts]))
+
+
 def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
     own = Extractor.load(folder, device="cpu")
     assert (own.settings.decoder, own.settings.alpha) == ("split", 0.5)

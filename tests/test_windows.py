@@ -575,3 +575,12 @@ def test_a_tiny_encoder_is_the_same_for_the_same_seed(tmp_path):
     ]
     assert weights[0] == weights[1] != weights[2]
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_an_escaped_word_is_spelt_as_the_character_that_it_stands_for(family):
+    def pieces(*words: str) -> list[int]:
+        (passage,) = windower(family).passages(Document.from_words([words]))
+        return passage.windows[0].pieces.tolist()
+
+    assert pieces("aa", "-LRB-", "``", "-RRB-", "''") == pieces("aa", "(", '"', ")", '"')

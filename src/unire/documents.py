@@ -181,6 +181,20 @@ class Document:
             spanning_relations=tuple(spanning_relations),
         )
 
+    def confident(self, min_score: float) -> Document:
+        """The same without entities and relations of a lower score, nor relations that lose an argument by it."""
+        kept = {entity for entity in self.entities if entity.score is None or entity.score >= min_score}
+        return self.annotated(
+            (entity for entity in self.entities if entity in kept),
+            (
+                relation
+                for relation in self.relations
+                if relation.head in kept and relation.tail in kept
+                if relation.score is None or relation.score >= min_score
+            ),
+            [sentence.cuts for sentence in self.sentences],
+        )
+
     @property
     def bare(self) -> Document:
         """The same text without annotation."""

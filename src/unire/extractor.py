@@ -1,12 +1,11 @@
-"""The user's object: documents in, the same documents with entities and relations out."""
+"""The user's object: texts or documents in, documents with entities and relations out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from tokenizers import Tokenizer
 
@@ -16,6 +15,8 @@ from unire.documents import Document
 from unire.engines import Engine
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
+from unire.prefetch import ahead
+from unire.segment import segment
 from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
 
@@ -23,14 +24,15 @@ __all__ = ["Extractor", "notes_of"]
 
 
 class Extractor:
-    """Finds entities and relations: windows, tables, decoding.
+    """Finds entities and relations: windows, tables, decoding. Threads may share it.
 
     >>> extractor = Extractor.load("models/mine")  # doctest: +SKIP
-    >>> extractor.extract_words([["Ada", "lives", "in", "London"]]).relations  # doctest: +SKIP
+    >>> extractor.extract("Ada lives in London.").relations  # doctest: +SKIP
     """
 
-    CHUNK = 256
-    """Documents that are batched together while a stream is read."""
+    CHUNK_WORDS = 2**14
+    CHUNK_DOCUMENTS = 1024
+    """Documents are batched together until they have so many words, or are so many, while a stream is read."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
         if settings.decoder not in DECODERS:
@@ -70,6 +72,36 @@ class Extractor:
         settings = own.with_(decoder=decoder or own.decoder, alpha=own.alpha if alpha is None else alpha)
         return cls(TorchEngine(model), model.tokenizer, settings, model.labels)
 
+    # A string is an iterable of strings too, and so is a list: the first that fits is meant.
+    @overload
+    def extract(self, texts: str, *, notes: Counter[str] | None = None) -> Document: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def extract(  # type: ignore[overload-overlap]
+        self, texts: list[str] | tuple[str, ...], *, notes: Counter[str] | None = None
+    ) -> list[Document]: ...
+
+    @overload
+    def extract(self, texts: Iterable[str], *, notes: Counter[str] | None = None) -> Iterator[Document]: ...
+
+    def extract(
+        self, texts: str | Iterable[str], *, notes: Counter[str] | None = None
+    ) -> Document | list[Document] | Iterator[Document]:
+        """Find the entities and relations of raw text.
+
+        Args:
+            texts: A text, a list of texts, or any other iterable of them, which is read as its results are taken: a
+                bounded number of texts is in memory at a time.
+            notes: Counts, when given, what needed special care, in the words of `notes_of`.
+
+        Returns:
+            A document for a text, a list for a list, an iterator for anything else; in the order of the texts.
+        """
+        if isinstance(texts, str):
+            return next(self.annotate([segment(texts)], notes=notes))
+        documents = self.annotate(map(_segmented, texts), notes=notes)
+        return list(documents) if isinstance(texts, (list, tuple)) else documents
+
     def extract_words(self, sentences: Iterable[Sequence[str]], *, id: str = "") -> Document:
         """Annotate one document whose words are already split."""
         return next(self.annotate([Document.from_words(sentences, id=id)]))
@@ -77,33 +109,66 @@ class Extractor:
     def annotate(self, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[Document]:
         """The documents, in order, with what the model finds in place of their annotation.
 
-        Streams: a bounded number of documents is in memory at a time.
+        Streams: a bounded number of documents is in memory at a time. While tables are decoded, a thread computes the
+        next ones and another reads documents and makes batches of them.
 
         Args:
             documents: Documents; annotation that they have is not looked at.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
-        stream = iter(documents)
-        while chunk := [document.bare for document in islice(stream, self.CHUNK)]:
-            findings = Findings(chunk, self.labels)
-            for batch, P in self.tables(chunk, notes=notes):
-                decoded = decode(
-                    P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha
-                )
-                findings.add(batch.tables, decoded)
-            yield from findings.documents()
+        batches = ahead(self._batches(documents, notes))
+        tables = ((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
+        for findings, batch, P in ahead(tables):
+            if batch is None:
+                yield from findings.documents()
+                continue
+            decoded = decode(P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha)
+            findings.add(batch.tables, decoded)
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None
     ) -> Iterator[tuple[Batch, Any]]:
         """The probability tables of `documents`, batch by batch, in an order that suits the engine."""
+        for batch in self._collated(documents, notes):
+            yield batch, self.engine.tables(batch)
+
+    def _batches(
+        self, documents: Iterable[Document], notes: Counter[str] | None
+    ) -> Iterator[tuple[Findings, Batch | None]]:
+        """The batches of one chunk of documents after the other, `None` where a chunk is through."""
+        for chunk in self._chunks(documents):
+            findings = Findings(chunk, self.labels)
+            for batch in self._collated(chunk, notes):
+                yield findings, batch
+            yield findings, None
+
+    def _chunks(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
+        chunk: list[Document] = []
+        n_words = 0
+        for document in documents:
+            chunk.append(document.bare)
+            n_words += document.n_words
+            if n_words >= self.CHUNK_WORDS or len(chunk) == self.CHUNK_DOCUMENTS:
+                yield chunk
+                chunk, n_words = [], 0
+        if chunk:
+            yield chunk
+
+    def _collated(self, documents: Sequence[Document], notes: Counter[str] | None) -> Iterator[Batch]:
         passages = [passage for i, document in enumerate(documents) for passage in self.windower.passages(document, i)]
         if notes is not None:
             for passage in passages:
                 notes.update(notes_of(passage))
         for group in in_batches(passages, max_cells=self.engine.max_cells, max_pieces=self.engine.max_pieces):
-            batch = collate(group, self.settings.spec)
-            yield batch, self.engine.tables(batch)
+            yield collate(group, self.settings.spec)
+
+
+def _segmented(text: str) -> Document:
+    if not isinstance(text, str):
+        raise UnireError(
+            f"a text is a string, but one of those given is {type(text).__name__}; decode or read it first"
+        )
+    return segment(text)
 
 
 def notes_of(passage: Passage) -> dict[str, int]:

@@ -33,7 +33,7 @@ class TableWeights:
     @classmethod
     def of(cls, lengths: Tensor, mean: Mean, n_tables: int, n_cells: int, n_words: int) -> TableWeights:
         """Weights of the tables with these `lengths`, in a batch that has so many tables, cells and words in all."""
-        n = lengths.float()
+        n = lengths.float().clamp(min=1)  # a table of no words is padding, and has no cell that could count
         if mean == "sentence":
             return cls(1 / (n * n * n_tables), 1 / (n * n_tables))
         return cls(torch.full_like(n, 1 / n_cells), torch.full_like(n, 1 / n_words))
@@ -50,7 +50,8 @@ def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights, none_weight:
 
 def symmetry_loss(P: Tensor, mask: Tensor, labels: LabelSpace, weights: TableWeights) -> Tensor:
     """L_sym: how far P_ijt is from P_jit, summed over t ∈ Y_sym. `mask` is `[T, N]`, true on words."""
-    S = P[..., list(labels.symmetric_ids)]
+    # one by one: a list as an index would be copied to the GPU in every step
+    S = torch.stack([P[..., t] for t in labels.symmetric_ids], -1)
     differences = (S - S.transpose(1, 2)).abs().sum(-1) * _cells(mask)
     return (differences.sum((1, 2)) * weights.cell).sum()
 

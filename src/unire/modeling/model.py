@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,17 @@ class TensorBatch:
             move(batch.words),
             move(batch.lengths),
         )
+
+    @classmethod
+    def from_named(cls, tensors: Mapping[str, Tensor]) -> TensorBatch:
+        """The opposite of `named`; other tensors may stand beside those of the batch."""
+        return cls(**{field.name: tensors.get(field.name) for field in fields(cls)})  # type: ignore[arg-type]
+
+    def named(self) -> dict[str, Tensor]:
+        """The tensors that there are, by name."""
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None
+        }
 
     @property
     def mask(self) -> Tensor:

@@ -46,12 +46,27 @@ class Step:
 
 
 class TrainingSet:
-    """Passages and gold tables of the training documents."""
+    """Passages and gold tables of the training documents.
+
+    Args:
+        documents: The training data.
+        labels: Its label space.
+        windower: The encoder's.
+        config: How steps are made.
+        few_shapes: Pad batches more than they need, so that many have the same shape.
+    """
 
     def __init__(
-        self, documents: Sequence[Document], labels: LabelSpace, windower: Windower, config: TrainingConfig
+        self,
+        documents: Sequence[Document],
+        labels: LabelSpace,
+        windower: Windower,
+        config: TrainingConfig,
+        *,
+        few_shapes: bool = False,
     ) -> None:
         labels.check(documents)
+        self.few_shapes = few_shapes
         self.spec: EncoderSpec = windower.spec
         self.config = config
         self.passages: list[Passage] = []
@@ -101,7 +116,7 @@ class TrainingSet:
 
     def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
         for group in in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces):
-            batch = collate(group, self.spec)
+            batch = collate(group, self.spec, few_shapes=self.few_shapes)
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)
             for row, table in enumerate(batch.tables):

@@ -27,6 +27,7 @@ from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
+from unire.prefetch import ahead
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -34,7 +35,7 @@ from unire.training.config import PRESETS, TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.prefetch import ahead
+from unire.training.recording import Recorder, Tensors
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
@@ -138,12 +139,20 @@ class Trainer:
             self.model.settings,
             self.model.labels,
         )
-        self.data = TrainingSet(self.documents, self.model.labels, self.extractor.windower, self.config)
+        # processes that exchange gradients do so amid the backward pass, which no graph holds
+        record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
+        self.data = TrainingSet(
+            self.documents, self.model.labels, self.extractor.windower, self.config, few_shapes=record
+        )
         self.snapshots = Snapshots(self.out)
         optimizer = build_optimizer(self.model, self.config)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self.schedule = Schedule(self.optimizer, self.config)
         self.average = Average(list(self.model.parameters()), self.config.average) if self.config.average else None
+        self.gradients = Recorder(self._gradients, self.accelerator.device, record=record)
+        if record:  # a graph adds to the gradients where they are
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
         self._losses = torch.zeros(3, device=self.accelerator.device)
         self._record = {
             **asdict(self.config),
@@ -248,25 +257,37 @@ class Trainer:
         for number, batch in enumerate(step.batches, start=1):
             last = number == len(step.batches)
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                losses = self._objective(batch, step)
-                # processes average their gradients; each holds a share of a sum, so the mean is scaled back
-                self.accelerator.backward(losses.sum() * self.accelerator.num_processes * (not step.idle))
-            if not step.idle:
-                self._losses += losses.detach()
+                self._losses += self.gradients(self._tensors(batch, step))
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=not self.gradients.records)
         if self.average is not None:
             self.average.update(self.progress.step)
 
-    def _objective(self, gold_batch: GoldBatch, step: Step) -> Tensor:
+    def _tensors(self, gold_batch: GoldBatch, step: Step) -> Tensors:
+        """A batch, its gold tables and what they count in the step; still on the host."""
+        batch = TensorBatch.of(gold_batch.batch, "cpu")
+        weights = TableWeights.of(batch.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
+        counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
+        tensors = {**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts}
+        if self.gradients.records:  # copies from pinned memory do not wait for what the GPU has to do before
+            return {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        return tensors
+
+    def _gradients(self, tensors: Tensors) -> Tensor:
+        """Add the gradients of a batch to the parameters'; its losses."""
+        losses = self._objective(tensors)
+        # processes average their gradients; each holds a share of a sum, so the mean is scaled back
+        self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
+        return losses.detach()
+
+    def _objective(self, tensors: Tensors) -> Tensor:
         """L_entry, L_sym and L_imp of a batch, as shares of the whole step's means: `[3]`."""
         config, labels = self.config, self.model.labels
-        batch = TensorBatch.of(gold_batch.batch, self.accelerator.device)
-        gold = torch.from_numpy(gold_batch.gold).to(self.accelerator.device, non_blocking=True)
-        weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
+        batch = TensorBatch.from_named(tensors)
+        weights = TableWeights(tensors["cell"], tensors["word"])
         logits = self.wrapped(batch).float()
-        entry = entry_loss(F.dropout(logits, config.logit_dropout), gold, weights, config.none_weight)
+        entry = entry_loss(F.dropout(logits, config.logit_dropout), tensors["gold"], weights, config.none_weight)
         P, mask = logits.softmax(-1), batch.mask
         symmetry = symmetry_loss(P, mask, labels, weights) if config.symmetry else entry.new_zeros(())
         implication = implication_loss(P, mask, labels, weights, config.implication)

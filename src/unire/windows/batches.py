@@ -31,23 +31,35 @@ class Batch:
     words: NDArray[np.int64]
     """[T, N] index of each word's first piece into the flattened B·L pieces; 0 on padding."""
     lengths: NDArray[np.int64]
-    """[T] words of each table."""
+    """[T] words of each table; 0 where a whole table is padding."""
 
 
-def collate(passages: Sequence[Passage], spec: EncoderSpec) -> Batch:
-    """Pad the windows and tables of `passages`, of which there is at least one."""
+def collate(passages: Sequence[Passage], spec: EncoderSpec, *, few_shapes: bool = False) -> Batch:
+    """Pad the windows and tables of `passages`, of which there is at least one.
+
+    Args:
+        passages: What to pad.
+        spec: The encoder's.
+        few_shapes: Round B, L, T and N up, so that many batches have the same shape.
+    """
     windows = [window for passage in passages for window in passage.windows]
     tables = tuple(table for passage in passages for table in passage.tables)
-    sizes = np.array([len(window.pieces) for window in windows])
-    positions = np.arange(sizes.max())
+    shape = _Shape(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
+    if few_shapes:
+        shape = shape.rounded_up()
+    # a window that is padding has one piece, for attention to nothing is not a number
+    spare = shape.n_windows - len(windows)
+    sizes = np.array([len(window.pieces) for window in windows] + [1] * spare)
+    positions = np.arange(shape.longest_window)
     filled = positions < sizes[:, None]  # [B, L]
     input_ids = np.full(filled.shape, spec.pad_id, np.int64)
-    input_ids[filled] = np.concatenate([window.pieces for window in windows])
-    seconds = np.array([window.second for window in windows])
+    input_ids[filled] = np.concatenate([*(window.pieces for window in windows), np.full(spare, spec.pad_id)])
+    seconds = np.array([window.second for window in windows] + [1] * spare)
     token_type_ids = (filled & (positions >= seconds[:, None])).astype(np.int64) if spec.token_types else None
 
-    lengths = np.array([len(table) for table in tables], np.int64)
-    words = np.zeros((len(tables), lengths.max()), np.int64)
+    lengths = np.zeros(shape.n_tables, np.int64)
+    lengths[: len(tables)] = [len(table) for table in tables]
+    words = np.zeros((shape.n_tables, shape.longest_table), np.int64)
     reads = np.concatenate([read for passage in passages for read in passage.reads])  # [words of all tables, 2]
     first_window = np.cumsum([0, *(len(passage.windows) for passage in passages[:-1])])
     n_words = [sum(map(len, passage.tables)) for passage in passages]
@@ -93,6 +105,10 @@ class _Shape(NamedTuple):
     def of(cls, passage: Passage) -> _Shape:
         tables, windows = passage.tables, passage.windows
         return cls(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
+
+    def rounded_up(self) -> _Shape:
+        """The smallest of a coarse grid of shapes that holds this one."""
+        return _Shape(*(-(-size // unit) * unit for size, unit in zip(self, (16, 16, 4, 128), strict=True)))
 
     def joined(self, other: _Shape) -> _Shape:
         return _Shape(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from unire.treebank import plain
 from unire.windows.spec import EncoderSpec, unbound
 
 __all__ = ["Pieces", "WordTokenizer"]
@@ -42,6 +43,9 @@ class Pieces:
 
 class WordTokenizer:
     """Spells words, and remembers those that it has seen.
+
+    An escaped bracket or quote is spelt as the character that it stands for, so that a model which was trained on
+    Treebank words reads ordinary text as it was taught.
 
     Args:
         tokenizer: The encoder's.
@@ -76,7 +80,7 @@ class WordTokenizer:
             missing = set(words)
         if missing:
             # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
-            texts = [f"{self._space}{word}".encode(errors="replace").decode() for word in missing]
+            texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
             encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             cache.update(
                 (w, tuple(encoding.ids[: self._longest])) for w, encoding in zip(missing, encodings, strict=True)
