@@ -116,21 +116,23 @@ def write(
     def fitted() -> Iterator[Document]:
         nonlocal count
         for document in documents:
-            count += 1
             found: Counter[str] = Counter() if lost is None else lost
             parts = fit(document, form.holds, found)
             if lost is None and (serious := sorted(found.keys() & SERIOUS)):
                 reason = f"the format {format} has no place for {found[serious[0]]} × {serious[0]}"
                 failed(UnireError(f"document {document.id!r} cannot be written: {reason}"))
-            else:
-                yield from parts
+                continue
+            before = failures
+            yield from parts
+            if parts and failures == before:
+                count += 1
 
     try:
         with replacing(path, directory=form.folder) as temporary:
             form.write(fitted(), temporary, failed)
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
-    return count - failures
+    return count
 
 
 def _named(format: str) -> Format:

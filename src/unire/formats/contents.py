@@ -32,6 +32,7 @@ class Content(Enum):
     ATTRIBUTES = "entity or relation with attributes"
     TEXT = "text that is not the words joined by spaces"
     EMPTY = "sentence without words"
+    NOTHING = "document without sentences"
     SENTENCES = "document of several sentences, written as one document for each"
 
 
@@ -39,7 +40,6 @@ EVERYTHING = frozenset(Content)
 
 ARGUMENT = "relation whose entity is left out"
 EXACT = "exact characters of an entity"
-NOTHING = "document without words"
 SERIOUS = frozenset(
     {
         Content.SPANNING_ENTITIES.value,
@@ -47,8 +47,8 @@ SERIOUS = frozenset(
         Content.OVERLAPS.value,
         Content.TWINS.value,
         Content.CHARACTERLESS.value,
+        Content.NOTHING.value,
         ARGUMENT,
-        NOTHING,
     }
 )
 """Losses of entities, relations and documents themselves, rather than of something about them."""
@@ -59,9 +59,12 @@ def fit(document: Document, holds: frozenset[Content], lost: Counter[str]) -> li
     for content, leave_out in STEPS.items():
         if content not in holds:
             document = leave_out(document, lost)
+    if not document.sentences and Content.NOTHING not in holds:
+        lost[Content.NOTHING.value] += 1
+        return []
     if Content.SENTENCES in holds or len(document.sentences) == 1:
         return [document]
-    return _one_by_one(document, holds, lost)
+    return _one_by_one(document, lost)
 
 
 def _leave_out_meta(document: Document, lost: Counter[str]) -> Document:
@@ -127,16 +130,16 @@ def _leave_out_characterless(document: Document, lost: Counter[str]) -> Document
 
 
 def _leave_out_scores(document: Document, lost: Counter[str]) -> Document:
-    entities, relations = document.entities, document.relations
-    if scored := sum(item.score is not None for item in (*entities, *relations)):
+    items: list[Entity | Relation] = [*document.entities, *document.relations]
+    if scored := sum(item.score is not None for item in items):
         lost[Content.SCORES.value] += scored
-        document = _changed(document, lambda entity: replace(entity, score=None), lambda r: replace(r, score=None))
+        document = _changed(document, lambda e: replace(e, score=None), lambda r: replace(r, score=None))
     return document
 
 
 def _leave_out_attributes(document: Document, lost: Counter[str]) -> Document:
-    entities, relations = document.entities, document.relations
-    if described := sum(bool(item.attributes) for item in (*entities, *relations)):
+    items: list[Entity | Relation] = [*document.entities, *document.relations]
+    if described := sum(bool(item.attributes) for item in items):
         lost[Content.ATTRIBUTES.value] += described
         document = _changed(
             document, lambda entity: replace(entity, attributes={}), lambda r: replace(r, attributes={})
@@ -178,11 +181,8 @@ STEPS: dict[Content, Callable[[Document, Counter[str]], Document]] = {
 """In the order in which they are taken: the text is joined anew once nothing more depends on its characters."""
 
 
-def _one_by_one(document: Document, holds: frozenset[Content], lost: Counter[str]) -> list[Document]:
-    """A document for every sentence, `ID#0`, `ID#1` and so on, without the meta data, which are the whole document's."""
-    if not document.sentences:
-        lost[NOTHING] += 1
-        return []
+def _one_by_one(document: Document, lost: Counter[str]) -> list[Document]:
+    """A document for every sentence, called `ID#0`, `ID#1` and so on, without the meta data of the whole."""
     lost[Content.SENTENCES.value] += 1
     document = _leave_out_meta(document, lost)
     parts = []

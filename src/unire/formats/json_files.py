@@ -15,18 +15,8 @@ from unire.formats.fields import Json, expect
 from unire.formats.format import OnError, Reading, at
 
 __all__ = [
-    "decoded",
-    "encoded",
-    "lines",
-    "objects",
-    "parsed",
-    "read_lines",
-    "read_list",
-    "reading",
-    "spelt",
-    "write_lines",
-    "write_list",
-]
+    "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "reading", "spelt", "write_lines", "write_list",
+]  # fmt: skip
 
 FromJson = Callable[[Json, int], Document]
 """A document from its JSON object and its position in the file."""
@@ -123,14 +113,14 @@ def _documents(items: Iterable[tuple[str, Json]], how: Reading, from_json: FromJ
 
 def write_lines(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
     with path.open("wb") as file:
-        for texts in encoded(documents, on_error, to_json):
+        for texts in _encoded(documents, on_error, to_json):
             file.writelines(text + b"\n" for text in texts)
 
 
 def write_list(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
     with path.open("wb") as file:
         file.write(b"[")
-        _write_separated(file, (text for texts in encoded(documents, on_error, to_json) for text in texts))
+        _write_separated(file, (text for texts in _encoded(documents, on_error, to_json) for text in texts))
         file.write(b"]\n")
 
 
@@ -147,7 +137,7 @@ def spelt(value: Any) -> bytes:
         raise UnireError(str(error)) from None
 
 
-def encoded(documents: Iterable[Document], on_error: OnError, to_json: ToJson) -> Iterator[list[bytes]]:
+def _encoded(documents: Iterable[Document], on_error: OnError, to_json: ToJson) -> Iterator[list[bytes]]:
     """The JSON objects of each document as text."""
     for document in documents:
         texts = None

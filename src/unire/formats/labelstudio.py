@@ -14,8 +14,8 @@ is a document without annotation; both are noted. What else is said of a region 
 `id` in `data`, failing it that of the task, names the document, and other keys of `data` are its meta data.
 
 `sentences` and `offsets` in `data`, the words and their characters as in the format `unire`, are ours; without them the
-text is split. Scores stand under `score`, attributes under `meta` of a region or a relation. The cuts of a document have
-no place in the format, nor have entities on empty words.
+text is split. Scores stand under `score`, attributes under `meta` of a region or a relation. The cuts of a document
+have no place in the format, nor have entities on empty words.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError

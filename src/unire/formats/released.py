@@ -29,7 +29,13 @@ from unire.formats.format import OnError, Reading, at
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Content.TEXT, Content.CUTS, Content.SPANNING_ENTITIES, Content.SPANNING_RELATIONS}
+HOLDS = EVERYTHING - {
+    Content.NOTHING,
+    Content.TEXT,
+    Content.CUTS,
+    Content.SPANNING_ENTITIES,
+    Content.SPANNING_RELATIONS,
+}
 KEYS = ("articleId", "sentId", "sentText", "tokens", "entityMentions", "relationMentions", "meta")
 
 
@@ -121,18 +127,15 @@ def _sentence(item: Json) -> Document:
 def _relation(value: Any, entities: dict[str, Entity]) -> Relation:
     what = f"relation {fields.shown(value)}"
     fields.expect(value, dict, what)
-    arguments = []
-    for key in ("em1Id", "em2Id"):
-        entity = entities.get(str(value.get(key)))
-        if entity is None:
-            raise UnireError(f'{what} refers to a missing entity by its "{key}"')
-        arguments.append(entity)
-    return Relation(*arguments, fields.label(value, "label", what), *fields.properties(value, what))
+    if missing := [key for key in ("em1Id", "em2Id") if str(value.get(key)) not in entities]:
+        raise UnireError(f'{what} refers to a missing entity by its "{missing[0]}"')
+    head, tail = entities[str(value["em1Id"])], entities[str(value["em2Id"])]
+    return Relation(head, tail, fields.label(value, "label", what), *fields.properties(value, what))
 
 
-def _joined(parts: list[Document], id: str) -> Document:
+def _joined(parts: list[Document], name: str) -> Document:
     """One document from its sentences."""
-    document = Document.from_words([part.words for part in parts], id=id, meta=parts[0].meta)
+    document = Document.from_words([part.words for part in parts], id=name, meta=parts[0].meta)
     entities: list[Entity] = []
     relations: list[Relation] = []
     for part, sentence in zip(parts, document.sentences, strict=True):

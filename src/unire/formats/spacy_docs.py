@@ -3,7 +3,8 @@
 Words, spaces and sentence starts are the tokens' own. All entities stand in `doc.spans["sc"]`, the group that spaCy's
 span categoriser reads; those that do not overlap also in `doc.ents`. Relations stand in `doc._.relations`, as
 `{"head": 0, "tail": 1, "label": "Live_In"}`, head and tail being positions in the group. What a `Doc` has no place for
-(names, scores, attributes, meta data, cuts, a text with other white space) lies beside them in `doc.user_data["unire"]`.
+(names, scores, attributes, meta data, cuts, a text with other white space) lies beside them, in
+`doc.user_data["unire"]`.
 
 Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none.
 """
@@ -28,7 +29,7 @@ __all__ = ["HOLDS", "from_doc", "read", "to_doc", "write"]
 HOLDS = EVERYTHING
 GROUP = "sc"
 OURS = "unire"
-RELATIONS = ("._.", "relations", None, None)
+RELATIONS: Any = ("._.", "relations", None, None)
 """Where spaCy keeps `doc._.relations`."""
 
 
@@ -118,7 +119,7 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
         how.notes["document without sentence boundaries, taken as one sentence"] += 1
     lengths = aside.get("sentences", _lengths(tokens) if doc.has_annotation("SENT_START") else [len(tokens)])
     offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
-    item = {
+    item: Json = {
         "id": aside.get("id", position),
         "text": aside.get("text", doc.text),
         "sentences": fields.portions([token.text for token in tokens], lengths),
@@ -140,9 +141,7 @@ def _entities(doc: Any, tokens: list[Any], aside: Json, how: Reading) -> list[Js
     groups = dict(doc.spans)
     spans = list(groups.get(GROUP, next(iter(groups.values())) if len(groups) == 1 else doc.ents))
     if len(groups) > 1 and GROUP not in groups:
-        how.notes[
-            f"document with several groups of spans and none called {GROUP}, of which its entities are taken"
-        ] += 1
+        how.notes[f"document with several groups of spans but no {GROUP}, of which `doc.ents` are taken"] += 1
     extras = fields.expect(aside.get("entities", [{}] * len(spans)), list, '"entities"')
     if len(extras) != len(spans):
         how.notes["document whose scores and attributes are left out, since its spans were changed"] += 1

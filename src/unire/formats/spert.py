@@ -27,6 +27,7 @@ from unire.formats.format import OnError, Reading
 __all__ = ["HOLDS", "from_json", "read", "to_json", "write"]
 
 HOLDS = EVERYTHING - {
+    Content.NOTHING,
     Content.TEXT,
     Content.CUTS,
     Content.SENTENCES,
