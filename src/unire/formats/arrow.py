@@ -124,7 +124,7 @@ def _from_row(row: Mapping[str, Any], position: int) -> Document:
     item = {key: value for key, value in row.items() if value is not None}
     if "tokens" in item:
         return spert.from_json(item, position)
-    if "offsets" not in item:
+    if "text" not in item:
         return dygie.from_json(item, position)
     for key in ("entities", "relations"):
         item[key] = [_whole(value) for value in fields.optional(item, key)]

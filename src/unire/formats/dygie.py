@@ -48,7 +48,8 @@ def from_json(item: Json, position: int) -> Document:
     document = Document.from_words(
         fields.sentences(item), id=fields.name(item, "doc_key", position), meta=fields.rest(item, KEYS)
     )
-    entities = [_entity(value, document) for value in _flat(item, "ner")]
+    n_words = document.n_words
+    entities = [_entity(value, document, n_words) for value in _flat(item, "ner")]
     at: dict[tuple[int, int], Entity] = {}
     for entity in entities:
         at.setdefault(entity.span, entity)
@@ -92,36 +93,40 @@ def _flat(item: Json, key: str) -> Iterator[Any]:
         yield from fields.expect(values, list, f'list {i} of "{key}"')
 
 
-def _entity(value: Any, document: Document) -> Entity:
-    what = f"entity {fields.shown(value)}"
-    if not _is_labelled_span(value, 2):
-        raise UnireError(f"{what} is not [start, end, label]")
-    start, last, label, *scores = value
-    return document.entity(*fields.span(start, last + 1, document.n_words, what), label, _score(scores))
+def _entity(value: Any, document: Document, n_words: int) -> Entity:
+    if not (
+        isinstance(value, list)
+        and len(value) > 2
+        and type(value[0]) is type(value[1]) is int
+        and isinstance(value[2], str)
+    ):
+        raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
+    start, last = value[0], value[1]
+    if not 0 <= start <= last < n_words:
+        fields.span(start, last + 1, n_words, fields.What("entity", value))
+    return document.entity(start, last + 1, value[2], _score(value[3:]))
 
 
 def _relation(value: Any, document: Document, at: dict[tuple[int, int], Entity]) -> Relation:
-    what = f"relation {fields.shown(value)}"
-    if not _is_labelled_span(value, 4):
-        raise UnireError(f"{what} is not [head start, head end, tail start, tail end, label]")
-    *ends, label = value[:5]
-    head, tail = (fields.span(start, last + 1, document.n_words, what) for start, last in (ends[:2], ends[2:]))
-    for start, end in (head, tail):
-        if (start, end) not in at:
-            raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
-    return Relation(at[head], at[tail], label, _score(value[5:]))
-
-
-def _is_labelled_span(value: Any, n: int) -> bool:
-    return (
+    if not (
         isinstance(value, list)
-        and len(value) > n
-        and all(map(fields.is_integer, value[:n]))
-        and isinstance(value[n], str)
-    )
+        and len(value) > 4
+        and type(value[0]) is type(value[1]) is type(value[2]) is type(value[3]) is int
+        and isinstance(value[4], str)
+    ):
+        raise UnireError(f"relation {fields.shown(value)} is not [head start, head end, tail start, tail end, label]")
+    spans = (value[0], value[1] + 1), (value[2], value[3] + 1)
+    head, tail = at.get(spans[0]), at.get(spans[1])
+    if head is None or tail is None:
+        what = fields.What("relation", value)
+        start, end = fields.span(*spans[head is not None], document.n_words, what)
+        raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
+    return Relation(head, tail, value[4], _score(value[5:]))
 
 
 def _score(values: list[Any]) -> float | None:
+    if not values:
+        return None
     numbers = [value for value in values if fields.is_number(value)]
     return float(numbers[-1]) if numbers else None
 

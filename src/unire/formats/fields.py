@@ -12,7 +12,7 @@ from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 
 __all__ = [
-    "Json", "entities", "expect", "extras", "integer", "is_integer", "is_number", "label", "name", "numbered",
+    "Json", "What", "entities", "expect", "extras", "integer", "is_integer", "is_number", "label", "name", "numbered",
     "optional", "portions", "properties", "relations", "required", "rest", "sentences", "shown", "span", "words",
 ]  # fmt: skip
 
@@ -57,7 +57,13 @@ def name(item: Json, key: str, position: int) -> str:
 
 def words(value: object, what: str) -> list[str]:
     """A list of words, which may be empty."""
-    return [expect(word, str, f"a word of {what}") for word in expect(value, list, what)]
+    found = expect(value, list, what)
+    try:
+        "".join(found)  # the quickest way to look at every one
+    except TypeError:
+        for word in found:
+            expect(word, str, f"a word of {what}")
+    return found
 
 
 def sentences(item: Json) -> list[list[str]]:
@@ -92,7 +98,7 @@ def entities(item: Json, document: Document, key: str) -> list[Entity]:
     """The entities of an item, objects with `start`, `end`, a label under `key`, maybe a `score` and `attributes`."""
     found = []
     for value in optional(item, "entities"):
-        what = _What("entity", value)
+        what = What("entity", value)
         expect(value, dict, what)
         start, end = span(integer(value, "start", what), integer(value, "end", what), document.n_words, what)
         found.append(document.entity(start, end, label(value, key, what), *properties(value, what)))
@@ -103,7 +109,7 @@ def relations(item: Json, found: Sequence[Entity], key: str) -> list[Relation]:
     """The relations of an item, objects with `head` and `tail` (positions in `found`) and the rest as entities."""
     linked = []
     for value in optional(item, "relations"):
-        what = _What("relation", value)
+        what = What("relation", value)
         expect(value, dict, what)
         head, tail = integer(value, "head", what), integer(value, "tail", what)
         for position in (head, tail):
@@ -113,7 +119,7 @@ def relations(item: Json, found: Sequence[Entity], key: str) -> list[Relation]:
     return linked
 
 
-class _What(NamedTuple):
+class What(NamedTuple):
     """What an error message is about, spelt out only when there is one."""
 
     kind: str
@@ -156,15 +162,14 @@ def _check_characters(parts: Any, what: object) -> None:
 
 def numbered(linked: Iterable[Relation], found: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:
     """Each relation with the positions of its head and its tail in `found`."""
-    position: dict[Entity, int] = {}
-    itself: dict[int, int] = {}  # of two that only differ in their attributes, the one that is meant
-    for i, entity in enumerate(found):
-        position.setdefault(entity, i)
-        itself.setdefault(id(entity), i)
+    itself = {id(entity): i for i, entity in enumerate(found)}  # quicker than by value, and it tells equal ones apart
     for relation in linked:
-        if relation.head not in position or relation.tail not in position:
-            raise UnireError(f"the relation {relation} refers to an entity that the document lacks")
-        head, tail = (itself.get(id(entity), position[entity]) for entity in (relation.head, relation.tail))
+        head, tail = itself.get(id(relation.head)), itself.get(id(relation.tail))
+        if head is None or tail is None:
+            try:
+                head, tail = found.index(relation.head), found.index(relation.tail)
+            except ValueError:
+                raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
         yield relation, head, tail
 
 

@@ -74,8 +74,6 @@ def _of_object(item: Json) -> str:
         return "unire-released"
     if keys & {"doc_key", "ner"} or ("sentences" in keys and "text" not in keys):
         return "dygie"
-    if "offsets" in keys:
-        return "unire"
     if "text" in keys:
-        return "prodigy"
+        return "unire" if "sentences" in keys and "tokens" not in keys else "prodigy"
     raise UnireError(UNKNOWN)

@@ -18,6 +18,8 @@ __all__ = [
     "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "reading", "spelt", "write_lines", "write_list",
 ]  # fmt: skip
 
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 FromJson = Callable[[Json, int], Document]
 """A document from its JSON object and its position in the file."""
 ToJson = Callable[[Document], Iterable[Json]]
@@ -132,7 +134,7 @@ def _write_separated(file: BinaryIO, texts: Iterable[bytes]) -> None:
 def spelt(value: Any) -> bytes:
     """A value as JSON, if it can be one."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        return ENCODER.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise UnireError(str(error)) from None
 

@@ -70,12 +70,7 @@ def to_json(document: Document) -> Iterator[Json]:
         }
         for relation, head, tail in fields.numbered(document.relations, document.entities)
     ]
-    data = {
-        "id": document.id,
-        "text": document.text,
-        "sentences": [list(sentence.words) for sentence in document.sentences],
-        "offsets": [[list(offset) for offset in sentence.offsets] for sentence in document.sentences],
-    }
+    data = {"id": document.id, **native.layout(document)}
     yield {"data": {**data, **fields.rest(document.meta, KEYS)}, "annotations": [{"result": [*regions, *relations]}]}
 
 
@@ -86,15 +81,12 @@ def _extras(item: Entity | Relation) -> Json:
 
 def _document(item: Json, position: int, how: Reading) -> Document:
     data = fields.required(item, "data", dict)
-    text = fields.required(data, "text", str)
     name = fields.name(data if "id" in data else item, "id", position)
     meta = fields.rest(data, KEYS)
-    if "offsets" in data:
-        sentences = fields.sentences(data)
-        offsets = native.offsets(data, sentences)
-        document = Document.from_words(sentences, text=text, offsets=offsets, id=name, meta=meta)
+    if "sentences" in data:
+        document = native.from_layout(data, name, meta)
     else:
-        document = split(text, spaces=how.spaces, id=name, meta=meta)
+        document = split(fields.required(data, "text", str), spaces=how.spaces, id=name, meta=meta)
     result = _result(item, how)
     regions = _regions(result, document, how)
     relations = [relation for value in result for relation in _relations(value, regions, how)]
@@ -122,7 +114,7 @@ def _regions(result: list[Json], document: Document, how: Reading) -> dict[str, 
     for value in result:
         if value.get("type") not in REGIONS:
             continue
-        what = f"region {fields.shown(value)}"
+        what = fields.What("region", value)
         name = str(value.get("id"))
         if name in found:
             raise UnireError(f"{what} has the name of another one")
@@ -153,7 +145,7 @@ def _said(result: list[Json]) -> dict[str, Json]:
 def _relations(value: Json, regions: dict[str, list[Entity]], how: Reading) -> Iterator[Relation]:
     if value.get("type") != "relation":
         return
-    what = f"relation {fields.shown(value)}"
+    what = fields.What("relation", value)
     if missing := [key for key in ("from_id", "to_id") if str(value.get(key)) not in regions]:
         raise UnireError(f'{what} refers to a missing region by its "{missing[0]}"')
     ends = [entity for key in ("from_id", "to_id") for entity in regions[str(value[key])][:1]]
@@ -172,5 +164,5 @@ def _relations(value: Json, regions: dict[str, list[Entity]], how: Reading) -> I
             yield Relation(head, tail, label, *_properties(value, what))
 
 
-def _properties(value: Json, what: str) -> tuple[float | None, Json]:
+def _properties(value: Json, what: object) -> tuple[float | None, Json]:
     return fields.properties({"score": value.get("score"), "attributes": value.get("meta")}, what)

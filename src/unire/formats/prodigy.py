@@ -117,7 +117,7 @@ def _tokenized(item: Json, position: int) -> Document:
     text = fields.required(item, "text", str)
     words, offsets = [], []
     for token in fields.required(item, "tokens", list):
-        what = f"token {fields.shown(token)}"
+        what = fields.What("token", token)
         fields.expect(token, dict, what)
         start, end = fields.integer(token, "start", what), fields.integer(token, "end", what)
         if not 0 <= start <= end <= len(text):
@@ -131,7 +131,7 @@ def _tokenized(item: Json, position: int) -> Document:
 
 
 def _entity(value: Any, placer: Placer, *, in_tokens: bool) -> Entity | None:
-    what = f"span {fields.shown(value)}"
+    what = fields.What("span", value)
     fields.expect(value, dict, what)
     label, properties = fields.label(value, "label", what), fields.properties(value, what)
     if in_tokens and "token_start" in value:
@@ -144,13 +144,13 @@ def _entity(value: Any, placer: Placer, *, in_tokens: bool) -> Entity | None:
 
 
 def _relation(value: Any, found: list[tuple[Json, Entity]]) -> Relation:
-    what = f"relation {fields.shown(value)}"
+    what = fields.What("relation", value)
     fields.expect(value, dict, what)
     head, tail = (_argument(value, key, found, what) for key in ("head", "child"))
     return Relation(head, tail, fields.label(value, "label", what), *fields.properties(value, what))
 
 
-def _argument(value: Json, key: str, found: list[tuple[Json, Entity]], what: str) -> Entity:
+def _argument(value: Json, key: str, found: list[tuple[Json, Entity]], what: object) -> Entity:
     """The entity that a relation means: the span beside it, else one with the same place and label, else by token."""
     span = value.get(f"{key}_span")
     candidates = [entity for other, entity in found if other == span]

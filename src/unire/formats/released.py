@@ -111,7 +111,7 @@ def _sentence(item: Json) -> Document:
     document = Document.from_words([words], meta=fields.expect(item.get("meta", {}), dict, '"meta"'))
     entities: dict[str, Entity] = {}
     for value in fields.optional(item, "entityMentions"):
-        what = f"entity {fields.shown(value)}"
+        what = fields.What("entity", value)
         name = str(fields.expect(value, dict, what).get("emId", len(entities)))
         if name in entities:
             raise UnireError(f'{what} has the "emId" of another one')
@@ -125,7 +125,7 @@ def _sentence(item: Json) -> Document:
 
 
 def _relation(value: Any, entities: dict[str, Entity]) -> Relation:
-    what = f"relation {fields.shown(value)}"
+    what = fields.What("relation", value)
     fields.expect(value, dict, what)
     if missing := [key for key in ("em1Id", "em2Id") if str(value.get(key)) not in entities]:
         raise UnireError(f'{what} refers to a missing entity by its "{missing[0]}"')

@@ -1,4 +1,4 @@
-"""`unire data`: looking at annotated data."""
+"""`unire data stats`: what a data set holds, and what of it tables can."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.statistics import Statistics
 
-__all__ = ["app"]
-
-app = typer.Typer(help="Look at annotated data.", no_args_is_help=True)
+__all__ = ["stats"]
 
 
-@app.callback()
-def _group() -> None: ...
-
-
-@app.command(no_args_is_help=True)
 def stats(
     files: Annotated[list[Path], typer.Argument(help="Annotated files: a column each.", show_default=False)],
     labels: Labels = None,
