@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from unire.cli.data.check import check
 from unire.cli.data.convert import convert
 from unire.cli.data.stats import stats
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Convert, check, count, split and show annotated data.", no_args_is_help=True)
-for command in (convert, stats):
+for command in (convert, check, stats):
     app.command(no_args_is_help=True)(command)
