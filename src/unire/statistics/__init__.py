@@ -1,0 +1,6 @@
+"""What a data set holds, and what of it a table can hold: counted, and drawn."""
+
+from unire.statistics.counting import Counts, Statistics
+from unire.statistics.plot import plot
+
+__all__ = ["Counts", "Statistics", "plot"]
