@@ -28,6 +28,8 @@ ROOMS = (
     "scoring",
     "formats",
     "statistics",
+    "inspection",
+    "splits",
     "modeling",
     "engines",
     "extractor",

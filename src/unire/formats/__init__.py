@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.formats import (
+    ace,
     brat,
     conll04,
     dygie,
@@ -40,15 +42,17 @@ __all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "to_dataset", "
 FORMATS = {
     "unire": Format(native.read, native.write),
     "dygie": Format(dygie.read, dygie.write, dygie.HOLDS),
-    "spert": Format(spert.read, spert.write, spert.HOLDS),
+    "spert": Format(spert.read, spert.write, spert.HOLDS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.HOLDS),
-    "conll04": Format(conll04.read, conll04.write, conll04.HOLDS),
-    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True),
-    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS),
+    "conll04": Format(conll04.read, conll04.write, conll04.HOLDS, suffix=".corp"),
+    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix=""),
+    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, suffix=".json"),
     "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
-    "spacy": Format(spacy_docs.read, spacy_docs.write, spacy_docs.HOLDS),
-    "parquet": Format(parquet.read, parquet.write),
-    "datasets": Format(hugging_face.read, hugging_face.write, folder=True),
+    "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
+    "parquet": Format(parquet.read, parquet.write, suffix=".parquet"),
+    "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix=""),
+    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True),
+    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True),
 }
 
 

@@ -46,6 +46,8 @@ class Format:
     """Given documents with nothing in them that the format does not hold; `None` for a format that is only read."""
     holds: frozenset[Content] = EVERYTHING
     folder: bool = False
+    suffix: str = ".jsonl"
+    """What a file of the format is usually called."""
 
 
 @contextmanager

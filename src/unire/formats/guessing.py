@@ -39,6 +39,8 @@ def _of_folder(path: Path) -> str:
         return "datasets"
     if next(path.rglob("*.ann"), None):
         return "brat"
+    if next(path.rglob("*.apf.xml"), None):
+        raise UnireError(f"{path} looks like ACE; say whether it is ace04 or ace05")
     raise UnireError(f"{path}: {UNKNOWN}")
 
 

@@ -20,13 +20,11 @@ from typing import Any
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.formats import fields, json_files, native
-from unire.formats.contents import EVERYTHING
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at, needed
 
-__all__ = ["HOLDS", "from_doc", "read", "to_doc", "write"]
+__all__ = ["from_doc", "read", "to_doc", "write"]
 
-HOLDS = EVERYTHING
 GROUP = "sc"
 OURS = "unire"
 RELATIONS: Any = ("._.", "relations", None, None)
