@@ -2,7 +2,8 @@
 
     python benchmarks/formats.py [--megabytes 100] [--rounds 3] [--json FILE]
 
-Made-up documents of about the size of SciERC's fill files of JSON lines, which are converted to other formats, and and dumped line by line by `json` alone. The two take turns; ratios compare the CPU time of their best rounds.
+Made-up documents of about the size of SciERC's fill files of JSON lines, which are converted to other formats, and
+loaded and dumped line by line by `json` alone. The two take turns; ratios compare the CPU time of their best rounds.
 Each conversion runs in a process of its own, whose peak memory is compared with that for a tenth of the file.
 """
 
@@ -26,7 +27,8 @@ from unire import formats
 from unire.documents import Document
 
 PAIRS = [("unire", "unire"), ("unire", "dygie"), ("dygie", "dygie"), ("dygie", "unire"), ("prodigy", "unire")]
-WORDS = "we present a chart parser for the analysis of dependency trees , which ( unlike others ) is naïve".split()
+TEXT = "we present a chart parser for the analysis of dependency trees , which ( unlike others ) is naïve"
+WORDS = TEXT.split()
 TYPES, RELATIONS = ("Task", "Method", "Metric", "Material"), ("USED-FOR", "PART-OF", "COMPARE")
 
 

@@ -16,7 +16,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.formats import dygie, fields, json_files, native, spert
 from unire.formats.fields import Json
-from unire.formats.format import OnError, at, needed
+from unire.formats.format import OnError, at
 
 __all__ = ["ROWS", "documents_of", "from_rows", "tables"]
 
@@ -35,7 +35,9 @@ def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
             for batch in batches:
                 batch.validate(full=True)  # Arrow trusts its files; a broken one could have it read beyond their ends
                 yield from batch.to_pylist()
-    except needed("pyarrow", "parquet").ArrowException as error:
+    except UnireError:
+        raise
+    except Exception as error:  # whatever Arrow stumbles over, it is the file that cannot be read
         raise UnireError(f"{path} cannot be read: {error}") from None
 
 

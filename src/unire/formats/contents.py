@@ -119,6 +119,9 @@ def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:
     first: dict[tuple[int, int], Entity] = {}
     for entity in document.entities:
         first.setdefault(entity.span, entity)
+    itself = set(map(id, first.values()))
+    if all(id(r.head) in itself and id(r.tail) in itself for r in document.relations):  # the quick way to see it
+        return document
     kept = [r for r in document.relations if first.get(r.head.span) == r.head and first.get(r.tail.span) == r.tail]
     return _with_relations(document, kept, Content.TWINS, lost)
 

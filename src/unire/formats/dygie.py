@@ -15,6 +15,7 @@ the format: it is read back with its words joined by spaces.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,15 +71,14 @@ def predictions(item: Json) -> Json:
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    home = [i for i, sentence in enumerate(document.sentences) for _ in sentence.words]
-    ner: list[list[Any]] = [[] for _ in document.sentences]
-    relations: list[list[Any]] = [[] for _ in document.sentences]
-    for entity in document.entities:
-        ner[home[entity.start]].append([*_inclusive(entity), entity.label, *_scores(entity)])
-    for relation in document.relations:
-        spans = (*_inclusive(relation.head), *_inclusive(relation.tail))
-        relations[home[relation.head.start]].append([*spans, relation.label, *_scores(relation)])
-    words = [list(sentence.words) for sentence in document.sentences]
+    ner = [[_entity_item(entity) for entity in sentence.entities] for sentence in document.sentences]
+    relations = [[_relation_item(relation) for relation in sentence.relations] for sentence in document.sentences]
+    starts = [sentence.start for sentence in document.sentences]
+    for entity in document.spanning_entities:  # with the sentence in which it, or its head, begins
+        ner[bisect_right(starts, entity.start) - 1].append(_entity_item(entity))
+    for relation in document.spanning_relations:
+        relations[bisect_right(starts, relation.head.start) - 1].append(_relation_item(relation))
+    words = [sentence.words for sentence in document.sentences]
     item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
     yield {**item, **fields.rest(document.meta, KEYS)}
 
@@ -131,9 +131,12 @@ def _score(values: list[Any]) -> float | None:
     return float(numbers[-1]) if numbers else None
 
 
-def _inclusive(entity: Entity) -> tuple[int, int]:
-    return entity.start, entity.end - 1
+def _entity_item(entity: Entity) -> list[Any]:
+    item: list[Any] = [entity.start, entity.end - 1, entity.label]
+    return item if entity.score is None else [*item, entity.score]
 
 
-def _scores(item: Entity | Relation) -> tuple[float, ...]:
-    return () if item.score is None else (item.score,)
+def _relation_item(relation: Relation) -> list[Any]:
+    head, tail = relation.head, relation.tail
+    item: list[Any] = [head.start, head.end - 1, tail.start, tail.end - 1, relation.label]
+    return item if relation.score is None else [*item, relation.score]

@@ -192,5 +192,5 @@ def is_number(value: object) -> bool:
 
 def shown(value: object) -> str:
     """`value` as JSON, shortened for an error message."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -45,9 +45,18 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
     for position, doc in enumerate(docs):
         document = None
         with at(f"{path}, document {position} (counted from 0)", how.on_error):
-            document = from_doc(doc, position, how)
+            document = _checked(doc, position, how)
         if document is not None:
             yield document
+
+
+def _checked(doc: Any, position: int, how: Reading) -> Document:
+    try:
+        return from_doc(doc, position, how)
+    except UnireError:
+        raise
+    except Exception as error:  # a hash without a string, say: broken files fail late and in many ways
+        raise UnireError(f"spaCy cannot read it: {error}") from None
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
