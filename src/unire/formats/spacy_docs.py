@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,9 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     tokens = [token for token in doc if OURS in doc.user_data or not token.is_space]
     if "sentences" not in aside and not doc.has_annotation("SENT_START"):
         how.notes["document without sentence boundaries, taken as one sentence"] += 1
-    lengths = aside.get("sentences", _lengths(tokens) if doc.has_annotation("SENT_START") else [len(tokens)])
+    lengths = aside.get("sentences", [len(tokens)])
+    if "sentences" not in aside and doc.has_annotation("SENT_START"):
+        lengths = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
     item: Json = {
         "id": aside.get("id", position),
@@ -136,11 +137,6 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
         **{key: aside[key] for key in ("cuts", "meta") if key in aside},
     }
     return native.from_json(item, position)
-
-
-def _lengths(tokens: list[Any]) -> list[int]:
-    starts = [i for i, token in enumerate(tokens) if i == 0 or token.is_sent_start]
-    return [end - start for start, end in pairwise([*starts, len(tokens)])]
 
 
 def _entities(doc: Any, tokens: list[Any], aside: Json, how: Reading) -> list[Json]:
