@@ -34,6 +34,48 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, twenty: list[Document]) ->
 
 
 @pytest.fixture(scope="session")
+def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with random weights, which finds something everywhere."""
+    import torch
+
+    from unire.training import TrainingConfig
+    from unire.training.loop import new_model
+
+    torch.manual_seed(0)
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
+    torch.nn.init.normal_(model.biaffine.U, std=0.05)
+    out = tmp_path_factory.mktemp("models") / "random"
+    model.save_pretrained(out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model that reads shared windows and tables of any size."""
+    import torch
+
+    from unire.training import TrainingConfig
+    from unire.training.loop import new_model
+
+    torch.manual_seed(0)
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(layout="shared", alpha=0.5), ["twenty.jsonl"])
+    torch.nn.init.normal_(model.biaffine.U, std=0.1)
+    out = tmp_path_factory.mktemp("models") / "unexported"
+    model.save_pretrained(out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def exported(unexported: Path, twenty: list[Document]) -> Path:
+    """The same in eight bits, for both engines."""
+    from unire.exporting.export import export
+
+    out = unexported.with_name("exported")
+    export(unexported, out, test=twenty, about={"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"})
+    return out
+
+
+@pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The real data sets, where there are any."""
     folder = os.environ.get("UNIRE_DATA")

@@ -63,7 +63,18 @@ def model(encoder, tmp_path_factory) -> Path:
 
 
 def test_help_teaches():
-    for words in ([], ["train"], ["adapt"], ["evaluate"], ["extract"], ["score"], ["data", "stats"]):
+    for words in (
+        [],
+        ["train"],
+        ["adapt"],
+        ["distill"],
+        ["evaluate"],
+        ["extract"],
+        ["export"],
+        ["models"],
+        ["score"],
+        ["data", "stats"],
+    ):
         ran = run(*words, "--help")
         assert ran.exit_code == 0
         assert len(ran.output) > 300
@@ -240,15 +251,14 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_p
     shell = shlex.join(command(*arguments)) + " <&-"
     closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
-    assert closed.stderr == "error: standard input is closed; pipe words into it, or give a file\n"
+    assert closed.stderr == "error: standard input is closed; pipe text into it, or give a file\n"
     latin = tmp_path / "latin.txt"
     latin.write_bytes("caf\u00e9 noir\n".encode("latin-1"))
     with latin.open("rb") as file:
         assert "standard input is not UTF-8" in error(*arguments, stdin=file)
-    for path, message in ((latin, "is not UTF-8"), (tmp_path, "cannot be read")):
-        ran = run(*arguments, path)
-        assert isinstance(ran.exception, UnireError)
-        assert message in str(ran.exception)
+    ran = run(*arguments, latin)
+    assert isinstance(ran.exception, UnireError)
+    assert "is not UTF-8" in str(ran.exception)
 
 
 def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
@@ -263,7 +273,7 @@ def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
             capture_output=True,
             check=True,
         )
-    assert json.loads(ran.stdout.decode("latin-1"))["sentences"] == [["caf\u00e9", "noir"]]
+    assert json.loads(ran.stdout.decode())["sentences"] == [["caf\u00e9", "noir"]]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

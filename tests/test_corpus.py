@@ -13,7 +13,7 @@ import pytest
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
 from unire.training import corpus as corpus_module
-from unire.training.corpus import PackedCorpus, read_documents
+from unire.training.corpus import HeldOut, PackedCorpus, read_documents
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -138,3 +138,13 @@ def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:
     with packed(path) as rows:
         pass
     assert rows.pass_rows is None
+
+
+def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_written() -> None:
+    held_out = HeldOut(["We parse ( clinical ) notes with a chart parser and find 3.5 % more .", "It rained ."])
+    assert "A title. We parse (clinical) notes with a chart parser, and find 3.5% more. It snowed." in held_out
+    assert "WE PARSE CLINICAL NOTES WITH A CHART PARSER AND" in held_out
+    assert "It rained!" in held_out
+    assert "It rained, and we went home." not in held_out
+    assert "clinical notes with a chart parser and find" not in held_out  # eight words may be the same by chance
+    assert "" not in HeldOut([""])

@@ -176,11 +176,18 @@ def test_documents_that_share_a_name_cannot_be_listed() -> None:
 
 
 def test_documents_are_shown_by_name_and_by_label() -> None:
-    assert "Jun Okafor [Peop] –Work_For→ Norrland Rail [Org]" in data("show", PEOPLE, "--id", "105").output
+    shown = " ".join(data("show", PEOPLE, "--id", "105").output.split())
+    assert "Jun Okafor — Work_For → Norrland Rail" in shown
     shown = data("show", PEOPLE, "--label", "OrgBased_In", "--limit", 1).output
     assert shown.count("OrgBased_In") >= 1
     assert len(data("show", PEOPLE, "--limit", 0).output) > len(data("show", PEOPLE, "--limit", 2).output)
     assert "has no such document" in reason("show", PEOPLE, "--id", "nobody")
+
+
+def test_a_page_is_made_of_documents(tmp_path: Path) -> None:
+    ran = data("show", PEOPLE, "--html", tmp_path / "a.html", "--limit", 0)
+    assert "6 documents on the page" in ran.output
+    assert "Norrland" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from unire.files import recover, replacing
+from unire.exceptions import UnireError
+from unire.files import recover, replacing, text_output
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -150,3 +152,19 @@ def test_a_file_does_not_replace_a_folder_nor_a_folder_a_file(tmp_path: Path) ->
         pass
     with pytest.raises(NotADirectoryError), replacing(tmp_path / "file", directory=True):
         pass
+
+
+def test_text_goes_to_a_stream_as_it_is_and_to_a_file_in_utf8(tmp_path):
+    stream = io.StringIO(newline="")
+    for target in (stream, tmp_path / "file"):
+        with text_output(target) as file:
+            file.write("naïve\r\nα\n")
+    assert stream.getvalue().encode() == (tmp_path / "file").read_bytes() == "naïve\r\nα\n".encode()
+
+
+def test_a_closed_pipe_is_left_to_the_caller_and_a_full_disk_is_said():
+    with pytest.raises(BrokenPipeError), text_output(io.StringIO()):
+        raise BrokenPipeError
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(UnireError, match="the output cannot be written: No space"), text_output(io.StringIO()):
+        raise full

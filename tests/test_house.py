@@ -15,10 +15,12 @@ ROOMS = (
     "exceptions",
     "checks",
     "files",
+    "resumable",
     "prefetch",
     "documents",
     "treebank",
     "segment",
+    "texts",
     "labels",
     "tables",
     "windows",
@@ -27,23 +29,33 @@ ROOMS = (
     "oracle",
     "scoring",
     "formats",
+    "inputs",
+    "outputs",
     "statistics",
     "inspection",
     "splits",
+    "pretrained",
+    "folders",
     "modeling",
     "engines",
     "extractor",
+    "graph",
+    "rendering",
+    "exporting",
     "training",
     "cli",
 )
 """From the ground up: a room imports from itself and from those before it."""
 
+SHORTCUTS = {("documents", "graph"), ("documents", "rendering")}
+"""Methods that only call a room further up, which is imported when they are called: `document.to_networkx()`."""
+
 DOORS = ("__init__", "__main__")
 """The package itself, which names everything and imports it when it is used; and the command."""
 
-HEAVY = {"accelerate", "safetensors", "torch", "transformers"}
+HEAVY = {"accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"}
 """What `unire[train]` brings."""
-HEAVY_ROOMS = ("modeling", "training", "engines/torch_engine.py")
+HEAVY_ROOMS = ("modeling", "exporting", "training", "engines/torch_engine.py")
 """Where a module may import it; anywhere else only a function may, when it is called."""
 
 
@@ -93,13 +105,20 @@ def test_a_room_imports_only_from_rooms_below_it():
     for file in FILES:
         if room(file) in DOORS:
             continue
-        reachable = ROOMS[: ROOMS.index(room(file)) + 1]
+        reachable = {*ROOMS[: ROOMS.index(room(file)) + 1], *(to for here, to in SHORTCUTS if here == room(file))}
         for module in imports(parsed(file)):
             package, _, inside = module.partition(".")
             target = inside.split(".")[0]
             if package == "unire" and target in ROOMS and target not in reachable:
                 wrong.append(f"{place(file)} imports {module}")
     assert not wrong
+
+
+def test_a_shortcut_is_imported_when_it_is_taken():
+    for here, target in SHORTCUTS:
+        tree = parsed(SOURCE / f"{here}.py")
+        assert any(module.startswith(f"unire.{target}") for module in imports(tree))
+        assert not any(module.startswith(f"unire.{target}") for module in imports(at_module_level(tree)))
 
 
 def test_nothing_but_the_doors_imports_a_door():

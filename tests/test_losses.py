@@ -7,7 +7,7 @@ import torch
 
 from unire.labels import LabelSpace
 from unire.modeling.biaffine import MLP, Biaffine
-from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
+from unire.modeling.losses import TableWeights, entry_loss, implication_loss, soft_entry_loss, symmetry_loss
 
 LABELS = LabelSpace(("A", "B"), ("r", "s"), frozenset({"s"}))
 LENGTHS = [4, 1, 3]
@@ -165,3 +165,23 @@ def test_the_mlp_is_linear_gelu_layernorm():
     assert hidden.shape == (5, 4)
     assert torch.allclose(hidden.mean(-1), torch.zeros(5), atol=1e-5)
     assert float(mlp.linear.weight.detach().std()) < 0.05
+
+
+@pytest.mark.parametrize("none_weight", [1.0, 0.25])
+@pytest.mark.parametrize("mean", ["sentence", "batch"])
+def test_against_certain_tables_the_soft_loss_is_l_entry(tables, mean, none_weight):
+    logits, gold, mask = tables
+    certain = torch.nn.functional.one_hot(gold.clamp(min=0), len(LABELS)).float()
+    expected = entry_loss(logits, gold, weights(mean), none_weight)
+    assert soft_entry_loss(logits, certain, mask, weights(mean), none_weight) == pytest.approx(expected.item())
+
+
+@pytest.mark.parametrize("none_weight", [1.0, 0.25])
+def test_the_soft_loss_is_least_where_the_student_has_its_teachers_distribution(tables, none_weight):
+    logits, _, mask = tables
+    target = logits.softmax(-1)
+    student = logits.clone().requires_grad_()
+    soft_entry_loss(student, target, mask, weights("sentence"), none_weight).backward()
+    assert student.grad.abs().max() < 1e-6
+    soft_entry_loss(student + torch.randn_like(student), target, mask, weights("sentence"), none_weight).backward()
+    assert student.grad.abs().max() > 1e-3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,16 +24,20 @@ TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, cwd=cwd)
+    """Run a command, without the paths that whoever runs the tests may have added to Python's."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    parts = [str(part) for part in command]
+    return subprocess.run(parts, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy of the tree, which stays as it was."""
+def wheel(exported, tmp_path_factory) -> Path:
+    """Built from a copy of the tree, which stays as it was; in the copy, a tiny model is in the box."""
     copy = tmp_path_factory.mktemp("tree")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(exported, copy / "src" / "unire" / "pretrained" / "tiny")
     built = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", cwd=copy)
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = (copy / "dist").glob("*.whl")
@@ -80,7 +85,7 @@ def needed_by(name: str) -> list[importlib.metadata.Distribution]:
 def test_the_wheel_holds_the_label_spaces_the_types_and_the_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     source = ROOT / "src"
-    shipped = [path for path in source.rglob("*") if path.suffix in (".py", ".json", ".typed")]
+    shipped = [path for path in source.rglob("*") if path.suffix in (".css", ".js", ".json", ".py", ".typed")]
     assert {path.relative_to(source).as_posix() for path in shipped} <= set(names)
     assert "unire/py.typed" in names
     assert "unire/label_spaces/scierc.json" in names
@@ -89,7 +94,7 @@ def test_the_wheel_holds_the_label_spaces_the_types_and_the_licence(wheel):
 
 
 def test_the_base_install_has_no_torch(bin_folder):
-    for module in ("torch", "transformers", "accelerate", "safetensors", "pytest"):
+    for module in ("torch", "transformers", "accelerate", "onnx", "safetensors", "pytest"):
         assert run(bin_folder / "python", "-c", f"import {module}").returncode == 1
 
 
@@ -113,16 +118,32 @@ def test_data_is_counted_and_scored_without_torch(bin_folder, tmp_path):
     assert result("score", TWENTY, found)["scores"] == oracle["scores"]
 
 
+def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
+    def result(*arguments: object):
+        ran = run(bin_folder / "unire", *arguments, "--json", cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    (model,) = [model for model in result("models")["models"] if model["name"] == "tiny"]
+    scores = result("evaluate", "--model", "tiny", "--data", TWENTY)["scores"]
+    assert scores == model["scores"]["test, exported"]
+    assert result("extract", "--model", "tiny", TWENTY, "--out", "found.jsonl")["documents"] > 1
+    assert result("evaluate", "--model", exported, "--data", TWENTY)["scores"] == scores
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("train", "--encoder", "bert-base-uncased", "--data", TWENTY, "--out", "model"),
-        ("evaluate", "--model", "model", "--data", TWENTY),
-        ("extract", "--model", "model", TWENTY),
+        ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
+        ("evaluate", "--model", "random", "--data", TWENTY),
+        ("extract", "--model", "random", TWENTY),
+        ("export", "random", "--out", "model"),
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_command_that_needs_torch_says_what_to_install(bin_folder, tmp_path, arguments):
+def test_a_command_that_needs_torch_says_what_to_install(bin_folder, random_model, tmp_path, arguments):
+    shutil.copytree(random_model, tmp_path / "random")
     ran = run(bin_folder / "unire", *arguments, cwd=tmp_path)
     assert ran.returncode == 1
     assert ran.stderr.startswith("error: ")
@@ -130,10 +151,10 @@ def test_a_command_that_needs_torch_says_what_to_install(bin_folder, tmp_path, a
     assert 'pip install "unire[train]"' in ran.stderr
 
 
-@pytest.mark.parametrize("use", ["Extractor.load('model')", "train", "TrainingConfig", "UniRE"])
-def test_a_name_that_needs_torch_says_what_to_install(bin_folder, use):
+@pytest.mark.parametrize("use", ["Extractor.load('random')", "train", "distill", "TrainingConfig", "UniRE"])
+def test_a_name_that_needs_torch_says_what_to_install(bin_folder, random_model, use):
     code = f"import unire\ntry:\n    unire.{use}\nexcept unire.UnireError as error:\n    print(error)"
-    ran = run(bin_folder / "python", "-c", code)
+    ran = run(bin_folder / "python", "-c", code, cwd=random_model.parent)
     assert 'pip install "unire[train]"' in ran.stdout, ran.stderr
 
 

@@ -8,11 +8,7 @@ from itertools import count
 
 import pytest
 
-from unire.prefetch import ahead
-
-
-def threads() -> int:
-    return sum(thread.name == "unire-ahead" for thread in threading.enumerate())
+from unire.prefetch import Ahead
 
 
 def wait_until(condition) -> None:
@@ -23,14 +19,14 @@ def wait_until(condition) -> None:
 
 
 def test_items_come_in_order_and_none_is_lost():
-    assert list(ahead(range(100))) == list(range(100))
-    assert list(ahead([])) == []
-    assert list(ahead([None, 1])) == [None, 1]
+    assert list(Ahead(range(100))) == list(range(100))
+    assert list(Ahead([])) == []
+    assert list(Ahead([None, 1])) == [None, 1]
 
 
 def test_the_next_item_is_made_while_the_present_one_is_used():
     made = []
-    stream = ahead(made.append(i) or i for i in range(3))
+    stream = Ahead(made.append(i) or i for i in range(3))
     assert next(stream) == 0
     wait_until(lambda: 1 in made)
 
@@ -40,7 +36,7 @@ def test_an_error_reaches_whoever_asks_for_the_item():
         yield 1
         raise ValueError("no second item")
 
-    stream = ahead(items())
+    stream = Ahead(items())
     assert next(stream) == 1
     with pytest.raises(ValueError, match="no second item"):
         next(stream)
@@ -55,12 +51,11 @@ def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
         finally:
             closed.set()
 
-    before = threads()
-    stream = ahead(items())
+    stream = Ahead(items())
     assert [next(stream), next(stream)] == [0, 1]
-    stream.close()
-    assert closed.wait(10)
-    wait_until(lambda: threads() == before)
+    stream.close(wait=True)
+    assert not stream._thread.is_alive()
+    assert closed.is_set()
 
 
 def test_nobody_waits_for_an_item_that_may_never_come():
@@ -70,9 +65,26 @@ def test_nobody_waits_for_an_item_that_may_never_come():
         yield 1
         blocked.wait(10)
 
-    stream = ahead(items())
-    next(stream)
+    inner = Ahead(items())
+    outer = Ahead(item for item in inner)
+    assert next(outer) == 1
     began = time.monotonic()
-    stream.close()
+    inner.close()
+    outer.close(wait=True)
     assert time.monotonic() - began < 5
+    assert list(outer) == []
     blocked.set()
+
+
+def test_a_stream_that_is_forgotten_stops():
+    stream = Ahead(count())
+    next(stream)
+    (thread,) = (thread for thread in threading.enumerate() if thread is stream._thread)
+    del stream
+    wait_until(lambda: not thread.is_alive())
+
+
+def test_a_stream_that_was_never_asked_is_closed_like_any_other():
+    stream = Ahead([1])
+    stream.close(wait=True)
+    assert list(stream) == []

@@ -22,7 +22,8 @@ def written(**changes: object) -> dict[str, Any]:
 
 
 def test_settings_come_back_as_they_were_written():
-    settings = Settings(SPEC, {"model_type": "bert"}, HeadSettings(20, 0.1), "shared", 0, 64, "hard", 1, {"seed": 3})
+    settings = Settings(SPEC, {"model_type": "bert"}, HeadSettings(20, 0.1), "shared", 0, 64, "hard", 1)
+    settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), provenance={"seed": 3})
     assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 

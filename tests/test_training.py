@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -83,6 +84,32 @@ def test_a_step_computed_in_parts_has_the_gradients_of_the_whole(twenty, scierc_
     )
     for a, b in zip(whole, parts, strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=2e-3)
+
+
+def test_a_batch_padded_to_one_of_few_shapes_has_the_same_losses_and_gradients(
+    twenty, scierc_labels, encoder, tmp_path
+):
+    config = quick(layout="shared")
+    model = loop.new_model(str(encoder), scierc_labels, config)
+    model.biaffine.U.data.normal_()
+    trainer = loop.Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    passages = trainer.data.steps(0)[0]
+
+    def computed() -> tuple[torch.Tensor, torch.Tensor]:
+        step = trainer.data.step(passages)
+        (batch,) = step.batches
+        losses = trainer.gradients(trainer._tensors(batch, step))
+        gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+        trainer.optimizer.zero_grad()
+        return losses, gradients
+
+    model.eval()  # no dropout inside the encoder
+    losses, gradients = computed()
+    trainer.data.few_shapes = True
+    assert trainer.data.step(passages).batches[0].batch.input_ids.shape[1] == 128
+    padded_losses, padded_gradients = computed()
+    assert torch.allclose(padded_losses, losses, rtol=1e-5)
+    assert (padded_gradients - gradients).norm() < 1e-5 * gradients.norm()
 
 
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):

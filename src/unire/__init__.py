@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DistillConfig": "unire.training.distill",
     "Document": "unire.documents",
     "Entity": "unire.documents",
     "Extractor": "unire.extractor",
@@ -20,11 +21,13 @@ _HOMES = {
     "TrainingConfig": "unire.training",
     "UniRE": "unire.modeling.model",
     "UnireError": "unire.exceptions",
+    "distill": "unire.training.distill",
     "score": "unire.scoring",
     "train": "unire.training",
 }
 
 __all__ = [
+    "DistillConfig",
     "Document",
     "Entity",
     "Extractor",
@@ -37,6 +40,7 @@ __all__ = [
     "UniRE",
     "UnireError",
     "__version__",
+    "distill",
     "score",
     "train",
 ]
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from unire.modeling.model import UniRE
     from unire.scoring import Protocol, Scores, score
     from unire.training import TrainingConfig, train
+    from unire.training.distill import DistillConfig, distill
 
 
 def __getattr__(name: str) -> Any:

@@ -228,6 +228,18 @@ class Document:
         """All relations, sentence by sentence, those across sentences last."""
         return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
 
+    def to_networkx(self) -> Any:
+        """A `networkx.MultiDiGraph` of the document, equal mentions joined: see `unire.graph.Graph.to_networkx`."""
+        from unire.graph import Graph
+
+        return Graph([self]).to_networkx()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text with its entities marked, and the relations below."""
+        from unire.rendering.html import fragment
+
+        return fragment(self)
+
 
 def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, sentences by line ends, and where each word landed."""

@@ -12,10 +12,11 @@ from tokenizers import Tokenizer
 from unire.decoding import DECODERS, decode
 from unire.decoding.findings import Findings
 from unire.documents import Document
-from unire.engines import Engine
+from unire.engines import Engine, start_engine
 from unire.exceptions import UnireError
+from unire.folders import ModelFolder
 from unire.labels import LabelSpace
-from unire.prefetch import ahead
+from unire.prefetch import Ahead
 from unire.segment import segment
 from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
@@ -40,6 +41,7 @@ class Extractor:
         self.engine = engine
         self.settings = settings
         self.labels = labels
+        self.permits = labels.permits(settings.signatures)
         self.windower = Windower(
             tokenizer,
             settings.spec,
@@ -50,27 +52,28 @@ class Extractor:
 
     @classmethod
     def load(
-        cls, source: str | Path, *, device: str | None = None, decoder: str | None = None, alpha: float | None = None
+        cls,
+        source: str | Path,
+        *,
+        engine: str | None = None,
+        device: str | None = None,
+        decoder: str | None = None,
+        alpha: float | None = None,
     ) -> Extractor:
-        """A trained model from a folder or the Hub.
+        """A trained model from the box, a folder or the Hub.
 
         Args:
-            source: The folder, or the name on the Hub.
+            source: A name in the box, a folder, or a name on the Hub.
+            engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
+                model was exported, otherwise torch.
             device: `cpu`, `cuda`, …; a GPU when there is one.
             decoder: `split` or `hard`; the model's own when left out.
             alpha: The distance above which `split` cuts; the model's own when left out.
         """
-        try:
-            from unire.engines.torch_engine import TorchEngine, choose_device
-            from unire.modeling.model import UniRE
-        except ModuleNotFoundError:
-            raise UnireError('this model needs PyTorch: pip install "unire[train]"') from None
-
-        chosen = choose_device(device)
-        model = UniRE.from_pretrained(source).to(chosen)
+        model = ModelFolder.open(source)
         own = model.settings
         settings = own.with_(decoder=decoder or own.decoder, alpha=own.alpha if alpha is None else alpha)
-        return cls(TorchEngine(model), model.tokenizer, settings, model.labels)
+        return cls(start_engine(model, engine, device), model.tokenizer, settings, model.labels)
 
     # A string is an iterable of strings too, and so is a list: the first that fits is meant.
     @overload
@@ -116,14 +119,25 @@ class Extractor:
             documents: Documents; annotation that they have is not looked at.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
-        batches = ahead(self._batches(documents, notes))
-        tables = ((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
-        for findings, batch, P in ahead(tables):
-            if batch is None:
-                yield from findings.documents()
-                continue
-            decoded = decode(P, batch.lengths, self.labels, decoder=self.settings.decoder, alpha=self.settings.alpha)
-            findings.add(batch.tables, decoded)
+        batches = Ahead(self._batches(documents, notes))
+        tables = Ahead((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
+        try:
+            for findings, batch, P in tables:
+                if batch is None:
+                    yield from findings.documents()
+                    continue
+                decoded = decode(
+                    P,
+                    batch.lengths,
+                    self.labels,
+                    decoder=self.settings.decoder,
+                    alpha=self.settings.alpha,
+                    permits=self.permits,
+                )
+                findings.add(batch.tables, decoded)
+        finally:
+            batches.close()  # the documents may come from a terminal: they are not waited for
+            tables.close(wait=True)
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None

@@ -10,8 +10,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from typing import TextIO
 
-__all__ = ["recover", "replacing"]
+from unire.exceptions import UnireError
+
+__all__ = ["recover", "replacing", "text_output"]
+
+
+@contextmanager
+def text_output(target: str | Path | TextIO) -> Iterator[TextIO]:
+    """A stream to write text to: the one that is given, or that of a file in UTF-8, which is whole or not there.
+
+    What cannot be written is refused in one sentence; that a reader closed the pipe is left to the caller.
+    """
+    name = target if isinstance(target, (str, Path)) else getattr(target, "name", "the output")
+    try:
+        if isinstance(target, (str, Path)):
+            with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+                yield file
+        else:
+            yield target
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnireError(f"{name} cannot be written: {error.strerror or error}") from None
+    except UnicodeEncodeError as error:
+        raise UnireError(
+            f"{name} cannot be written in {error.encoding}: it has no way to say {error.object[error.start]!r}"
+        ) from None
 
 
 @contextmanager

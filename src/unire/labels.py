@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -139,6 +142,28 @@ class LabelSpace:
             return ids[name]
         except KeyError:
             raise UnireError(f"unknown {kind} type {name!r}; the label space has {', '.join(ids) or 'none'}") from None
+
+    @staticmethod
+    def signatures(documents: Iterable[Document]) -> tuple[tuple[str, str, str], ...]:
+        """Head type, relation type and tail type of all relations in `documents`, each once."""
+        relations = (relation for document in documents for relation in document.relations)
+        return tuple(sorted({(r.head.label, r.label, r.tail.label) for r in relations}))
+
+    def permits(self, signatures: Collection[tuple[str, str, str]]) -> NDArray[np.bool_] | None:
+        """Which relations may join which entities, by ids: [head type, tail type, relation type]; `None` for all.
+
+        Args:
+            signatures: Head type, relation type and tail type of what may be. A symmetric relation may go both ways.
+        """
+        if not signatures:
+            return None
+        permits = np.zeros((len(self),) * 3, np.bool_)
+        permits[..., LabelSpace.NONE] = True
+        for head, relation, tail in signatures:
+            permits[self.entity_id(head), self.entity_id(tail), self.relation_id(relation)] = True
+            if relation in self.symmetric:
+                permits[self.entity_id(tail), self.entity_id(head), self.relation_id(relation)] = True
+        return permits
 
     def check(self, documents: Iterable[Document]) -> None:
         """Refuse documents with a type that the space does not have."""

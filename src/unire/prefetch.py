@@ -4,43 +4,75 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from queue import Queue
+from contextlib import suppress
+from queue import Empty, Full, Queue
 from typing import TypeVar
 
-__all__ = ["ahead"]
+__all__ = ["Ahead"]
 
 T = TypeVar("T")
 
+POLL = 0.1
+"""Seconds after which a thread that waits looks whether it still should."""
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The items in order, each made in a thread while its predecessor is being used.
 
-    Whoever stops early does not wait for the item in the making, which may depend on a terminal that says nothing
-    more; the thread ends when it is made.
+class Ahead(Iterator[T]):
+    """The items in order, made in a thread while their predecessors are being used.
+
+    Whoever stops early calls `close`. An item may never come (a terminal that says nothing more), so the thread that
+    makes it is not waited for unless that is asked for.
     """
-    made: Queue[tuple[T] | BaseException | None] = Queue(maxsize=1)
-    stopped = threading.Event()
 
-    def make() -> None:
-        try:
-            for item in items:
-                made.put((item,))
-                if stopped.is_set():
-                    return
-            made.put(None)
-        except BaseException as error:  # whoever asks for the item is to know
-            made.put(error)
-        finally:
-            if isinstance(items, Generator):
-                items.close()
+    def __init__(self, items: Iterable[T]) -> None:
+        self._made: Queue[tuple[T] | BaseException | None] = Queue(maxsize=1)
+        self._stopped = threading.Event()
+        # The thread knows nothing of this object, so that it can be forgotten, which stops the thread.
+        self._thread = threading.Thread(
+            target=_make, args=(items, self._made, self._stopped), name="unire-ahead", daemon=True
+        )
 
-    threading.Thread(target=make, name="unire-ahead", daemon=True).start()
+    def __next__(self) -> T:
+        if self._thread.ident is None:
+            self._thread.start()
+        while not self._stopped.is_set():
+            with suppress(Empty):
+                made = self._made.get(timeout=POLL)
+                if isinstance(made, tuple):
+                    return made[0]
+                self._stopped.set()
+                if made is not None:
+                    raise made
+        raise StopIteration
+
+    def close(self, *, wait: bool = False) -> None:
+        """Make no more items; any thread may say so.
+
+        Args:
+            wait: Until the item in the making, if there is one, is made.
+        """
+        self._stopped.set()
+        if wait and self._thread.is_alive():
+            self._thread.join()
+
+    def __del__(self) -> None:
+        self._stopped.set()
+
+
+def _make(items: Iterable[T], made: Queue[tuple[T] | BaseException | None], stopped: threading.Event) -> None:
+    def put(item: tuple[T] | BaseException | None) -> None:
+        while not stopped.is_set():
+            with suppress(Full):
+                return made.put(item, timeout=POLL)
+        return None
+
     try:
-        while (item := made.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
+        for item in items:
+            put((item,))
+            if stopped.is_set():
+                break
+        put(None)
+    except BaseException as error:  # whoever asks for the item is to know
+        put(error)
     finally:
-        stopped.set()
-        while not made.empty():  # the thread may be waiting for room
-            made.get_nowait()
+        if isinstance(items, Generator):
+            items.close()

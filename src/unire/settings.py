@@ -25,11 +25,16 @@ class HeadSettings:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    distances: int = 0
+    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "head setting")
-        if self.d < 1 or not 0 <= self.mlp_dropout < 1:
-            raise UnireError(f"a head of d = {self.d} and mlp_dropout = {self.mlp_dropout} makes no sense")
+        if self.d < 1 or not 0 <= self.mlp_dropout < 1 or self.distances < 0:
+            raise UnireError(
+                f"a head of d = {self.d}, mlp_dropout = {self.mlp_dropout} and distances = {self.distances} makes no "
+                "sense"
+            )
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Settings:
     decoder: str = "split"
     alpha: float = 1.4
     """α: adjacent rows and columns farther apart than this are cut."""
+    signatures: tuple[tuple[str, str, str], ...] = ()
+    """Head type, relation type and tail type of the relations that may be found; all may be when there is none."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where the model comes from: encoder, data, preset, seed, scores."""
 
@@ -85,6 +92,10 @@ class Settings:
             if not isinstance(values.get(name), Mapping):
                 raise UnireError(f"its config.json is incomplete or damaged: {name} is not an object")
         values["spec"] = EncoderSpec.from_dict(values["spec"])
+        try:
+            values["signatures"] = tuple(map(tuple, values.get("signatures", ())))
+        except TypeError:
+            raise UnireError("its config.json is incomplete or damaged: signatures is not a list of lists") from None
         values["head"] = HeadSettings(**_known(HeadSettings, values["head"]))
         return cls(**values)
 

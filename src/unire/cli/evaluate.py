@@ -24,7 +24,7 @@ __all__ = ["evaluate"]
 def evaluate(
     data: Annotated[list[Path], typer.Option("--data", help="Annotated file; may be given several times.")],
     model: Annotated[
-        str | None, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)
+        str | None, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.", show_default=False)
     ] = None,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="No model: decode the gold tables, to see what decoding alone can miss.")

@@ -1,36 +1,52 @@
-"""`unire extract`: documents in, the same documents with entities and relations out."""
+"""`unire extract`: texts in, entities and relations out."""
 
 from __future__ import annotations
 
-import codecs
-import json as json_module
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
 from unire import formats
 from unire.cli import printing
+from unire.cli.meter import Meter
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
-from unire.formats import native
-from unire.formats import words as words_format
+from unire.inputs import Inputs
+from unire.outputs import OUTPUTS, Lines
+from unire.resumable import ResumableFile
 
 __all__ = ["extract"]
 
+INTERRUPTED = 130
+"""The exit status of a command that was stopped by Ctrl-C."""
+
 
 def extract(
-    model: Annotated[str, typer.Option("--model", help="A model's folder or Hub name.", show_default=False)],
-    input: Annotated[
-        Path | None,
+    model: Annotated[
+        str, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.", show_default=False)
+    ],
+    inputs: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="A file in a known format (its annotation is ignored), or with --words a text. Standard input else.",
+            metavar="INPUT",
+            help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
+            "(.jsonl), Parquet (.parquet) and annotated files in a known format.",
             show_default=False,
+        ),
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document.")] = False,
+    field: Annotated[
+        str | None,
+        typer.Option(
+            "--field", metavar="NAME", help="Field or column of the text; `text` when left out.", show_default=False
         ),
     ] = None,
     words: Annotated[
@@ -40,72 +56,169 @@ def extract(
             help="Words already split: a sentence a line, words between spaces, an empty line between documents.",
         ),
     ] = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help=f"Format of annotated documents, whose words are taken: {', '.join(formats.FORMATS)}.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write to this file instead of standard output.", show_default=False)
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option("--from", help=f"Format of the input: {', '.join(formats.FORMATS)}. Guessed.", show_default=False),
+        typer.Option(
+            "--format",
+            help=f"What to write: {', '.join(OUTPUTS)}. By the ending of --out; else jsonl for texts, and unire, which "
+            "keeps the words, where words were given.",
+            show_default=False,
+        ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an --out that was stopped; none is lost or doubled.")
+    ] = False,
+    min_score: Annotated[
+        float, typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score.")
+    ] = 0.0,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
     json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print JSON lines, a document each, on a terminal too; with --out, a summary as one object."
-        ),
+        typer.Option("--json", help="Write JSON lines on a terminal too; with --out, print a summary as one object."),
     ] = False,
 ) -> None:
-    """Find entities and relations in documents whose words are already split.
+    """Find entities and relations in texts.
 
     \b
-        echo "Ada lives in London ." | unire extract --words --model models/mine
-        unire extract --model models/mine test.jsonl --out found.jsonl
+        unire extract --model mine "Ada Lovelace lived in London."
+        unire extract --model mine abstracts/ notes.txt --out found.jsonl
+        unire extract --model mine --lines all.txt --out found.jsonl --resume
+        unire extract --model mine --field abstract papers.jsonl --min-score 0.5
+        unire extract --model mine --field abstract papers.parquet
+        cat article.txt | unire extract --model mine
+        echo "Ada lives in London ." | unire extract --model mine --words
 
-    On a terminal the findings are listed for reading; otherwise, or with --json, they are JSON lines, a document each.
+    On a terminal the findings are listed for reading. Anywhere else they are JSON lines, a document each.
     """
-    documents = _documents(input, words, format)
-    extractor = Extractor.load(model, device=device)
-    notes: Counter[str] = Counter()
-    found = extractor.annotate(documents, notes=notes)
-    if out is not None:
-        count = formats.write(found, out)
-        summary = {"documents": count, "out": str(out), "notes": dict(+notes)}
-        printing.print_json(summary) if json else printing.errors.print(f"{count:,} documents written to {out}")
-    else:
-        _print(found, readable=sys.stdout.isatty() and not json)
-    printing.print_notes(notes)
-
-
-def _documents(input: Path | None, words: bool, format: str | None) -> Iterable[Document]:
-    if words:
-        if input is None and sys.stdin is None:
-            raise UnireError("standard input is closed; pipe words into it, or give a file")
-        return _of_words(input)
-    if input is None:
-        raise UnireError("give a file of documents, or --words for split words on standard input")
-    return formats.read(input, format)
-
-
-def _of_words(path: Path | None) -> Iterator[Document]:
-    """Documents from a file of words, or from standard input; in UTF-8, whatever the terminal speaks."""
-    name = "standard input" if path is None else path.name
+    given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
+    if not inputs and _waits_for_typing():
+        raise UnireError("give a text, a file or a folder, or pipe text into standard input")
+    run = _Run(given, model, device, min_score)
     try:
-        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as file:
-            yield from words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), name)
-    except UnicodeDecodeError:
-        raise UnireError(f"{path or name} is not UTF-8; convert it first") from None
-    except OSError as error:
-        raise UnireError(f"{path or name} cannot be read: {error.strerror or error}") from None
+        if out is None and format is None and sys.stdout.isatty() and not json:
+            _show(run)
+        else:
+            _write(run, format or _default_format(given, out), out, resume=resume)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if out is not None:
+        summary = {"documents": run.count, "out": str(out), "notes": dict(+run.notes)}
+        printing.print_json(summary) if json else printing.errors.print(f"{run.count:,} documents written to {out}")
+    printing.print_notes(run.notes)
 
 
-def _print(documents: Iterable[Document], *, readable: bool) -> None:
-    for document in documents:
-        if not readable:
-            for item in native.to_json(document):
-                sys.stdout.write(json_module.dumps(item, ensure_ascii=False) + "\n")
-            continue
+@dataclass
+class _Run:
+    """What is read, by which model, what is kept of its findings, and how far it is."""
+
+    given: Inputs
+    model: str
+    device: str | None
+    min_score: float
+    notes: Counter[str] = dataclass_field(default_factory=Counter)
+    count: int = 0
+    """Documents done."""
+
+    def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
+        """The documents with what was found.
+
+        Args:
+            last: The id of the last document done, where `count` says that some are.
+            bar: Whether the terminal shows how far it is, if it takes long.
+        """
+        items = iter(self.given)
+        done = deque(islice(items, self.count), maxlen=1)
+        if self.count and (not done or done[0].id != last):
+            raise UnireError(f"the input is not what it was: document {self.count:,} of it should be {last!r}")
+        positions: deque[float] = deque()
+
+        def read() -> Iterator[Document]:
+            for item in items:
+                positions.append(item.position)
+                yield item.document()
+
+        extractor = Extractor.load(self.model, device=self.device)
+        with Meter(self.given.size, self.count, shown=bar) as meter:
+            for document in extractor.annotate(read(), notes=self.notes):
+                yield document.confident(self.min_score) if self.min_score else document
+                self.count += 1
+                meter.advance(positions.popleft())
+
+
+def _waits_for_typing() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _default_format(given: Inputs, out: Path | None) -> str:
+    """By the ending of the file, if that says more than that it has lines; else by what is given."""
+    ending = out.suffix.lower().removeprefix(".") if out else ""
+    if ending in OUTPUTS and ending != "jsonl":
+        return ending
+    return "unire" if given.has_words else "jsonl"
+
+
+def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
+    if name not in OUTPUTS:
+        raise UnireError(f"unknown format {name!r}; give one of {', '.join(OUTPUTS)}")
+    output = OUTPUTS[name]
+    if resume and (out is None or not isinstance(output, Lines)):
+        raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
+    if not isinstance(output, Lines):
+        if out is None:
+            raise UnireError(f"the format {name!r} needs a file; give one with --out")
+        output(run.documents(), out)
+    elif out is None:
+        _write_stream(run, output, sys.stdout.buffer)
+    elif out.exists() and not out.is_file() and not out.is_dir():  # a pipe or a device
+        with out.open("wb") as device:
+            _write_stream(run, output, device)
+    else:
+        _write_file(run, output, out, name, resume=resume)
+
+
+def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
+    """JSON is UTF-8, whatever the terminal speaks."""
+    stream.write(output.head.encode())
+    for document in run.documents():
+        stream.write(output.of(document).encode())
+        stream.flush()
+
+
+def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
+    about = {"input": asdict(run.given), "model": run.model, "min-score": run.min_score, "format": name}
+    with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
+        if file.complete:
+            printing.errors.print(f"{out} is complete: there is nothing to resume")
+            raise typer.Exit
+        run.count = file.documents
+        try:
+            for document in run.documents(file.last):
+                file.add(document.id, output.of(document).encode())
+        except (KeyboardInterrupt, UnireError):
+            if file.documents:
+                printing.errors.print(
+                    f"stopped after {file.documents:,} documents, which are in {file.part}; the same command with "
+                    "--resume goes on"
+                )
+            raise
+
+
+def _show(run: _Run) -> None:
+    """For people to read, on a terminal."""
+    for document in run.documents(bar=False):
         printing.out.print(document.text, markup=False, highlight=False)
         findings: list[Entity | Relation] = [*document.entities, *document.relations]
         for found in findings:

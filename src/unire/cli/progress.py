@@ -35,6 +35,11 @@ class TerminalReporter(Reporter):
             + (f" × {facts['processes']}" if facts["processes"] > 1 else ""),
             highlight=False,
         )
+        if "teachers" in facts:
+            printing.errors.print(
+                f"{facts['unlabelled documents']:,} unlabelled documents, teachers: {', '.join(facts['teachers'])}",
+                highlight=False,
+            )
         printing.print_notes(facts["notes"])
         self._task = self._bar.add_task("", total=facts["epochs"], completed=facts["epochs done"], losses="")
         self._bar.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +9,13 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.training import config_from, new_reporter, report
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
 from unire.windows import Layout
 
 if TYPE_CHECKING:
-    from unire.training import Trained, TrainingConfig
     from unire.training.reporting import Reporter
 
 __all__ = ["train"]
@@ -32,7 +30,9 @@ def _option(*names: str, help: str, panel: str | None = None, show_default: bool
 
 
 def train(
-    encoder: Annotated[str, _option("--encoder", help="Pretrained encoder: Hub name or folder.")],
+    encoder: Annotated[
+        str, _option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")
+    ],
     data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
     out: Annotated[Path, _option("--out", help="Folder for the model.")],
     dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,
@@ -114,7 +114,7 @@ def train(
     fit into memory at once is computed in parts, with the same result
     (--set max_pieces=…).
     """
-    config = _config(
+    config = config_from(
         preset,
         settings or [],
         epochs=epochs,
@@ -150,61 +150,12 @@ def train(
         dev=dev_documents,
         test=test_documents,
         out=out,
-        reporter=_reporter(json, tensorboard),
+        reporter=new_reporter(json, tensorboard),
         **shared,
     )
-    _report(trained, out, json)
+    report(trained, out, json)
     if trained.interrupted:
         raise typer.Exit(130)
-
-
-def _config(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:
-    from unire.training import TrainingConfig
-
-    changes = {name: value for name, value in options.items() if value is not None}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.strip():
-            raise UnireError(f"--set takes NAME=VALUE, not {setting!r}")
-        try:
-            changes[name.strip().replace("-", "_")] = json_module.loads(value)
-        except ValueError:
-            changes[name.strip().replace("-", "_")] = value
-    return TrainingConfig.from_preset(preset, **changes)
-
-
-def _reporter(json: bool, tensorboard: Path | None) -> Reporter:
-    from unire.cli.progress import TerminalReporter
-    from unire.training.reporting import Reporters, TensorBoard
-
-    reporters: list[Reporter] = [] if json else [TerminalReporter()]
-    if tensorboard is not None:
-        reporters.append(TensorBoard(tensorboard))
-    return Reporters(reporters)
-
-
-def _report(trained: Trained, out: Path, json: bool) -> None:
-    if not trained.main:
-        return
-    scores = {name: part for name, part in (("dev", trained.dev), ("test", trained.test)) if part is not None}
-    if json:
-        printing.print_json(
-            {
-                "out": str(out),
-                "alpha": trained.model.settings.alpha,
-                "epoch": trained.model.settings.provenance["epochs"],
-                "interrupted": trained.interrupted,
-                "notes": dict(trained.notes),
-                "scores": {name: part.to_dict() for name, part in scores.items()},
-                "history": trained.history,
-            }
-        )
-        return
-    for name, part in scores.items():
-        printing.out.print(f"[bold]{name}[/] (α = {trained.model.settings.alpha:g})")
-        printing.print_scores(part)
-    word = "interrupted; the best model so far is" if trained.interrupted else "model"
-    printing.errors.print(f"{word} in [bold]{out}[/]", highlight=False)
 
 
 def _train_folds(
@@ -226,7 +177,7 @@ def _train_folds(
     def reporter_for(number: int) -> Reporter:
         if not json:
             printing.errors.rule(f"fold {number} of {len(ids)}")
-        return _reporter(json, tensorboard and tensorboard / f"fold-{number:02d}")
+        return new_reporter(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
     parts = list(split_folds(documents, ids, dev_fraction, seed))
     try:

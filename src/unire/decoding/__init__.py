@@ -28,6 +28,7 @@ def decode(
     *,
     decoder: str = "split",
     alpha: float = split.ALPHA,
+    permits: NDArray[np.bool_] | None = None,
 ) -> Decoded:
     """Find the entities and relations of a batch of tables.
 
@@ -38,10 +39,11 @@ def decode(
         labels: The label space, in the order of P's last axis.
         decoder: `split` (the paper's) or `hard` (its baseline).
         alpha: The distance above which `split` cuts.
+        permits: Which relations may join which entities, as `LabelSpace.permits` says it; all may when left out.
     """
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
-    return DECODERS[decoder](P, _checked(P, lengths, labels), labels, alpha=alpha)
+    return DECODERS[decoder](P, _checked(P, lengths, labels), labels, alpha=alpha, permits=permits)
 
 
 def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:

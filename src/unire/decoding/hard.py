@@ -25,13 +25,20 @@ from unire.decoding.arrays import (
     toward_mirror,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, refuse_not_finite, winners
+from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
 
 
-def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: float = 0.0) -> Decoded:
+def decode(
+    P: Array,
+    lengths: NDArray[np.int64],
+    labels: LabelSpace,
+    *,
+    alpha: float = 0.0,
+    permits: NDArray[np.bool_] | None = None,
+) -> Decoded:
     """Decode a batch. `alpha` is not used: it is there so that all decoders are called alike."""
     P = to_float(P)
     counts = _counts(P, lengths, labels)
@@ -55,6 +62,7 @@ def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: f
     here, top, bottom, left, right = (put(x, P) for x in (table[head], start[head], end[head], start[tail], end[tail]))
     upper = counts[here, top, right] - counts[here, top, left]
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
+    rectangles = permitted(rectangles, label[head], label[tail], permits)
     relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
     related = (relation != LabelSpace.NONE) & (shared > 0)
 

@@ -27,7 +27,7 @@ from unire.decoding.arrays import (
     to_host,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, refuse_not_finite, runs, winners
+from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, runs, winners
 from unire.labels import LabelSpace
 
 __all__ = ["ALPHA", "Prepared", "decode", "decode_prepared", "prepare"]
@@ -48,9 +48,16 @@ class Prepared:
     """[T, N - 1]: between the words `i` and `i + 1`; NaN in the padding."""
 
 
-def decode(P: Array, lengths: NDArray[np.int64], labels: LabelSpace, *, alpha: float = ALPHA) -> Decoded:
+def decode(
+    P: Array,
+    lengths: NDArray[np.int64],
+    labels: LabelSpace,
+    *,
+    alpha: float = ALPHA,
+    permits: NDArray[np.bool_] | None = None,
+) -> Decoded:
     """The paper's three steps: spans, entity types, relation types."""
-    return decode_prepared(prepare(P, lengths, labels), alpha)
+    return decode_prepared(prepare(P, lengths, labels), alpha, permits)
 
 
 def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepared:
@@ -71,7 +78,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     return Prepared(P, lengths, labels, found[:, 1:])
 
 
-def decode_prepared(prepared: Prepared, alpha: float = ALPHA) -> Decoded:
+def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
     P, lengths, labels = prepared.P, prepared.lengths, prepared.labels
 
@@ -94,6 +101,7 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA) -> Decoded:
     mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
     pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
     pairs = pairs + put(mirror_weight(labels), P) * (take(pairs, put(mirrored, P)) - pairs)
+    pairs = permitted(pairs, entities[head, 3], entities[tail, 3], permits)
     relation, relation_score = (to_host(x) for x in winners(pairs, labels.relation_ids))
     related = relation != LabelSpace.NONE
 

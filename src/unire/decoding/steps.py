@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, library, pick, to_host
+from unire.decoding.arrays import Array, library, pick, put, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["mirror_weight", "ordered_pairs", "refuse_not_finite", "runs", "winners"]
+__all__ = ["mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "runs", "winners"]
 
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
@@ -40,6 +40,13 @@ def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
     best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
     label = xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
     return label, pick(candidates, best)
+
+
+def permitted(
+    scores: Array, heads: NDArray[np.int64], tails: NDArray[np.int64], permits: NDArray[np.bool_] | None
+) -> Array:
+    """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`, 0 where the relation may not join them."""
+    return scores if permits is None else scores * put(permits[heads, tails].astype(np.float64), scores)
 
 
 def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from ctypes import CDLL
+from importlib.util import find_spec
+from typing import Any, Literal, Protocol, get_args
 
+from unire.exceptions import UnireError
+from unire.folders import ModelFolder
 from unire.windows import Batch
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "EngineName", "choose_engine", "start_engine"]
+
+EngineName = Literal["onnx", "torch"]
+
+DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
+"""What a machine has that has a GPU which PyTorch can use."""
 
 
 class Engine(Protocol):
@@ -19,3 +28,52 @@ class Engine(Protocol):
 
     def tables(self, batch: Batch) -> Any:
         """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
+
+
+def start_engine(model: ModelFolder, engine: str | None = None, device: str | None = None) -> Engine:
+    """An engine for a model: see `choose_engine`."""
+    if choose_engine(model, engine, device) == "onnx":
+        from unire.engines.onnx_engine import OnnxEngine
+
+        return OnnxEngine(model.path)
+    from unire.engines.torch_engine import TorchEngine, choose_device
+    from unire.modeling.model import UniRE
+
+    return TorchEngine(UniRE.from_pretrained(model.path).to(choose_device(device)))
+
+
+def choose_engine(model: ModelFolder, engine: str | None = None, device: str | None = None) -> EngineName:
+    """The engine that is asked for, if it can run; when none is, the fastest here.
+
+    That is torch where it is installed and there is a GPU, otherwise onnxruntime if the folder has a graph for it,
+    and otherwise torch on the CPU.
+    """
+    if engine is not None and engine not in get_args(EngineName):
+        raise UnireError(f"no engine {engine!r}; there are {' and '.join(get_args(EngineName))}")
+    has_torch = find_spec("torch") is not None and find_spec("transformers") is not None
+    if engine is None:
+        on_gpu = has_torch and _has_gpu() if device is None else device != "cpu"
+        engine = "onnx" if model.has_graph and not on_gpu else "torch"
+    if engine == "torch":
+        if not has_torch:
+            otherwise = "" if model.has_graph else ", or export the model where that is installed (unire export)"
+            raise UnireError(f'this model needs PyTorch: pip install "unire[train]"{otherwise}')
+        return "torch"
+    if not model.has_graph:
+        raise UnireError(f"model folder {str(model.path)!r} has no graph for onnxruntime; make one with unire export")
+    if device not in (None, "cpu"):
+        raise UnireError(f"onnxruntime computes on the CPU here; for the device {device!r} use the engine torch")
+    return "onnx"
+
+
+def _has_gpu() -> bool:
+    """Whether there is a GPU, to the best of our knowledge; torch is asked only if there may be one, for it is slow."""
+    for driver in DRIVERS:
+        try:
+            CDLL(driver)
+        except OSError:
+            continue
+        import torch
+
+        return torch.cuda.is_available()
+    return False

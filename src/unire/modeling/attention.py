@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetSelfAttention
+from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
 __all__ = ["freeze_position_bias", "use_fast_attention"]
 
@@ -35,6 +35,15 @@ def freeze_position_bias(encoder: nn.Module) -> None:
     for module in encoder.modules():
         if isinstance(module, MPNetEncoder):
             module.relative_attention_bias.requires_grad_(False)
+
+
+class _FusedModel(MPNetModel):  # type: ignore[misc]
+    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
+        """With the mask as what is added to attention: transformers would look at its values to make that."""
+        if attention_mask is not None and attention_mask.ndim == 2:
+            hidden = 1.0 - attention_mask[:, None, None, :].float()
+            attention_mask = hidden * torch.finfo(torch.bfloat16).min
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
 
 
 class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
@@ -75,4 +84,8 @@ class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
         return (self.o(mixed.transpose(1, 2).flatten(2)),)
 
 
-_FUSED: dict[type, type] = {MPNetEncoder: _FusedEncoder, MPNetSelfAttention: _FusedSelfAttention}
+_FUSED: dict[type, type] = {
+    MPNetModel: _FusedModel,
+    MPNetEncoder: _FusedEncoder,
+    MPNetSelfAttention: _FusedSelfAttention,
+}

@@ -12,7 +12,7 @@ __all__ = ["model_card"]
 
 
 def model_card(settings: Settings, labels: LabelSpace) -> str:
-    """Markdown with the Hub's metadata: what the model finds, how it was trained, how well it does."""
+    """Markdown with the Hub's metadata: what the model finds, how it was made, how well it does, what it cannot do."""
     p = settings.provenance
     return "\n".join(
         [
@@ -20,6 +20,8 @@ def model_card(settings: Settings, labels: LabelSpace) -> str:
             "library_name: unire",
             "pipeline_tag: token-classification",
             "tags: [relation-extraction, named-entity-recognition, information-extraction, unire]",
+            *([f"license: {p['licence']}"] if "licence" in p else []),
+            *([f"base_model: {p['base']}"] if "base" in p else []),
             "---",
             "",
             "# A UniRE model",
@@ -46,9 +48,14 @@ def model_card(settings: Settings, labels: LabelSpace) -> str:
             "|---|---|",
             *(f"| {key} | {value} |" for key, value in _facts(settings).items()),
             "",
+            *_rebuilding(p),
             "## Scores",
             "",
             *_score_table(p.get("scores", {})),
+            "",
+            "## Limits",
+            "",
+            *_limits(settings, labels),
             "",
         ]
     )
@@ -58,13 +65,17 @@ def _facts(settings: Settings) -> dict[str, Any]:
     p = settings.provenance
     return {
         "encoder": _encoder(p),
+        "base checkpoint": p.get("base", "the encoder itself"),
+        "licence of the base checkpoint": p.get("licence", "unknown: see where it comes from"),
         "training data": ", ".join(p.get("data", [])) or "unknown",
+        **_distillation(p),
         "preset": p.get("preset", "unknown"),
         "changed settings": ", ".join(f"{name} = {value}" for name, value in p.get("changes", {}).items()) or "none",
         "seed": p.get("seed", "unknown"),
         "epochs": p.get("epochs", "unknown"),
         "windows": f"{settings.layout}, W = {settings.window}",
         "decoding": f"{settings.decoder}, α = {settings.alpha:g}",
+        **_export(p),
         "written by": f"unire {p.get('unire', 'unknown')}",
     }
 
@@ -75,6 +86,57 @@ def _encoder(provenance: Mapping[str, Any]) -> str:
         corpus = ", ".join(adaptation["corpus"])
         name += f" ({adaptation['encoder']}, adapted on {adaptation['tokens'] / 1e6:,.0f}M tokens of {corpus})"
     return name
+
+
+def _distillation(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The teachers, and what they were asked about."""
+    if not (made := provenance.get("distillation")):
+        return {}
+    teachers = []
+    for teacher in made["teachers"]:
+        scores = [
+            f"{split} Ent {100 * f1['ent']:.1f} Rel {100 * f1['rel']:.1f}" for split, f1 in teacher["scores"].items()
+        ]
+        about = "; ".join([str(teacher["encoder"] or "unknown encoder"), *scores])
+        teachers.append(f"{teacher['name']} ({about})")
+    return {
+        "teachers": ", ".join(teachers),
+        "unlabelled text": f"{made['sentences']:,} sentences of {', '.join(made['corpus'])}",
+    }
+
+
+def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """The precision of the weights, and how far the engines agreed when they were written."""
+    if not (made := provenance.get("export")):
+        return {}
+    rows = {"weights": made["precision"]}
+    for what, key in (("these weights in PyTorch", "engines"), ("the model before export", "model")):
+        found = made[key]
+        rows[f"onnxruntime against {what}"] = (
+            f"probabilities differ by {found['difference']:.2g} at most, {100 * found['findings']:.1f}% of the "
+            f"findings are the same ({found['sentences']:,} sentences)"
+        )
+    return rows
+
+
+def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
+    if "rebuild" not in provenance:
+        return []
+    return ["To make it again:", "", "```bash", str(provenance["rebuild"]), "```", ""]
+
+
+def _limits(settings: Settings, labels: LabelSpace) -> list[str]:
+    """What any model of this kind cannot do, and what this one was not made for."""
+    data = ", ".join(settings.provenance.get("data", [])) or "its training data"
+    limits = [
+        f"It knows {len(labels.entity_types)} types of entities and {len(labels.relation_types)} of relations, and "
+        f"text like that of {data}. On other kinds of text, and in other languages, expect less.",
+        "Entities do not overlap, and relations do not cross the end of a sentence.",
+        "Scores are the model's own probabilities. They are not proof: what matters should be read by somebody.",
+    ]
+    if settings.provenance.get("export", {}).get("precision") == "int8":
+        limits.append("Weights, and in onnxruntime activations too, are rounded to eight bits.")
+    return [f"- {limit}" for limit in limits]
 
 
 def _score_table(scores: Mapping[str, Any]) -> list[str]:

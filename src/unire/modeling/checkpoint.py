@@ -1,41 +1,51 @@
-"""Checkpoints: a folder of config.json, labels.json, tokenizer.json, model.safetensors and a model card."""
+"""Checkpoints: a folder of config.json, labels.json, tokenizer.json, model.safetensors and a model card.
+
+What `unire export` makes of one is a checkpoint too: with a graph for onnxruntime, and perhaps weights in eight bits.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from unire.exceptions import UnireError
-from unire.files import recover, replacing
-from unire.labels import LabelSpace
+from unire.files import replacing
+from unire.folders import FILES, WEIGHTS, ModelFolder
 from unire.modeling.card import model_card
 from unire.modeling.model import UniRE
+from unire.modeling.quantization import dequantized
 from unire.settings import Settings
 
-__all__ = ["check_target", "load", "resolve", "save", "tensors_from", "tensors_to"]
-
-WEIGHTS = "model.safetensors"
-FILES = ("README.md", "config.json", "labels.json", WEIGHTS, "tokenizer.json")
-"""All that a checkpoint holds."""
+__all__ = ["check_target", "load", "save", "tensors_from", "tensors_to", "writing"]
 
 
 def save(model: UniRE, folder: Path) -> None:
     """Write `model` as `folder`: under a temporary name first, renamed when it is whole."""
+    with writing(model, folder) as temporary:
+        tensors_to(temporary / WEIGHTS, model.state_dict())
+
+
+@contextmanager
+def writing(model: UniRE, folder: Path) -> Iterator[Path]:
+    """A temporary folder that holds all of `model` but its weights, and becomes `folder` when the body has run.
+
+    The files are written at the end, so that they tell of what the body has done to `model.settings`.
+    """
     check_target(folder)
     try:
         with replacing(folder, directory=True) as temporary:
+            yield temporary
             _write_json(temporary / "config.json", model.settings.to_dict())
             _write_json(temporary / "labels.json", model.labels.to_dict())
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")
-            tensors_to(temporary / WEIGHTS, model.state_dict())
             (temporary / "README.md").write_text(model_card(model.settings, model.labels), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
@@ -60,18 +70,11 @@ def check_target(folder: Path) -> None:
 
 
 def load(source: str | Path) -> UniRE:
-    """The model in a folder, or of a Hub name."""
-    folder = resolve(source)
-    settings = Settings.load(folder)
-    try:
-        labels = LabelSpace.load(folder)
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except UnireError:
-        raise
-    except Exception as error:  # tokenizers raises bare Exception
-        raise UnireError(f"tokenizer.json of {str(folder)!r} is missing or broken: {error}") from None
-    weights = tensors_from(folder / WEIGHTS)
-    model = UniRE(settings, labels, tokenizer)
+    """The model of a name in the box, of a folder, or of a Hub name."""
+    found = ModelFolder.open(source)
+    folder = found.path
+    weights = dequantized(tensors_from(folder / WEIGHTS))
+    model = UniRE(found.settings, found.labels, found.tokenizer)
     expected = model.state_dict()
     if wrong := sorted(expected.keys() ^ weights.keys()):
         what = "lacks the tensor" if wrong[0] in expected else "has the unknown tensor"
@@ -80,26 +83,6 @@ def load(source: str | Path) -> UniRE:
         raise UnireError(f"model folder {str(folder)!r} has a tensor {wrong[0]!r} of the wrong shape; it is damaged")
     model.load_state_dict(weights)
     return model.eval()
-
-
-def resolve(source: str | Path) -> Path:
-    """The folder of a model: `source` itself, or where the Hub's model of that name was brought to."""
-    folder = Path(source)
-    recover(folder)
-    if folder.is_dir():
-        return folder
-    name = str(source)
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise UnireError(f"there is no model folder {name!r}")
-    import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UnireError(
-            f"there is no model folder {name!r}, and the Hub did not give it ({type(error).__name__})"
-        ) from None
 
 
 def tensors_to(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -116,7 +99,8 @@ def tensors_from(path: Path) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UnireError(f"{str(path)!r} is missing, cut short or no safetensors file: {error}") from None
-    return {name: tensor if tensor.dtype == torch.uint8 else tensor.float() for name, tensor in weights.items()}
+    whole = (torch.uint8, torch.int8)
+    return {name: tensor if tensor.dtype in whole else tensor.float() for name, tensor in weights.items()}
 
 
 def _write_json(path: Path, data: object) -> None:

@@ -13,7 +13,9 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from unire.exceptions import UnireError
+from unire.folders import is_model
 from unire.modeling.attention import use_fast_attention
+from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
 __all__ = ["build_encoder", "load_encoder"]
@@ -23,15 +25,20 @@ MAX_PIECES = 512
 
 
 def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
-    """An encoder by Hub name or folder, with its fast tokenizer."""
+    """An encoder by Hub name or folder, with its fast tokenizer; of a model of ours, in the box too, its own."""
+    if is_model(name):
+        from unire.modeling.checkpoint import load  # which needs this module
+
+        model = load(name)
+        return model.encoder, model.tokenizer, model.settings.spec
     try:
         with _quiet():
             model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
             slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
         raise UnireError(
-            f"encoder {str(name)!r} cannot be loaded; give a Hub name or a folder with config.json, model.safetensors "
-            f"and tokenizer.json ({_reason(error)})"
+            f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
+            f"and tokenizer.json, or a model of ours, and {contents()} ({_reason(error)})"
         ) from None
     if not getattr(slow_or_fast, "is_fast", False):
         raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from unire.labels import LabelSpace
 
-__all__ = ["Implication", "Mean", "TableWeights", "entry_loss", "implication_loss", "symmetry_loss"]
+__all__ = ["Implication", "Mean", "TableWeights", "entry_loss", "implication_loss", "soft_entry_loss", "symmetry_loss"]
 
 Mean = Literal["sentence", "batch"]
 """Over the cells of a sentence, then over sentences (the paper); or over all cells of the batch (the authors' code)."""
@@ -45,6 +45,21 @@ def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights, none_weight:
     losses = losses.view_as(gold)
     if none_weight != 1:
         losses = torch.where(gold == LabelSpace.NONE, none_weight * losses, losses)
+    return (losses.sum((1, 2)) * weights.cell).sum()
+
+
+def soft_entry_loss(
+    logits: Tensor, target: Tensor, mask: Tensor, weights: TableWeights, none_weight: float = 1.0
+) -> Tensor:
+    """L_entry against a distribution per cell: the cross-entropy with `target`, `[T, N, N, |Y|]`.
+
+    A cell counts `none_weight` as far as it is ⊥, so that of certain cells this is `entry_loss`; but wherever the
+    target is unsure, a student that gives the same distribution is the best one.
+    """
+    losses = F.cross_entropy(logits.flatten(0, 2).float(), target.flatten(0, 2), reduction="none")
+    losses = losses.view(target.shape[:3]) * _cells(mask)
+    if none_weight != 1:
+        losses = losses * (1 + (none_weight - 1) * target[..., LabelSpace.NONE])
     return (losses.sum((1, 2)) * weights.cell).sum()
 
 

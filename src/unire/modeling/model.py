@@ -19,7 +19,7 @@ from unire.modeling.encoder import build_encoder
 from unire.settings import Settings
 from unire.windows import Batch
 
-__all__ = ["TensorBatch", "UniRE"]
+__all__ = ["TensorBatch", "UniRE", "to_device"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TensorBatch:
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
         def move(array: NDArray[np.int64]) -> Tensor:
-            return torch.from_numpy(array).to(device, non_blocking=True)
+            return to_device(array, device)
 
         return cls(
             move(batch.input_ids),
@@ -62,6 +62,12 @@ class TensorBatch:
         return torch.arange(self.words.shape[1], device=self.words.device) < self.lengths.unsqueeze(1)
 
 
+def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
+    """An array as a tensor on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
+
+
 class UniRE(nn.Module):
     """The table-filling model of the paper.
 
@@ -84,7 +90,7 @@ class UniRE(nn.Module):
         self.encoder = given
         self.head_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
         self.tail_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
-        self.biaffine = Biaffine(head.d, len(labels))
+        self.biaffine = Biaffine(head.d, len(labels), head.distances)
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """The scores g of every cell: `[T, N, N, |Y|]`. Padding holds garbage."""

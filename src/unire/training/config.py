@@ -1,6 +1,7 @@
 """How a model is trained: one dataclass, and the named presets.
 
-A preset is data. `paper` follows the paper's text, `released` its authors' code. Where the paper is silent, `paper`
+A preset is data. `paper` follows the paper's text, `released` its authors' code; `best` is what does best on dev, by
+`docs/results.md`. Where the paper is silent, `paper`
 mostly takes what the released code does, with two exceptions: `eps` is AdamW's own, and dev is looked at from the first
 epoch, since a short training would never get to see it. `docs/paper-to-code.md` says where the two differ.
 """
@@ -35,6 +36,12 @@ class TrainingConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    distances: int = 0
+    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
+    case_marks: bool = False
+    """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
+    constraints: bool = False
+    """Whether a relation may only join entities of types that it joins in the training data."""
     logit_dropout: float = 0.2
     """p: dropout on the logits of L_entry."""
 
@@ -95,6 +102,7 @@ class TrainingConfig:
             "max_table": self.max_table >= 1,
             "d": self.d >= 1,
             "mlp_dropout": 0 <= self.mlp_dropout < 1,
+            "distances": self.distances >= 0,
             "logit_dropout": 0 <= self.logit_dropout < 1,
             "none_weight": 0 < self.none_weight < inf,
             "epochs": self.epochs >= 1,
@@ -150,5 +158,15 @@ PRESETS = {
         eps=1e-12,
         bias_correction=False,
         evaluate_after=100,
+    ),
+    "best": TrainingConfig(
+        preset="best",
+        layout="shared",
+        epochs=60,
+        lr=1e-4,
+        head_lr=3e-4,
+        evaluate_after=29,
+        evaluate_every=5,
+        patience=60,
     ),
 }

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import random
+import re
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +22,15 @@ from tokenizers import Tokenizer
 from unire.exceptions import UnireError
 from unire.windows.spec import unbound
 
-__all__ = ["PackedCorpus", "read_documents"]
+__all__ = ["HeldOut", "PackedCorpus", "read_documents"]
 
 SHARD = 1 << 30
 """Characters of text that are held in memory, and shuffled, at a time."""
 CHUNK = 4096
 """Documents that are tokenised at a time, on all cores."""
+
+RUN = 8
+"""Words of a run that texts may have in common by chance once, but not twice."""
 
 _OPENERS: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 
@@ -46,6 +50,35 @@ def read_documents(files: Iterable[Path]) -> Iterator[str]:
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise UnireError(f"corpus file {str(file)!r} cannot be read after line {number}: {reason}") from None
+
+
+class HeldOut:
+    """Texts that a model will be scored on, and must not have read: `text in held_out` if it holds part of one.
+
+    That is, if they share two runs of eight words, in whatever case and punctuation; or, where the held-out text is
+    too short for that, if they are the same.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._runs: set[tuple[str, ...]] = set()
+        self._short: set[tuple[str, ...]] = set()
+        for words in map(_plain_words, texts):
+            if len(words) > RUN:
+                self._runs.update(_runs(words))
+            elif words:
+                self._short.add(words)
+
+    def __contains__(self, text: str) -> bool:
+        words = _plain_words(text)
+        return words in self._short or len(self._runs.intersection(_runs(words))) > 1
+
+
+def _plain_words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\w+", text.casefold()))
+
+
+def _runs(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(RUN)), strict=False)
 
 
 class PackedCorpus:

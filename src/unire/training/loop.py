@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from accelerate import Accelerator
@@ -22,12 +23,14 @@ from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import check_target
 from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
-from unire.prefetch import ahead
+from unire.modeling.recording import Recorder, Tensors
+from unire.prefetch import Ahead
 from unire.scoring import Scores, score
 from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
@@ -35,13 +38,15 @@ from unire.training.config import PRESETS, TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.recording import Recorder, Tensors
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
 from unire.windows import Passage
 
-__all__ = ["Trained", "Trainer", "new_model", "origin", "train"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Trained", "Trainer", "new_model", "origin", "train", "use_bf16"]
 
 
 @dataclass(frozen=True)
@@ -90,31 +95,20 @@ def train(
         save_every_epochs: Write the state to resume from every so many epochs.
         save_every_minutes: Write it every so many minutes; `None` for never.
     """
-    config = config or TrainingConfig()
-    out = Path(out).resolve()
-    check_target(out)
-    if not resume:
-        Snapshots(out).check_fresh()
     labels = labels or LabelSpace.learn([*documents, *dev])
     labels.check([*dev, *test])
-    accelerator = Accelerator(mixed_precision="bf16" if _use_bf16(config) else "no")
-    set_seed(config.seed)
-    model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-    if reporter is None or not accelerator.is_main_process:
-        reporter = Reporter()
-    trainer = Trainer(model, documents, dev, config, accelerator, out, reporter)
-    if resume:
-        trainer.resume()
-    try:
-        try:
-            with Interrupt() as interrupt:
-                trainer.fit(interrupt, save_every_epochs, save_every_minutes)
-        except KeyboardInterrupt:
-            trainer.save_state()
-            return trainer.stop()
-        return trainer.finish(test)
-    finally:
-        reporter.close()
+    trainer = Trainer.begin(
+        encoder,
+        documents,
+        out=Path(out),
+        dev=dev,
+        labels=labels,
+        config=config or TrainingConfig(),
+        data=data,
+        reporter=reporter,
+        resume=resume,
+    )
+    return trainer.run(test, save_every_epochs, save_every_minutes)
 
 
 @dataclass
@@ -132,9 +126,44 @@ class Trainer:
     best: dict[str, Tensor] | None = None
     """The weights of the best epoch on dev."""
 
+    LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
+    """What is summed up over an epoch, by name; the first three are those of the gold tables."""
+
+    @classmethod
+    def begin(
+        cls,
+        encoder: str | Path,
+        documents: Sequence[Document],
+        *,
+        out: Path,
+        dev: Sequence[Document],
+        labels: LabelSpace,
+        config: TrainingConfig,
+        data: Sequence[str],
+        reporter: Reporter | None,
+        resume: bool,
+        **more: Any,
+    ) -> Self:
+        """A training that is ready for its first step, or for its next one; the arguments are those of `train`."""
+        out = out.resolve()
+        check_target(out)
+        if not resume:
+            Snapshots(out).check_fresh()
+        accelerator = Accelerator(mixed_precision="bf16" if use_bf16(config) else "no")
+        set_seed(config.seed)
+        model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
+        if config.constraints:
+            model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
+        if reporter is None or not accelerator.is_main_process:
+            reporter = Reporter()
+        trainer = cls(model, documents, dev, config, accelerator, out, reporter, **more)
+        if resume:
+            trainer.resume()
+        return trainer
+
     def __post_init__(self) -> None:
         self.extractor = Extractor(
-            TorchEngine(self.model, bf16=_use_bf16(self.config)),
+            TorchEngine(self.model, bf16=use_bf16(self.config)),
             self.model.tokenizer,
             self.model.settings,
             self.model.labels,
@@ -153,7 +182,7 @@ class Trainer:
         if record:  # a graph adds to the gradients where they are
             for parameter in self.model.parameters():
                 parameter.grad = torch.zeros_like(parameter)
-        self._losses = torch.zeros(3, device=self.accelerator.device)
+        self._losses = torch.zeros(len(self.LOSSES), device=self.accelerator.device)
         self._record = {
             **asdict(self.config),
             "encoder": self.model.settings.provenance["encoder"],
@@ -164,7 +193,20 @@ class Trainer:
 
     def resume(self) -> None:
         self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self.average, self._record)
-        self._losses = torch.tensor(self.progress.losses, device=self.accelerator.device)
+        self._losses.copy_(torch.tensor(self.progress.losses))
+
+    def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
+        """Train, score and save; Ctrl-C leaves a model, and a state to resume from."""
+        try:
+            try:
+                with Interrupt() as interrupt:
+                    self.fit(interrupt, save_every_epochs, save_every_minutes)
+            except KeyboardInterrupt:
+                self.save_state()
+                return self.stop()
+            return self.finish(test)
+        finally:
+            self.reporter.close()
 
     def fit(
         self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
@@ -173,7 +215,7 @@ class Trainer:
         self.reporter.start(self._facts())
         saved = time.monotonic()
         started = saved - self.progress.seconds
-        while self.progress.epoch < self.config.epochs and not self._out_of_patience():
+        while not self._finished() and not self._out_of_patience():
             steps = self.data.steps(self.progress.epoch)
             for step in self.collated(steps[self.progress.position :]):
                 self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
@@ -224,7 +266,7 @@ class Trainer:
                 **self.model.settings.provenance,
                 "epochs": self.progress.best_epoch or self.progress.epoch,
                 "seconds": round(self.progress.seconds, 1),
-                "notes": dict(+self.data.notes),
+                "notes": dict(self._notes()),
                 "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
                 **more,
             }
@@ -238,7 +280,7 @@ class Trainer:
             dev,
             test,
             self.progress.history,
-            +self.data.notes,
+            self._notes(),
             interrupted,
             self.accelerator.is_main_process,
         )
@@ -246,33 +288,39 @@ class Trainer:
     def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
         """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return ahead(self.data.step(passages, process, n_processes) for passages in steps)
+        return Ahead(self.data.step(passages, process, n_processes) for passages in steps)
 
     def take_step(self, step: Step, position: float, share: float) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
         self.model.train()
         self.progress.step += 1
         middle = (self.progress.epoch + position + share / 2) / self.config.epochs
-        self.schedule.set(middle, self.progress.step)
+        self.progress.done = self._done(middle)
+        self.schedule.set(self.progress.done, self.progress.step)
+        self._add_gradients()
         for number, batch in enumerate(step.batches, start=1):
             last = number == len(step.batches)
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                self._losses += self.gradients(self._tensors(batch, step))
+                self._losses[:3] += self.gradients(self._tensors(batch, step))
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=not self.gradients.records)
         if self.average is not None:
             self.average.update(self.progress.step)
 
+    def _done(self, share: float) -> float:
+        """The share of the training that is done, where its epochs are done by `share`."""
+        return share
+
+    def _add_gradients(self) -> None:
+        """What a step learns from beside the gold tables: nothing, here."""
+
     def _tensors(self, gold_batch: GoldBatch, step: Step) -> Tensors:
         """A batch, its gold tables and what they count in the step; still on the host."""
         batch = TensorBatch.of(gold_batch.batch, "cpu")
         weights = TableWeights.of(batch.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
         counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
-        tensors = {**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts}
-        if self.gradients.records:  # copies from pinned memory do not wait for what the GPU has to do before
-            return {name: tensor.pin_memory() for name, tensor in tensors.items()}
-        return tensors
+        return self.gradients.pinned({**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts})
 
     def _gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch to the parameters'; its losses."""
@@ -305,10 +353,10 @@ class Trainer:
             )
         record: dict[str, Any] = {
             "epoch": progress.epoch,
-            "loss": dict(zip(("entry", "symmetry", "implication"), losses, strict=True)),
+            "loss": dict(zip(self.LOSSES, losses, strict=True)),
         }
         due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
-        if (due and self.dev) or progress.epoch == config.epochs:
+        if (due and self.dev) or self._finished():
             with self.average.in_place() if self.average is not None else nullcontext():
                 self._look_at_dev(record)
         progress.history.append(record)
@@ -323,6 +371,9 @@ class Trainer:
             progress.best = None if scores is None else scores.ent_plus_rel
             progress.best_epoch = progress.epoch
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def _finished(self) -> bool:
+        return self.progress.epoch >= self.config.epochs or self.progress.done >= 1
 
     def _out_of_patience(self) -> bool:
         last_gain = max(self.progress.best_epoch, self.config.evaluate_after)
@@ -344,6 +395,10 @@ class Trainer:
             self.snapshots.save(self.progress, self.model, self.optimizer, self.average, self.best, self._record)
         self.accelerator.wait_for_everyone()
 
+    def _notes(self) -> Counter[str]:
+        """What needed special care, counted."""
+        return +self.data.notes
+
     def _facts(self) -> dict[str, Any]:
         """What a reporter may want to say before the first step."""
         return {
@@ -355,7 +410,7 @@ class Trainer:
             "processes": self.accelerator.num_processes,
             "epochs": self.config.epochs,
             "epochs done": self.progress.epoch,
-            "notes": dict(+self.data.notes),
+            "notes": dict(self._notes()),
         }
 
 
@@ -364,10 +419,12 @@ def new_model(
 ) -> UniRE:
     """An untrained head on a pretrained encoder."""
     loaded, tokenizer, spec = load_encoder(encoder)
+    if config.case_marks:
+        spec = spec.with_case_marks(tokenizer)
     settings = Settings(
         spec=spec,
         encoder=_portable(loaded.config),
-        head=HeadSettings(config.d, config.mlp_dropout),
+        head=HeadSettings(config.d, config.mlp_dropout, config.distances),
         layout=config.layout,
         window=config.window,
         max_table=config.max_table,
@@ -376,7 +433,7 @@ def new_model(
         provenance={
             "unire": unire.__version__,
             **origin(encoder),
-            "data": [Path(name).name for name in data],
+            "data": ["/".join(Path(name).parts[-2:]) for name in data],
             "fingerprint": fingerprint,
             "preset": config.preset,
             "changes": _changes(config),
@@ -394,7 +451,11 @@ def _changes(config: TrainingConfig) -> dict[str, Any]:
 
 
 def origin(encoder: str) -> dict[str, Any]:
-    """The name of an encoder, and what `unire adapt` wrote beside it of the text that it has read."""
+    """The name of an encoder, and what is known of where it comes from and of the text that it has read."""
+    if is_model(encoder):
+        made = Settings.load(resolve(encoder)).provenance
+        known = {key: made[key] for key in ("adaptation", "licence") if key in made}
+        return {"encoder": Path(encoder).name, "base": made.get("base", made.get("encoder", "unknown")), **known}
     if not Path(encoder).exists():
         return {"encoder": encoder}
     record = Path(encoder) / "adaptation.json"
@@ -408,7 +469,7 @@ def _portable(config: Any) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
 
 
-def _use_bf16(config: TrainingConfig) -> bool:
+def use_bf16(config: TrainingConfig) -> bool:
     supported = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     if config.bf16 and not supported:
         raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")

@@ -36,8 +36,10 @@ class Progress:
     """Steps of the present epoch that are over."""
     step: int = 0
     """Steps over all."""
-    losses: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
-    """Sums of L_entry, L_sym and L_imp over the present epoch's steps."""
+    done: float = 0.0
+    """The share of the training that is over, by epochs or by time."""
+    losses: list[float] = field(default_factory=list)
+    """Sums of the losses over the present epoch's steps."""
     best: float | None = None
     """The best Ent + Rel F1 on dev so far."""
     best_epoch: int = 0
@@ -45,6 +47,10 @@ class Progress:
     """Time spent training, evaluation included."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One record per epoch: losses, and the scores on dev where it was looked at."""
+    place: list[int] = field(default_factory=lambda: [0, 0])
+    """In unlabelled text: its chunks that are over, and the steps of the present one that are."""
+    read: dict[str, int] = field(default_factory=dict)
+    """What was counted in unlabelled text."""
 
 
 class Snapshots:

@@ -22,7 +22,7 @@ def sweep(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[
     for batch, P in extractor.tables(documents):
         prepared = split.prepare(P, batch.lengths, extractor.labels)
         for alpha, findings in zip(alphas, found, strict=True):
-            findings.add(batch.tables, split.decode_prepared(prepared, alpha))
+            findings.add(batch.tables, split.decode_prepared(prepared, alpha, extractor.permits))
     return [score(documents, findings.documents(), extractor.labels) for findings in found]
 
 

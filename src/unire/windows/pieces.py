@@ -58,6 +58,7 @@ class WordTokenizer:
         self._space = " " if spec.prefix_space else ""
         self._unknown = (spec.unk_id,)
         self._longest = longest
+        self._marks = spec.case_marks
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, words: Sequence[str]) -> Pieces:
@@ -83,6 +84,14 @@ class WordTokenizer:
             texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
             encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             cache.update(
-                (w, tuple(encoding.ids[: self._longest])) for w, encoding in zip(missing, encodings, strict=True)
+                (word, self._marked(word, tuple(encoding.ids)))
+                for word, encoding in zip(missing, encodings, strict=True)
             )
         return [cache[word] for word in words]
+
+    def _marked(self, word: str, pieces: tuple[int, ...]) -> tuple[int, ...]:
+        """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
+        if not self._marks or not word[:1].isupper() or not pieces:
+            return pieces[: self._longest]
+        mark = self._marks[1] if len(word) > 1 and word.isupper() else self._marks[0]
+        return (*pieces[: max(1, self._longest - 1)], mark)[: self._longest]

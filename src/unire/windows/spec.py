@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -31,6 +31,8 @@ class EncoderSpec:
     """Whether the encoder tells the two texts of a pair apart by token types."""
     prefix_space: bool
     """Whether a word by itself must be given a leading space to be spelt as it is inside a text."""
+    case_marks: tuple[int, ...] = ()
+    """Pieces behind a word that begins with a capital, and behind one that is all capitals; none if left out."""
 
     @classmethod
     def probe(
@@ -65,11 +67,20 @@ class EncoderSpec:
             prefix_space=running != alone + alone and running == alone + spaced,
         )
 
+    def with_case_marks(self, tokenizer: Tokenizer) -> EncoderSpec:
+        """This encoder with two pieces of its vocabulary that no text uses as marks of capitals."""
+        unused = (tokenizer.token_to_id(f"[unused{n}]") for n in range(100))
+        spare = [piece for piece in unused if piece is not None]
+        if len(spare) < 2:
+            raise UnireError("case marks need two unused pieces ([unused0], …), and the encoder's vocabulary has none")
+        return replace(self, case_marks=(spare[0], spare[1]))
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
         try:
-            known = {field.name: data[field.name] for field in fields(cls)}
-            return cls(**known | {name: tuple(map(int, known[name])) for name in ("prefix", "middle", "suffix")})
+            known = {"case_marks": (), **{field.name: data[field.name] for field in fields(cls) if field.name in data}}
+            lists = ("prefix", "middle", "suffix", "case_marks")
+            return cls(**known | {name: tuple(map(int, known[name])) for name in lists})
         except (KeyError, TypeError, ValueError):
             names = ", ".join(field.name for field in fields(cls))
             raise UnireError(f"the description of an encoder is a JSON object with {names}") from None

@@ -1,0 +1,109 @@
+"""How fast are the engines on this machine's CPU? Sentences per second, all from one run.
+
+    python benchmarks/engines.py --encoder ENCODER --data FILE [--json FILE]
+
+A model with a random head on `ENCODER` is exported twice, in fp32 and in int8. PyTorch, onnxruntime in fp32 and
+onnxruntime in int8 then compute the tables of the same documents: in shared windows, as the extractor does it, and
+sentence by sentence, without context. Tokenising and decoding are not in it. Contestants take turns; figures are those
+of their best rounds, with those of their median rounds in brackets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import torch
+
+from unire import Document, LabelSpace, TrainingConfig, formats
+from unire.engines import Engine
+from unire.engines.onnx_engine import OnnxEngine
+from unire.engines.torch_engine import TorchEngine
+from unire.exporting.graph import write_graph
+from unire.modeling.model import UniRE
+from unire.training.loop import new_model
+from unire.windows import Windower, collate, in_batches
+
+LABELS = LabelSpace.load("scierc")
+
+
+def contestants(model: UniRE, folder: Path) -> dict[str, Engine]:
+    engines: dict[str, Engine] = {"torch fp32": TorchEngine(model, max_pieces=4096)}
+    for precision in ("fp32", "int8"):
+        (folder / precision).mkdir()
+        write_graph(model, folder / precision, precision)  # type: ignore[arg-type]
+        engines[f"onnx {precision}"] = OnnxEngine(folder / precision)
+    return engines
+
+
+def race(engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int, rounds: int) -> Any:
+    """Seconds of each engine for all documents: its best round and the median one."""
+    windower = Windower(model.tokenizer, model.settings.spec, layout="shared", window=window)
+    passages = [passage for i, document in enumerate(documents) for passage in windower.passages(document, i)]
+    batches = {
+        name: [
+            collate(group, model.settings.spec)
+            for group in in_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces)
+        ]
+        for name, engine in engines.items()
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(rounds + 1):
+        for name, engine in engines.items():
+            began = time.perf_counter()
+            for batch in batches[name]:
+                engine.tables(batch)
+            seconds[name].append(time.perf_counter() - began)
+    return {
+        name: (min(times[1:]), statistics.median(times[1:])) for name, times in seconds.items()
+    }  # the first warms up
+
+
+def report(title: str, times: dict[str, tuple[float, float]], sentences: int) -> dict[str, Any]:
+    print(f"\n{title}")
+    slowest = times["torch fp32"]
+    results = {}
+    for name, (best, median) in times.items():
+        ratio = (slowest[0] / best, slowest[1] / median)
+        print(f"  {name:<12} {sentences / best:7.0f} sentences/s [{sentences / median:5.0f}]  ", end="")
+        print(f"{ratio[0]:5.1f}× torch [{ratio[1]:.1f}×]")
+        results[name] = {"sentences_per_second": sentences / best, "median": sentences / median, "ratio": ratio[0]}
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    arguments = parser.parse_args()
+
+    documents = list(formats.read(arguments.data))
+    sentences = sum(len(document.sentences) for document in documents)
+    model = new_model(arguments.encoder, LABELS, TrainingConfig()).eval()
+    torch.nn.init.normal_(model.biaffine.U, std=0.02)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    print(f"{sentences} sentences, {torch.get_num_threads()} cores, Python {platform.python_version()}, ", end="")
+    print(f"torch {torch.__version__}, onnxruntime {onnxruntime.__version__}")
+    with tempfile.TemporaryDirectory() as folder:
+        engines = contestants(model, Path(folder))
+        results = {
+            title: report(title, race(engines, model, documents, window, arguments.rounds), sentences)
+            for title, window in (("shared windows", 200), ("each sentence by itself", 0))
+        }
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

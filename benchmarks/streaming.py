@@ -1,0 +1,97 @@
+"""Does memory stay flat? `unire extract --lines` on as many one-sentence lines as you like.
+
+    python benchmarks/streaming.py --model MODEL [--lines 1000000] [--text FILE] [--json FILE]
+
+Writes the lines (sentences of `--text`, over and over; a few made-up ones without it) to a temporary folder, runs the
+command on them, and reads its resident size off /proc twice a second. Prints the size at every tenth of the lines, the
+largest, and the rate; then checks that there is a result for every line, in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from unire.segment import segment
+
+SENTENCES = [
+    "We present a parser that is trained on the Penn Treebank and evaluated on dialogue.",
+    "The method improves the F-score by 3.5% over a baseline without context (see Fig. 2).",
+    "Word sense disambiguation helps machine translation, but speech recognition does not.",
+]
+
+
+def sentences_of(path: Path | None, most: int = 100_000) -> list[str]:
+    if path is None:
+        return SENTENCES
+    found: list[str] = []
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            spans = ((s.offsets[0][0], s.offsets[-1][1]) for s in segment(line).sentences)
+            found += [" ".join(line[start:end].split()) for start, end in spans]
+            if len(found) >= most:
+                break
+    return found
+
+
+def resident(pid: int) -> float:
+    """MB, now."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split("VmRSS:")[1].split()[0]) / 1e3
+
+
+def watch(command: list[str], part: Path) -> tuple[list[tuple[int, float]], float]:
+    """Bytes written and resident size, twice a second, and how long it took."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command)
+    samples = []
+    while process.poll() is None:
+        with suppress(OSError, IndexError):  # not begun yet, or just ended
+            samples.append((part.stat().st_size, resident(process.pid)))
+        time.sleep(0.5)
+    assert process.returncode == 0, "the command failed"
+    return samples, time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--text", type=Path, help="plain text to take the sentences from")
+    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    arguments = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as folder:
+        lines, out = Path(folder) / "lines.txt", Path(folder) / "found.jsonl"
+        with lines.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in islice(cycle(sentences_of(arguments.text)), arguments.lines))
+        command = [sys.executable, "-m", "unire", "extract", "--model", arguments.model, "--device", arguments.device]
+        samples, seconds = watch([*command, "--lines", str(lines), "--out", str(out)], Path(f"{out}.part"))
+        with out.open(encoding="utf-8") as found, lines.open(encoding="utf-8") as given:
+            assert all(json.loads(f)["text"] == g.rstrip("\n") for f, g in zip(found, given, strict=True))
+        size = out.stat().st_size
+    reached = ([mb for written, mb in samples if written >= size * tenth / 10] for tenth in range(11))
+    results: dict[str, Any] = {
+        "lines": arguments.lines,
+        "seconds": seconds,
+        "lines per second": arguments.lines / seconds,
+        "resident MB at every tenth": [round(sizes[0]) for sizes in reached if sizes],
+        "largest MB": round(max(mb for _, mb in samples)),
+    }
+    for name, value in results.items():
+        print(f"{name:<28} {value if isinstance(value, list) else f'{value:,.0f}'}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

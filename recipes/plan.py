@@ -1,0 +1,123 @@
+"""What there is to make: every model and every row of the results, as commands of `unire`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Parts", "Stage", "plan"]
+
+REBUILD = "python recipes/reproduce.py"
+WHERE = "--encoders ENCODERS --data DATA --corpus CORPUS --work WORK"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What must be there before: nothing of it comes with the project."""
+
+    encoders: Path
+    """`mpnet` (all-mpnet-base-v2) and `gte-small`, as folders."""
+    data: Path
+    """`scierc`, `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)."""
+    corpus: Path
+    """`science.txt` and `news.txt`, a document per line, without the abstracts of dev and test."""
+    work: Path
+    """Where everything is made."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One command, and what must have been made before it."""
+
+    name: str
+    """Also the name of what it makes, in the folder of work."""
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    alone: bool = False
+    """It uses the whole GPU: nothing else runs beside it."""
+    test: Path | None = None
+    """What the model is scored on by every protocol, if it is a row of the results."""
+
+
+def plan(parts: Parts) -> dict[str, Stage]:
+    """All stages by name."""
+    return {stage.name: stage for stage in _stages(parts)}
+
+
+def _stages(parts: Parts) -> Iterator[Stage]:
+    scierc, conll04, ade = (parts.data / name for name in ("scierc", "conll04", "ade"))
+    science, news = parts.corpus / "science.txt", parts.corpus / "news.txt"
+    mpnet, gte = parts.encoders / "mpnet", parts.encoders / "gte-small"
+    near = parts.work / "near.txt"
+
+    def made(name: str) -> str:
+        return str(parts.work / name)
+
+    def adapt(name: str, encoder: Path, corpus: Sequence[Path], minutes: float, lr: float) -> Stage:
+        texts = [word for text in corpus for word in ("--corpus", str(text))]
+        rate = ("--minutes", str(minutes), "--lr", str(lr))
+        return Stage(name, ("adapt", "--encoder", str(encoder), *texts, *rate), alone=True)
+
+    def train(name: str, seed: int, encoder: str, data: Path, *options: str, needs: Sequence[str] = ()) -> Stage:
+        files = ("--data", f"{data}/train.json", "--dev", f"{data}/dev.json", "--test", f"{data}/test.json")
+        command = ("train", "--encoder", encoder, *files, "--labels", data.name, "--seed", str(seed), *options)
+        return Stage(f"{name}-{seed}", command, tuple(needs), test=data / "test.json")
+
+    def distill(
+        name: str, teachers: Sequence[str], student: str, corpus: Path, data: Path, *options: str, needs: Sequence[str]
+    ) -> Stage:
+        files = ("--data", f"{data}/train.json", "--dev", f"{data}/dev.json", "--test", f"{data}/test.json")
+        asked = [word for teacher in teachers for word in ("--teacher", made(teacher))]
+        command = ("distill", *asked, "--student", student, "--corpus", str(corpus), *files, "--preset", "best")
+        return Stage(
+            name, (*command, *options, "--set", "max_cells=2000000"), (*teachers, *needs), test=data / "test.json"
+        )
+
+    def export(name: str, model: str, data: Path) -> Stage:
+        about = ("--base", "thenlper/gte-small", "--licence", "MIT", "--rebuild", f"{REBUILD} {name} {WHERE}")
+        return Stage(
+            name, ("export", made(model), "--test", f"{data}/test.json", *about), (model,), test=data / "test.json"
+        )
+
+    yield adapt("mpnet-science", mpnet, [science], 7, 2e-4)
+    yield adapt("gte-science", gte, [science], 2.5, 5e-4)
+    yield Stage("near.txt", ("nearest", str(science), f"{scierc}/train.json", "60000"))
+
+    short = ("--epochs", "40", "--patience", "1000", "--set", "evaluate_every=10", "--set", "evaluate_after=0")
+    for preset in ("paper", "released"):
+        for seed in range(3):
+            yield train(f"scierc-{preset}", seed, str(mpnet), scierc, "--preset", preset, *short)
+
+    adapted = made("mpnet-science")
+    for seed in range(5):
+        yield train("scierc-best", seed, adapted, scierc, "--preset", "best", needs=["mpnet-science"])
+    teachers = [f"scierc-best-{seed}" for seed in range(5)]
+    for seed in range(5):
+        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
+        needs = ["mpnet-science", "near.txt"]
+        yield distill(f"scierc-self-trained-{seed}", teachers, adapted, near, scierc, *options, needs=needs)
+    options = ("--lr", "3e-4", "--head-lr", "1e-3", "--epochs", "250", "--set", "evaluate_every=10", "--minutes", "5")
+    teacher = ["scierc-self-trained-0"]
+    yield distill(
+        "scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=["gte-science", "near.txt"]
+    )
+    yield export("science", "scierc-small", scierc)
+
+    marks = ("--preset", "best", "--set", "case_marks=true")
+    for seed in range(3):
+        yield train("conll04-best", seed, adapted, conll04, *marks, needs=["mpnet-science"])
+    teachers = [f"conll04-best-{seed}" for seed in range(3)]
+    for seed in range(3):
+        options = ("--seed", str(seed), "--set", "case_marks=true", "--epochs", "100", "--minutes", "4")
+        yield distill(
+            f"conll04-self-trained-{seed}", teachers, adapted, news, conll04, *options, needs=["mpnet-science"]
+        )
+    options = ("--lr", "3e-4", "--head-lr", "1e-3", "--set", "case_marks=true", "--epochs", "250", "--minutes", "5")
+    needs = ["gte-science"]
+    yield distill("conll04-small", teachers, made("gte-science"), news, conll04, *options, needs=needs)
+    yield export("news", "conll04-small", conll04)
+
+    folds = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade")
+    schedule = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9", "--set", "evaluate_every=2")
+    yield Stage("ade-best", ("train", "--encoder", adapted, *folds, *schedule), ("mpnet-science",))

@@ -1,0 +1,134 @@
+"""Put the scores under `docs/results/` into the tables of `docs/results.md`.
+
+    python recipes/tables.py
+
+A row is the mean over its seeds, with the standard deviation where there are several. Everything between the marks
+`<!-- name -->` and `<!-- end -->` is written by this script; a test says that it is up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+MEASURES = tuple((kind, measure) for kind in ("entities", "relations") for measure in ("precision", "recall", "f1"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of our own, found by the beginning of its files' names."""
+
+    title: str
+    encoder: str
+    stage: str
+
+
+SCIERC = (
+    Row("preset `paper`, 40 epochs", "mpnet", "scierc-paper"),
+    Row("preset `released`, 40 epochs", "mpnet", "scierc-released"),
+    Row("preset `best`", "mpnet-science", "scierc-best"),
+    Row("`best`, self-trained by five teachers", "mpnet-science", "scierc-self-trained"),
+    Row("`science`, before quantisation", "gte-science, 33M", "scierc-small"),
+    Row("`science`, as in the box (int8)", "gte-science, 33M", "science"),
+)
+CONLL04 = (
+    Row("preset `best` with `case_marks`", "mpnet-science", "conll04-best"),
+    Row("the same, self-trained", "mpnet-science", "conll04-self-trained"),
+    Row("`news`, as in the box (int8)", "gte-science, 33M", "news"),
+)
+PUBLISHED = {
+    "scierc": (
+        ("UniRE (the paper)", "SciBERT", "65.8", "71.1", "68.4", "37.3", "36.6", "36.9"),
+        ("PURE", "SciBERT", "", "", "68.2", "", "", "36.7"),
+        ("PFN", "SciBERT", "", "", "66.8", "", "", "38.4"),
+        ("PL-Marker", "SciBERT", "", "", "69.9", "", "", "41.6"),
+        ("HGERE", "SciBERT", "", "", "", "", "", "43.9"),
+    ),
+    "conll04": (
+        ("SpERT", "BERT-base, cased", "", "", "88.9", "", "", "71.5"),
+        ("PFN", "ALBERT-xxlarge", "", "", "89.6", "", "", "75.0"),
+        ("ASP", "3B parameters", "", "", "90.3", "", "", "76.3"),
+    ),
+}
+TRIED = (
+    ("SciERC", "preset `best`", "scierc-best", "kept"),
+    ("SciERC", "self-training by an ensemble of five", "scierc-self-trained", "kept"),
+    ("SciERC", "self-training by one self-trained model", "scierc-self-trained-by-one", "undecided: one seed"),
+    ("CoNLL04", "preset `best`, 50 epochs", "conll04-try-plain", ""),
+    ("CoNLL04", "… with `case_marks`", "conll04-try-marks", "kept"),
+    ("CoNLL04", "… with `case_marks` and `constraints`", "conll04-try-marks-constraints", "an option: no gain"),
+    ("CoNLL04", "… with `case_marks`, batches of 16", "conll04-try-marks-batch-16", "dropped: no gain"),
+    ("CoNLL04", "… with `case_marks`, rate 5e-5", "conll04-try-marks-lr-5e-5", "dropped"),
+)
+
+
+def scores_of(stage: str, split: str) -> list[dict[str, Any]]:
+    """The scores of every seed of a stage."""
+    files = [file for file in (DOCS / "results").glob("*.json") if re.fullmatch(rf"{stage}(-\d+)?", file.stem)]
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(files)]
+    return [record["scores"][split] for record in records if split in record.get("scores", {})]
+
+
+def cells(scores: Sequence[dict[str, Any]], measures: Iterable[tuple[str, str]] = MEASURES) -> list[str]:
+    """Means over seeds in percent, F1 with its deviation."""
+    written = []
+    for kind, measure in measures:
+        values = [100 * score[kind][measure] for score in scores]
+        deviation = f" ± {stdev(values):.1f}" if measure == "f1" and len(values) > 1 else ""
+        written.append(f"{mean(values):.1f}{deviation}")
+    return written
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def test_table(rows: Sequence[Row], data: str) -> str:
+    head = ("model", "encoder", "seeds", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1")
+    ours = [
+        (row.title, row.encoder, str(len(scores)), *cells(scores))
+        for row in rows
+        if (scores := scores_of(row.stage, "test"))
+    ]
+    theirs = [(f"*{name}*", f"*{encoder}*", "", *figures) for name, encoder, *figures in PUBLISHED[data]]
+    return table(head, [*ours, *theirs])
+
+
+def tried_table() -> str:
+    f1 = (("entities", "f1"), ("relations", "f1"))
+    rows = [
+        (data, what, str(len(scores)), *cells(scores, f1), verdict)
+        for data, what, stage, verdict in TRIED
+        if (scores := scores_of(stage, "dev"))
+    ]
+    return table(("data", "what", "seeds", "dev Ent F1", "dev Rel F1", ""), rows)
+
+
+def updated(page: str) -> str:
+    """The page with every table made anew."""
+    tables = {
+        "scierc": test_table(SCIERC, "scierc"),
+        "conll04": test_table(CONLL04, "conll04"),
+        "tried": tried_table(),
+    }
+    for name, made in tables.items():
+        page = re.sub(
+            rf"(<!-- {name} -->\n).*?(?=<!-- end -->)", lambda mark, made=made: mark[1] + made, page, flags=re.S
+        )
+    return page
+
+
+def main() -> None:
+    page = DOCS / "results.md"
+    page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

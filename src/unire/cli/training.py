@@ -1,0 +1,71 @@
+"""What the commands that train share: settings in, progress and scores out."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unire.cli import printing
+from unire.exceptions import UnireError
+
+if TYPE_CHECKING:
+    from unire.training import Trained, TrainingConfig
+    from unire.training.reporting import Reporter
+
+__all__ = ["config_from", "new_reporter", "report"]
+
+
+def config_from(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:
+    """A preset with the changes that `--set` and other options ask for; an option that is `None` asks for nothing."""
+    from unire.training import TrainingConfig
+
+    changes = {name: value for name, value in options.items() if value is not None}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise UnireError(f"--set takes NAME=VALUE, not {setting!r}")
+        try:
+            changes[name.strip().replace("-", "_")] = json_module.loads(value)
+        except ValueError:
+            changes[name.strip().replace("-", "_")] = value
+    return TrainingConfig.from_preset(preset, **changes)
+
+
+def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:
+    """What shows a training on the terminal, or does not, and keeps it for TensorBoard."""
+    from unire.cli.progress import TerminalReporter
+    from unire.training.reporting import Reporters, TensorBoard
+
+    reporters: list[Reporter] = [] if json else [TerminalReporter()]
+    if tensorboard is not None:
+        reporters.append(TensorBoard(tensorboard))
+    return Reporters(reporters)
+
+
+def report(trained: Trained, out: Path, json: bool) -> None:
+    """Print how a training came out."""
+    if not trained.main:
+        return
+    provenance = trained.model.settings.provenance
+    scores = {name: part for name, part in (("dev", trained.dev), ("test", trained.test)) if part is not None}
+    if json:
+        printing.print_json(
+            {
+                "out": str(out),
+                "alpha": trained.model.settings.alpha,
+                "epoch": provenance["epochs"],
+                "interrupted": trained.interrupted,
+                "notes": dict(trained.notes),
+                **{key: provenance[key] for key in ("distillation",) if key in provenance},
+                "scores": {name: part.to_dict() for name, part in scores.items()},
+                "history": trained.history,
+            }
+        )
+        return
+    for name, part in scores.items():
+        printing.out.print(f"[bold]{name}[/] (α = {trained.model.settings.alpha:g})")
+        printing.print_scores(part)
+    word = "interrupted; the best model so far is" if trained.interrupted else "model"
+    printing.errors.print(f"{word} in [bold]{out}[/]", highlight=False)

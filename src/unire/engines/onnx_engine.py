@@ -1,0 +1,153 @@
+"""Tables by onnxruntime, on a CPU, without torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from unire.engines.onnx_file import check_graph
+from unire.exceptions import UnireError
+from unire.folders import GRAPH
+from unire.windows import Batch
+
+__all__ = ["OnnxEngine"]
+
+CPU = Path("/proc/cpuinfo")
+RUN_PIECES = 256
+"""Pieces that are read in one run: enough to keep a core busy, few enough to stay in its cache."""
+
+
+class OnnxEngine:
+    """Runs the graph of a folder that `unire export` wrote. Threads may share it.
+
+    A batch is taken apart into runs of a window or a few short ones, which need next to no padding, and the runs are
+    spread over the cores, one core each: that wastes less than sharing every product among all cores.
+
+    Args:
+        folder: Holds the graph and the weights.
+        threads: Runs at a time; as many as there are cores when left out.
+    """
+
+    def __init__(self, folder: Path, *, threads: int | None = None) -> None:
+        check_graph(folder)
+        threads = threads or _cores()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.enable_mem_pattern = False  # patterns are kept for each shape, and every run has another
+        options.log_severity_level = 3
+        if not _has_amx():
+            # Without it, products of eight bits can overflow on CPUs that lack VNNI. Where that cannot happen it does
+            # nothing, except that onnxruntime takes CPUs with AMX for such, and slows them down.
+            options.add_session_config_entry("session.x64quantprecision", "1")
+        try:
+            self._session = onnxruntime.InferenceSession(
+                str(folder / GRAPH),
+                options,
+                providers=["CPUExecutionProvider"],
+                # on a CPU several times slower than the addition and the norm that it replaces
+                disabled_optimizers=["SkipLayerNormFusion"],
+            )
+        except Exception as error:  # onnxruntime has no common type for its errors
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
+        self._inputs = [given.name for given in self._session.get_inputs()]
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
+        self.max_pieces = max(1024, 2 * RUN_PIECES * threads)
+        self.max_cells = 400_000
+
+    def tables(self, batch: Batch) -> NDArray[np.float32]:
+        parts = list(_runs(batch))
+        found = list(self._pool.map(lambda part: self._run(batch, part), parts))
+        T, N = batch.words.shape
+        if len(parts) == 1 and found[0].shape[:2] == (T, N):
+            return found[0]
+        P = np.zeros((T, N, N, found[0].shape[-1]), np.float32)
+        for part, some in zip(parts, found, strict=True):
+            P[part.tables, : part.n_words, : part.n_words] = some
+        return P
+
+    def _run(self, batch: Batch, part: _Part) -> NDArray[np.float32]:
+        rows, places = np.divmod(batch.words[part.tables, : part.n_words], batch.input_ids.shape[1])
+        # Padding reads the first piece of the batch, which may be of another part: that of this one will do.
+        words = np.maximum((rows - part.windows.start) * part.n_pieces + places, 0)
+        pieces = {name: getattr(batch, name)[part.windows, : part.n_pieces] for name in self._inputs if name != "words"}
+        (P,) = self._session.run(None, {**pieces, "words": words})
+        return P  # type: ignore[no-any-return]
+
+
+class _Part(NamedTuple):
+    """Windows of a batch, and the tables that are read off them and off no others."""
+
+    windows: slice
+    tables: slice
+    n_pieces: int
+    """L of this part."""
+    n_words: int
+    """N of this part."""
+
+    @classmethod
+    def of(cls, batch: Batch, windows: slice, tables: slice) -> _Part:
+        sizes = batch.attention_mask[windows].sum(1)
+        return cls(windows, tables, int(sizes.max()), int(batch.lengths[tables].max()))
+
+    def joined(self, other: _Part) -> _Part:
+        """This part and the one behind it."""
+        return _Part(
+            slice(self.windows.start, other.windows.stop),
+            slice(self.tables.start, other.tables.stop),
+            max(self.n_pieces, other.n_pieces),
+            max(self.n_words, other.n_words),
+        )
+
+    @property
+    def pieces(self) -> int:
+        return int(self.windows.stop - self.windows.start) * self.n_pieces
+
+
+def _runs(batch: Batch) -> Iterator[_Part]:
+    """The batch in parts of `RUN_PIECES`, or of more where a window or a table asks for it."""
+    run: _Part | None = None
+    for part in _smallest_parts(batch):
+        joined = part if run is None else run.joined(part)
+        if run is not None and joined.pieces > RUN_PIECES:
+            yield run
+            joined = part
+        run = joined
+    if run is not None:
+        yield run
+
+
+def _smallest_parts(batch: Batch) -> Iterator[_Part]:
+    """Mostly a window each, with its tables; a table that is read off several windows keeps them together."""
+    windows, tables = slice(0, 0), slice(0, 0)
+    for table in np.flatnonzero(batch.lengths):  # a table without words is padding
+        rows = batch.words[table, : batch.lengths[table]] // batch.input_ids.shape[1]
+        first, end = int(rows.min()), int(rows.max()) + 1
+        if first < windows.stop:
+            windows = slice(windows.start, max(windows.stop, end))
+        else:
+            if windows.stop:
+                yield _Part.of(batch, windows, tables)
+            windows, tables = slice(first, end), slice(int(table), 0)
+        tables = slice(tables.start, int(table) + 1)
+    yield _Part.of(batch, windows, tables)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _has_amx() -> bool:
+    try:
+        return "amx_int8" in CPU.read_text(encoding="utf-8")
+    except OSError:
+        return False

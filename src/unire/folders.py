@@ -1,0 +1,85 @@
+"""Model folders: where a model is found, and what it is apart from its weights. Without torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from unire import pretrained
+from unire.exceptions import UnireError
+from unire.files import recover
+from unire.labels import LabelSpace
+from unire.settings import Settings
+
+__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "is_model", "resolve"]
+
+WEIGHTS = "model.safetensors"
+GRAPH = "model.onnx"
+"""Only in what `unire export` writes: the graph that onnxruntime computes with the weights."""
+FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, "tokenizer.json")
+"""All that a model folder may hold."""
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model, but for its weights."""
+
+    path: Path
+    settings: Settings
+    labels: LabelSpace
+    tokenizer: Tokenizer
+
+    @classmethod
+    def open(cls, source: str | Path) -> ModelFolder:
+        """The model of a name in the box, of a folder, or of a Hub name."""
+        path = resolve(source)
+        settings = Settings.load(path)
+        labels = LabelSpace.load(path)
+        try:
+            tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise UnireError(f"tokenizer.json of {str(path)!r} is missing or broken: {error}") from None
+        return cls(path, settings, labels, tokenizer)
+
+    @property
+    def has_graph(self) -> bool:
+        return (self.path / GRAPH).is_file()
+
+
+def resolve(source: str | Path) -> Path:
+    """The folder of a model: of a name in the box, `source` itself, or where the Hub's model was brought to.
+
+    A name in the box wins over a folder of that name; `./NAME` is the folder.
+    """
+    name = str(source)
+    if isinstance(source, str) and name in pretrained.names():
+        return pretrained.find(name)
+    folder = Path(source)
+    recover(folder)
+    if folder.is_dir():
+        return folder
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise UnireError(f"there is no model folder {name!r}, and {pretrained.contents()}")
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise UnireError(
+            f"there is no model folder {name!r}, and the Hub did not give it ({type(error).__name__})"
+        ) from None
+
+
+def is_model(source: str | Path) -> bool:
+    """Whether `source` is a model of ours, in the box or in a folder, and not the encoder of somebody else."""
+    if isinstance(source, str) and source in pretrained.names():
+        return True
+    try:
+        config = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == "unire"

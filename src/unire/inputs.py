@@ -1,0 +1,179 @@
+"""What `unire extract` is given: texts to segment, or documents whose words are already split."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from unire import formats, texts
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.formats import words as words_format
+from unire.segment import segment
+
+__all__ = ["Inputs", "Item"]
+
+STANDARD_INPUT = "standard input"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One document to be."""
+
+    id: str
+    content: str | Document
+    position: float
+    """How much of all inputs has been read with it, in bytes."""
+
+    def document(self) -> Document:
+        return segment(self.content, id=self.id) if isinstance(self.content, str) else self.content
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files, folders, texts or standard input, and how they are to be read."""
+
+    sources: Sequence[str] = ()
+    """Each a path, `-` for standard input, or a text itself if it has a space in it and no file has its name. None:
+    standard input."""
+    lines: bool = False
+    """A document for every line."""
+    field: str | None = None
+    """Where in JSON lines or Parquet the text is; `text` when left out."""
+    words: bool = False
+    """Words already split: a sentence a line, words between spaces, an empty line between documents."""
+    format: str | None = None
+    """Annotated documents in this format; their words are taken and their annotation is not looked at."""
+
+    def __post_init__(self) -> None:
+        ways = {"--lines": self.lines, "--field": self.field is not None, "--words": self.words, "--from": self.format}
+        given = [name for name, way in ways.items() if way]
+        if len(given) > 1:
+            raise UnireError(f"{' and '.join(given)} are different ways to read the input; give one of them")
+        for source in self.sources:
+            if source != "-" and not _exists(source) and not any(map(str.isspace, source)):
+                raise UnireError(f"there is no file or folder {source!r}; a text must have more than one word")
+
+    @cached_property
+    def files(self) -> dict[str, list[Path]]:
+        """The files of those inputs that are a file or a folder."""
+        return {source: texts.files_of(Path(source)) for source in self.sources if source != "-" and _exists(source)}
+
+    @property
+    def size(self) -> int | None:
+        """In bytes; `None` where that is not known."""
+        if not self.sources or "-" in self.sources:
+            return None
+        return sum(path.stat().st_size for files in self.files.values() for path in files)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether words are already split, at least in the first file of each input."""
+        return self.words or any(self._is_annotated(files[0]) for files in self.files.values())
+
+    def __iter__(self) -> Iterator[Item]:
+        base = 0.0
+        for source in self.sources or ("-",):
+            if source == "-":
+                yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, suffix="")
+            elif source in self.files:
+                for path in self.files[source]:
+                    yield from self._of_file(path, base)
+                    base += path.stat().st_size
+            else:
+                yield from self._of_argument(source, base)
+
+    def _of_argument(self, text: str, base: float) -> Iterator[Item]:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
+        if self.words:
+            documents = words_format.from_lines(text.splitlines(), "words")
+            yield from (Item(document.id, document, base) for document in documents)
+        else:
+            yield from (Item("", line, base) for line in (text.splitlines() if self.lines else [text]))
+
+    def _of_file(self, path: Path, base: float) -> Iterator[Item]:
+        if self._is_annotated(path):
+            for document in formats.read(path, self.format):
+                yield Item(document.id, document, base)
+        elif path.suffix.lower() in texts.PARQUET:
+            yield from _placed(texts.from_parquet(path, self.field or "text"), base)
+        else:
+            try:
+                file = path.open("rb")
+            except OSError as error:
+                raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
+            with file:
+                name = os.fsencode(path).decode(errors="replace")
+                yield from self._of_stream(file, name, base, path.suffix.lower())
+
+    def _of_stream(self, file: BinaryIO, name: str, base: float, suffix: str) -> Iterator[Item]:
+        if self.words:
+            yield from _of_words(file, name, base)
+        elif self.lines:
+            yield from _placed(texts.from_lines(file, name), base)
+        elif self.field is not None or suffix in texts.JSON_LINES:
+            yield from _placed(texts.from_json_lines(file, name, self.field or "text"), base)
+        else:
+            yield from _placed(texts.whole(file, name), base)
+
+    def _is_annotated(self, path: Path) -> bool:
+        """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
+        if self.format is not None:
+            return True
+        suffix = path.suffix.lower()
+        if self.lines or self.words or self.field is not None or suffix not in (".json", *texts.JSON_LINES):
+            return False
+        return suffix == ".json" or "sentences" in _first_object(path)
+
+
+def _standard_input() -> BinaryIO:
+    """A reader of its own: at its end, Python would wait for a thread that still waits for `sys.stdin`, and crash."""
+    if sys.stdin is None:
+        raise UnireError("standard input is closed; pipe text into it, or give a file")
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    except OSError:  # no file, as in tests
+        return sys.stdin.buffer
+
+
+def _exists(source: str) -> bool:
+    try:
+        return Path(source).exists()
+    except (OSError, ValueError):  # a text can be too long for a name, or hold what no name may
+        return False
+
+
+def _first_object(path: Path) -> dict[str, object]:
+    """The first line of a file as JSON, if that is an object."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            item = json.loads(next(filter(str.strip, file), "{}"))
+    except (OSError, ValueError, RecursionError):
+        return {}  # whoever reads the file in earnest says what is wrong
+    return item if isinstance(item, dict) else {}
+
+
+def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:
+    for text in found:
+        yield Item(text.id, text.text, base + text.position)
+
+
+def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[Item]:
+    short = Path(name).name
+    try:
+        for document in words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short):
+            yield Item(document.id, document, base)
+    except UnicodeDecodeError:
+        raise UnireError(f"{name} is not UTF-8; convert it first") from None
+    except OSError as error:
+        raise UnireError(f"{name} cannot be read: {error.strerror or error}") from None

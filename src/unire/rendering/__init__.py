@@ -1,0 +1,1 @@
+"""Results to look at: on a terminal, and as a page with the tables."""

@@ -1,0 +1,12 @@
+"""Documents as HTML: a page with text, arcs and tables, or a fragment for a notebook.
+
+Everything that comes from data is escaped here, in `text.py` and `data.py`; the scripts beside them put it into a page
+as text alone.
+"""
+
+from __future__ import annotations
+
+from unire.rendering.html.page import LIMIT, Written, write
+from unire.rendering.html.text import fragment
+
+__all__ = ["LIMIT", "Written", "fragment", "write"]

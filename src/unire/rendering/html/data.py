@@ -1,0 +1,116 @@
+"""What the scripts of a page need to know, as JSON; numbers are rounded, so that a page stays small.
+
+Probabilities are whole thousandths: a table of them is compressed and written in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document, Relation
+from unire.labels import LabelSpace
+from unire.rendering.characters import visible
+from unire.rendering.palette import Palette
+from unire.rendering.views import SentenceTable, View
+from unire.tables import fill_sentence, read
+
+__all__ = ["SCALE", "of_document", "of_labels", "script"]
+
+SCALE = 1000
+"""What a probability of 1 is written as."""
+
+Json = dict[str, Any]
+
+
+def script(data: Json, attributes: str) -> str:
+    """Data in a page. Within a script, `<` is all that could end it or open a comment."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" {attributes}>{text}</script>'
+
+
+def of_labels(labels: LabelSpace, palette: Palette) -> list[Json]:
+    """Names and colours by id; ⊥ has none."""
+    coloured = [{"name": visible(name), "colour": palette[name]} for name in labels.names[1:]]
+    return [{"name": labels.names[LabelSpace.NONE], "colour": None}, *coloured]
+
+
+def of_document(view: View, labels: LabelSpace | None, palette: Palette) -> Json:
+    """Relations for the arcs, and tables by sentence."""
+    document = view.document
+    return {
+        "relations": [
+            {
+                "head": head,
+                "tail": tail,
+                "label": visible(r.label),
+                "colour": palette[r.label],
+                "score": _rounded(r.score),
+            }
+            for r, head, tail in _numbered(document)
+        ],
+        "tables": [] if labels is None else [_table(view, table, labels) for table in view.tables],
+    }
+
+
+def _numbered(document: Document) -> Iterable[tuple[Relation, int, int]]:
+    """Relations with the positions of their arguments."""
+    positions = {entity: i for i, entity in enumerate(document.entities)}
+    return ((relation, positions[relation.head], positions[relation.tail]) for relation in document.relations)
+
+
+def _table(view: View, table: SentenceTable, labels: LabelSpace) -> Json:
+    place = table.place
+    return {
+        "sentence": place.sentence,
+        "words": [visible(word) for word in view.document.words[place.start : place.end]],
+        "model": None if table.P is None else _model(view.document, table, table.P, labels),
+        "gold": None if view.gold is None else _gold(view.gold, table, labels),
+    }
+
+
+def _model(document: Document, table: SentenceTable, P: NDArray[np.float32], labels: LabelSpace) -> Json:
+    """What the model said of every cell, and what the decoder made of it."""
+    place = table.place
+    sentence = document.sentences[place.sentence]
+    entities = [entity for entity in sentence.entities if place.start <= entity.start < place.end]
+    positions = {entity: i for i, entity in enumerate(entities)}
+    return {
+        "P": _packed(np.rint(P * SCALE)),
+        # the largest before rounding: afterwards two may be equal
+        "argmax": _packed(P.argmax(2)),
+        "distances": None if table.distances is None else [round(d, 4) for d in table.distances.tolist()],
+        "alpha": table.alpha,
+        "cuts": [cut - place.start for cut in sentence.cuts or () if place.start < cut < place.end],
+        "entities": [
+            [e.start - place.start, e.end - place.start, labels.entity_id(e.label), _rounded(e.score)] for e in entities
+        ],
+        "relations": [
+            [positions[r.head], positions[r.tail], labels.relation_id(r.label), _rounded(r.score)]
+            for r in sentence.relations
+            if r.head in positions
+        ],
+    }
+
+
+def _gold(gold: Document, table: SentenceTable, labels: LabelSpace) -> Json:
+    """The gold table, read back: squares and rectangles as a table holds them."""
+    place = table.place
+    filled = fill_sentence(gold.sentences[place.sentence], labels, place.start, place.end)
+    entities, relations = read(filled.labels, labels)
+    return {"entities": entities, "relations": relations, "unheld": len(filled.unheld)}
+
+
+def _packed(numbers: NDArray[Any]) -> str:
+    """Whole numbers below 2¹⁶, two bytes each, compressed."""
+    return base64.b64encode(zlib.compress(numbers.astype("<u2").tobytes(), 6)).decode()
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)

@@ -1,0 +1,140 @@
+"""A file that grows document by document, and that a process which was stopped can go on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from unire.exceptions import UnireError
+from unire.files import replacing
+
+__all__ = ["ResumableFile"]
+
+SAVE_SECONDS = 1.0
+"""How often it is noted how far the file is."""
+
+
+class ResumableFile:
+    """Writes `NAME.part`, and renames it to `NAME` when everything is there.
+
+    `NAME.part.json` says how many documents the part holds in how many bytes, and what they were made from. Whatever
+    follows those bytes, half a line perhaps, is cut off when the file is opened again. So a process may be killed at
+    any moment: the next one repeats the documents of the last second, and none is lost or there twice.
+
+    Args:
+        path: The finished file. What stands there is replaced at the end.
+        about: What the documents are made from, as JSON: a part made from something else is not resumed.
+        resume: Go on with a part, if there is one.
+        head: What stands before the first document.
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool, head: bytes = b"") -> None:
+        self.path = path
+        self.part = path.with_name(f"{path.name}.part")
+        self._note = path.with_name(f"{path.name}.part.json")
+        self._about = dict(about)
+        self.documents = 0
+        """How many the file holds."""
+        self.last = ""
+        """The id of the last one."""
+        self._bytes = 0
+        self._saved = time.monotonic()
+        begun = self._read_note()
+        if begun and not resume:
+            raise UnireError(
+                f"{self.part} holds {begun['documents']:,} documents of an earlier run; go on with --resume, or delete "
+                "it to begin anew"
+            )
+        self.complete = resume and path.exists() and not self.part.exists()
+        """Whether there is nothing left to do."""
+        if self.complete:
+            self._note.unlink(missing_ok=True)
+            return
+        if begun:
+            self._go_on(begun)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise UnireError(f"{path} is a folder; give the name of a file")
+            self._file = self.part.open("r+b" if begun else "wb")
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
+            if not begun:
+                self._bytes = self._file.write(head)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def __enter__(self) -> ResumableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file; or after an error, Ctrl-C among them, note how far it is, if it is anywhere."""
+        if self.complete:
+            return
+        try:
+            with self._file:
+                self.save()
+            if kind is not None and not self.documents:
+                self.part.unlink()
+                self._note.unlink(missing_ok=True)
+            if kind is None:
+                self.part.replace(self.path)
+                self._note.unlink(missing_ok=True)
+        except OSError as failure:
+            raise self._unwritable(failure) from None
+
+    def add(self, id: str, data: bytes) -> None:
+        """Write a document."""
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self.documents, self.last, self._bytes = self.documents + 1, id, self._bytes + len(data)
+        if time.monotonic() - self._saved > SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Note how far the file is, once the disk has it."""
+        try:
+            self._file.flush()
+            self._file.truncate(self._bytes)  # an interrupted write may have left half a document
+            os.fsync(self._file.fileno())
+            with replacing(self._note) as temporary:
+                note = {"documents": self.documents, "bytes": self._bytes, "last": self.last, "about": self._about}
+                temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self._saved = time.monotonic()
+
+    def _read_note(self) -> dict[str, Any] | None:
+        if not self.part.exists():
+            return None
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None  # stopped before anything was noted: nothing to go on with
+        except (OSError, ValueError) as error:
+            raise UnireError(f"{self._note} cannot be read: {error}; delete it to begin anew") from None
+        return note if note["documents"] else None
+
+    def _go_on(self, note: Mapping[str, Any]) -> None:
+        about = json.loads(json.dumps(self._about))
+        differing = [key for key in {**about, **note["about"]} if about.get(key) != note["about"].get(key)]
+        if differing:
+            raise UnireError(
+                f"{self.part} was begun with another {' and another '.join(sorted(differing))}; give the same, or "
+                "delete it to begin anew"
+            )
+        if self.part.stat().st_size < note["bytes"]:
+            raise UnireError(f"{self.part} is shorter than it was; delete it to begin anew")
+        self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
+
+    def _unwritable(self, error: OSError) -> UnireError:
+        return UnireError(f"{self.path} cannot be written: {error.strerror or error}")

@@ -1,0 +1,389 @@
+"""Distillation: the student learns what its teachers find, and nothing that it will be asked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from tiny import tiny_encoder
+from unire import formats
+from unire.cli.main import app
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.modeling.model import UniRE
+from unire.training import Trained, TrainingConfig, train, unlabelled
+from unire.training.clock import Clock
+from unire.training.corpus import HeldOut
+from unire.training.distill import DistillConfig, Distiller, distill, same_labels
+from unire.training.reporting import Reporter
+from unire.training.unlabelled import LEAK, PARTED, SoftStep, Unlabelled
+from unire.windows import Windower
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+GOLD = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
+"""Gold that says nothing of what the teachers know."""
+
+
+def quick(**changes) -> TrainingConfig:
+    still = {"mlp_dropout": 0.0, "logit_dropout": 0.0}
+    return TrainingConfig(**{"lr": 1e-3, "head_lr": 3e-3, "epochs": 3, "window": 40, **still, **changes})
+
+
+@pytest.fixture(scope="module")
+def teacher(twenty, scierc_labels, encoder, tmp_path_factory) -> Path:
+    """A tiny model that knows the twenty sentences by heart."""
+    out = tmp_path_factory.mktemp("teacher") / "teacher"
+    config = quick(epochs=60, batch_size=10)
+    train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
+    return out
+
+
+@pytest.fixture(scope="module")
+def pupil(twenty, tmp_path_factory) -> Path:
+    """An encoder of another family, with another tokenizer."""
+    words = {word for document in twenty for word in document.words}
+    return tiny_encoder("roberta", tmp_path_factory.mktemp("pupil") / "roberta", words, seed=5)
+
+
+def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> Trained:
+    options = {"documents": GOLD, "config": quick(), "workers": 0, **options}
+    options.setdefault("distillation", DistillConfig(soft_batch=10))
+    return distill(teachers, student, [corpus], out=out, **options)
+
+
+def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]:
+    """The likeliest label of every cell, by table."""
+    extractor = Extractor.load(model, device="cpu")
+    return {
+        (table.document, table.start): P[row, : len(table), : len(table)].argmax(-1).numpy()
+        for batch, P in extractor.tables(documents)
+        for row, table in enumerate(batch.tables)
+    }
+
+
+def agreement(one: Path, other: Path, documents: Sequence[Document]) -> float:
+    """The share of the cells that are something to either model in which both see the same."""
+    a, b = (np.concatenate([t.flatten() for _, t in sorted(found(m, documents).items())]) for m in (one, other))
+    something = (a != LabelSpace.NONE) | (b != LabelSpace.NONE)
+    return float((a == b)[something].mean())
+
+
+def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelSpace, **changes) -> Distiller:
+    return Distiller.begin(
+        student,
+        GOLD,
+        out=out,
+        dev=(),
+        labels=labels,
+        config=quick(**changes),
+        data=(),
+        reporter=None,
+        resume=False,
+        models=[(path.name, UniRE.from_pretrained(path)) for path in teachers],
+        corpus=[TWENTY],
+        held_out=HeldOut(()),
+        distillation=DistillConfig(soft_batch=10),
+        clock=Clock(None, None),
+        workers=0,
+    )
+
+
+def steps_of(data: Unlabelled, count: int, **options) -> list[SoftStep]:
+    stream = data.steps(**{"chunk": 0, "position": 0, "process": 0, "n_processes": 1, "workers": 0, **options})
+    return [step for (step, _, _), _ in zip(stream, range(count), strict=False)]
+
+
+def test_a_student_with_another_tokenizer_learns_what_its_teacher_finds(teacher, pupil, twenty, tmp_path):
+    """From gold that holds nothing, which the teacher's tables outweigh."""
+    untaught = train(pupil, GOLD, labels=LabelSpace.load("scierc"), config=quick(epochs=1), out=tmp_path / "untaught")
+    assert not untaught.interrupted
+    assert agreement(teacher, tmp_path / "untaught", twenty) < 0.2
+    config = quick(epochs=150)
+    taught([teacher], pupil, tmp_path / "s", config=config, distillation=DistillConfig(soft_batch=10, soft_weight=100))
+    assert agreement(teacher, tmp_path / "s", twenty) > 0.8
+
+
+def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, encoder, twenty, tmp_path):
+    """Of teachers with different tokenizers and layouts, each table where the student has it."""
+    labels = LabelSpace.load("scierc")
+    other = tmp_path / "other"
+    train(pupil, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
+    ensemble = distiller([teacher, other], encoder, tmp_path / "s", labels, max_pieces=200)
+    expected = {}
+    for path in (teacher, other):
+        extractor = Extractor.load(path, device="cpu")
+        for batch, P in extractor.tables(twenty):
+            for row, table in enumerate(batch.tables):
+                key = (table.document, table.start)
+                expected[key] = expected.get(key, 0) + P[row, : len(table), : len(table)] / 2
+    matched = set()
+    for step in steps_of(ensemble.unlabelled, 2):
+        assert len(step.views) == 2  # the first teacher lays documents out as the student does
+        assert len(step.views[0]) > 1
+        for number, (batch, target) in enumerate(zip(step.views[0], ensemble.targets(step), strict=True)):
+            for row, table in enumerate(batch.tables):
+                n = len(table)
+                for batches, places in zip(step.views, step.places, strict=True):
+                    k, place = places[number][row]
+                    assert batches[k].tables[place] == table
+                near = [key for key, P in expected.items() if P.shape[0] == n]
+                matched |= {key for key in near if torch.allclose(target[row, :n, :n], expected[key], atol=1e-5)}
+    assert matched == expected.keys()
+
+
+def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twenty, tmp_path, scierc_labels):
+    turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
+    order = same_labels(turned, scierc_labels, "teacher")
+    assert [scierc_labels.names[i] for i in order] == list(turned.names)
+    plain = distiller([teacher], encoder, tmp_path / "a", scierc_labels)
+    other = distiller([teacher], encoder, tmp_path / "b", turned)
+    (step,) = steps_of(plain.unlabelled, 1)
+    assert torch.equal(other.targets(step)[0], plain.targets(step)[0][..., order])
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"entity_types": ("Task",)}, "entity types"),
+        ({"relation_types": ("COMPARE", "CONJUNCTION")}, "relation types"),
+        ({"symmetric": frozenset()}, "symmetric relations"),
+    ],
+)
+def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
+    with pytest.raises(UnireError, match=f"'large' and student do not have the same {what}"):
+        same_labels(replace(scierc_labels, **changes), scierc_labels, "large")
+
+
+def test_text_of_dev_and_test_is_left_out_and_counted(teacher, encoder, twenty, tmp_path):
+    """Even where it comes as raw text, with a title before it."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(f"A title. {' '.join(document.words)}" for document in twenty), encoding="utf-8")
+    trained = taught([teacher], encoder, tmp_path / "s", corpus, dev=twenty[:2], test=twenty[2:3])
+    assert trained.notes[LEAK] == 3
+    with pytest.raises(UnireError, match="no document of the corpus"):
+        taught([teacher], encoder, tmp_path / "t", corpus, dev=twenty)
+
+
+def test_what_was_read_and_from_whom_is_written_down(teacher, encoder, tmp_path):
+    taught([teacher, teacher], encoder, tmp_path / "s")
+    made = UniRE.from_pretrained(tmp_path / "s").settings.provenance["distillation"]
+    assert [t["name"] for t in made["teachers"]] == ["teacher", "teacher"]
+    assert made["corpus"] == ["twenty.jsonl"]
+    assert made["sentences"] >= 3 * 8  # three steps of whole documents
+    card = (tmp_path / "s" / "README.md").read_text(encoding="utf-8")
+    assert "| teachers | teacher (bert), teacher (bert) |" in card
+    assert f"| unlabelled text | {made['sentences']} sentences of twenty.jsonl |" in card
+
+
+def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(teacher, encoder, tmp_path):
+    dev = tmp_path / "dev.jsonl"
+    formats.write(list(formats.read(TWENTY))[:1], dev)
+    arguments = [
+        *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY, "--dev", dev),
+        *("--epochs", "1", "--soft-batch", "6", "--workers", "0", "--out", tmp_path / "s"),
+    ]
+    ran = CliRunner().invoke(app, list(map(str, arguments)))
+    assert ran.exit_code == 0, ran.output
+    assert "7 unlabelled documents, teachers: teacher" in ran.output
+    assert f"1 × {LEAK}" in ran.output
+    assert "Entities" in ran.output
+
+
+def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.cli.distill.new_reporter", lambda json, tensorboard: InterruptAfter(1))
+    arguments = [
+        *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),
+        *("--epochs", "3", "--workers", "1", "--json", "--out", tmp_path / "s"),
+    ]
+    ran = CliRunner().invoke(app, list(map(str, arguments)))
+    assert ran.exit_code == 130
+    assert json.loads(ran.stdout)["interrupted"]
+
+
+def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monkeypatch, scierc_labels):
+    monkeypatch.setattr("accelerate.Accelerator.num_processes", 2)
+    with pytest.raises(UnireError, match="no common clock"):
+        taught([teacher], encoder, tmp_path / "s", distillation=DistillConfig(minutes=1.0))
+
+
+# Unlabelled text as steps
+
+
+def laid_out(files: Sequence[Path], windowers: Sequence[Windower], **options) -> Unlabelled:
+    options = {"held_out": HeldOut(()), "limit": None, "size": 4, "config": quick(), **options}
+    return Unlabelled(files, windowers, **options)
+
+
+@pytest.fixture(scope="module")
+def windower(teacher) -> Windower:
+    return Extractor.load(teacher, device="cpu").windower
+
+
+def test_the_same_documents_come_from_every_format(twenty, windower, tmp_path):
+    names = {"unire": "a.jsonl", "dygie": "b.jsonl", "spert": "c.json"}
+    for name, file in names.items():
+        formats.write(twenty, tmp_path / file, name)
+    counts = []
+    for file in names.values():
+        data = laid_out([tmp_path / file], [windower], size=1000)
+        (step,) = data[0].steps
+        counts.append((step.n_tables, step.n_words))
+    assert counts == [(20, sum(document.n_words for document in twenty))] * 3
+
+
+def test_every_pass_has_every_document_once_in_another_order(twenty, windower, monkeypatch):
+    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    data = laid_out([TWENTY], [windower])
+    assert (len(data), data.n_documents) == (3, 7)
+    passes = [[step.n_words for number in range(k, k + 3) for step in data[number].steps] for k in (0, 3, 6)]
+    assert [sum(words) for words in passes] == [sum(document.n_words for document in twenty)] * 3
+    assert len({tuple(words) for words in passes}) > 1
+    again = laid_out([TWENTY], [windower])
+    assert [step.n_words for number in range(3) for step in again[number].steps] == passes[0]
+    assert laid_out([TWENTY], [windower], limit=2).n_documents == 2
+
+
+def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(windower, monkeypatch):
+    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    data = laid_out([TWENTY], [windower])
+    start = {"chunk": 0, "position": 0, "process": 0, "n_processes": 1}
+    straight = [(s.n_words, place) for (s, place, _), _ in zip(data.steps(**start, workers=0), range(9), strict=False)]
+    stream = data.steps(**start, workers=1)
+    assert [(s.n_words, place) for (s, place, _), _ in zip(stream, range(9), strict=False)] == straight
+    stream.close()
+    for done, (_, (chunk, position)) in enumerate(straight, start=1):
+        later = data.steps(chunk, position, process=0, n_processes=1, workers=0)
+        assert [(s.n_words, p) for (s, p, _), _ in zip(later, range(9 - done), strict=False)] == straight[done:]
+
+
+def test_two_processes_read_different_chunks(windower, monkeypatch):
+    monkeypatch.setattr(unlabelled, "CHUNK", 1)
+    data = laid_out([TWENTY], [windower], size=1)
+    whole = [step.n_words for step in steps_of(data, 6)]
+    parts = [[step.n_words for step in steps_of(data, 3, process=i, n_processes=2)] for i in (0, 1)]
+    assert parts == [whole[::2], whole[1::2]]
+
+
+def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, windower, tmp_path):
+    model = UniRE.from_pretrained(teacher)
+    narrow = Windower(model.tokenizer, model.settings.spec, max_table=6)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("one two three four five six seven eight . A short one .\n", encoding="utf-8")
+    (step,) = laid_out([corpus], [windower, narrow])[0].steps
+    assert (step.n_tables, step.n_words, step.n_cells) == (1, 4, 16)
+    assert [mask.tolist() for mask in step.kept] in ([[False, True]], [[True, False]])
+    assert laid_out([corpus], [windower, narrow])[0].notes[PARTED] == 1
+    assert laid_out([corpus], [windower, narrow])[1].notes[PARTED] == 0  # not again on the second pass
+
+
+def test_what_is_wrong_with_the_corpus_is_said_in_one_sentence(teacher, encoder, windower, tmp_path):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"sentences": [["a"]], "doc_key": "x"}\n{"sentences": 3, "doc_key": "y"}\n', encoding="utf-8")
+    for workers in (0, 1):
+        stream = laid_out([broken], [windower]).steps(0, 0, process=0, n_processes=1, workers=workers)
+        with pytest.raises(UnireError, match="document 2 of the corpus: ") as caught:
+            next(stream)
+        assert "\n" not in str(caught.value)
+    broken.write_text('{"sentences": [["a"]], "doc_key": "x"}\n{"sent\n', encoding="utf-8")
+    assert "not valid JSON" in laid_out([broken], [windower])[0].error
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n", encoding="utf-8")
+    with pytest.raises(UnireError, match="no text"):
+        taught([teacher], encoder, tmp_path / "s", empty)
+    with pytest.raises(UnireError, match="no corpus file"):
+        taught([teacher], encoder, tmp_path / "s", tmp_path / "none.txt")
+    with pytest.raises(UnireError, match="no teacher"):
+        taught([], encoder, tmp_path / "s")
+
+
+@pytest.mark.parametrize("wrong", [{"soft_batch": 0}, {"soft_weight": 0.0}, {"documents": 0}, {"minutes": -1.0}])
+def test_settings_are_checked(wrong):
+    with pytest.raises(UnireError, match="makes no sense"):
+        DistillConfig(**wrong)
+
+
+# As any training
+
+
+class InterruptAfter(Reporter):
+    """Presses Ctrl-C at the end of an epoch."""
+
+    def __init__(self, epoch):
+        self.last = epoch
+
+    def epoch(self, record):
+        if record["epoch"] == self.last:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    config = quick(epochs=6, mlp_dropout=0.2)
+    straight = taught([teacher], encoder, tmp_path / "straight", config=config)
+    out = tmp_path / "stopped"
+    stopped = taught([teacher], encoder, out, config=config, reporter=InterruptAfter(2))
+    assert stopped.interrupted
+    assert Extractor.load(out, device="cpu").settings.provenance["distillation"]["sentences"] > 0
+    other = DistillConfig(soft_batch=10, soft_weight=2.0)
+    with pytest.raises(UnireError, match="another soft weight"):
+        taught([teacher], encoder, out, config=config, distillation=other, resume=True)
+    resumed = taught([teacher], encoder, out, config=config, resume=True)
+    assert resumed.history == straight.history
+    assert resumed.notes == straight.notes
+    for a, b in zip(resumed.model.parameters(), straight.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    read = [t.model.settings.provenance["distillation"]["sentences"] for t in (resumed, straight)]
+    assert read[0] == read[1]
+
+
+def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, encoder, tmp_path):
+    """By the command, with a process that makes chunks ahead, as without either."""
+    arguments = [
+        *(sys.executable, "-m", "unire", "distill", "--teacher", str(teacher), "--student", str(encoder)),
+        *("--corpus", str(TWENTY), "--data", str(TWENTY), "--json", "--save-every-minutes", "0", "--epochs", "8"),
+        *("--batch-size", "8", "--soft-batch", "6", "--lr", "0.002", "--window", "40"),
+    ]
+    out, snapshots = tmp_path / "killed", tmp_path / "killed.resume"
+    process = subprocess.Popen([*arguments, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while max(snapshots.glob("step-*[0-9]"), default=Path("step-0")).name < "step-000000005":
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = subprocess.run([*arguments, "--out", out, "--resume"], check=True, capture_output=True, text=True)
+    found = json.loads(resumed.stdout)
+    straight = taught(
+        [teacher],
+        encoder,
+        tmp_path / "straight",
+        documents=list(formats.read(TWENTY)),
+        config=TrainingConfig(lr=0.002, window=40, epochs=8, batch_size=8),
+        distillation=DistillConfig(soft_batch=6),
+    )
+    assert found["history"] == straight.history
+    assert found["distillation"] == straight.model.settings.provenance["distillation"]
+    assert not snapshots.exists()
+
+
+def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, twenty, tmp_path):
+    soft = DistillConfig(soft_batch=10, minutes=0.02)
+    config = quick(epochs=10_000, evaluate_after=9_999)
+    trained = taught([teacher], encoder, tmp_path / "s", config=config, distillation=soft, dev=GOLD)
+    assert 1 <= len(trained.history) < 10_000
+    assert "dev" in trained.history[-1]  # the last epoch is looked at, whenever it comes
+    assert trained.dev is not None

@@ -1,0 +1,294 @@
+"""`unire extract`: every kind of input, resuming, stopping, and what is wrong told in one sentence."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from unire import formats
+from unire.cli import meter, printing
+from unire.cli.main import app
+from unire.exceptions import UnireError
+
+FIXTURES = Path(__file__).parent / "fixtures"
+TEXT = "We present a parser (fast). It isn't new."
+
+
+@pytest.fixture
+def extract(random_model):
+    """Run the command in this process."""
+
+    def run(*arguments: object, stdin: str | bytes | None = None):
+        words = ["extract", "--model", str(random_model), "--device", "cpu", *map(str, arguments)]
+        return CliRunner().invoke(app, words, input=stdin, catch_exceptions=True)
+
+    return run
+
+
+@pytest.fixture
+def found(extract):
+    """The JSON objects that the command prints."""
+
+    def run(*arguments: object, stdin: str | bytes | None = None) -> list[dict]:
+        ran = extract(*arguments, stdin=stdin)
+        assert ran.exit_code == 0, ran.output
+        return [json.loads(line) for line in ran.stdout.splitlines()]
+
+    return run
+
+
+@pytest.fixture
+def error(extract):
+    """The sentence with which the command fails."""
+
+    def run(*arguments: object, stdin: str | bytes | None = None) -> str:
+        ran = extract(*arguments, stdin=stdin)
+        assert isinstance(ran.exception, UnireError), ran.output
+        assert "\n" not in str(ran.exception)
+        return str(ran.exception)
+
+    return run
+
+
+def test_a_text_gives_entities_and_relations_at_their_characters(found):
+    (item,) = found(TEXT)
+    assert (item["id"], item["text"]) == ("", TEXT)
+    assert item["entities"]
+    assert item["relations"]
+    arguments = [relation[side] for relation in item["relations"] for side in ("head", "tail")]
+    for entity in (*item["entities"], *arguments):
+        assert TEXT[entity["char_start"] : entity["char_end"]] == entity["text"]
+        assert entity["label"]
+    assert all(0 <= finding["score"] <= 1 for finding in (*item["entities"], *item["relations"]))
+    bare = [{key: value for key, value in entity.items() if key != "score"} for entity in item["entities"]]
+    assert all(argument in bare for argument in arguments)
+
+
+def test_files_folders_lines_fields_and_columns_are_read(found, tmp_path):
+    (tmp_path / "a.txt").write_text("One line.\nAnother line.\n")
+    (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "In JSON.", "abstract": "Abstract."}\n')
+    pq.write_table(pa.table({"text": ["In Parquet.", ""]}), tmp_path / "c.parquet")
+    assert [item["text"] for item in found(tmp_path)] == [
+        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", ""),
+    ]
+    assert [item["text"] for item in found("--lines", tmp_path / "a.txt")] == ["One line.", "Another line."]
+    assert [item["id"] for item in found("--field", "abstract", tmp_path / "b.jsonl")] == ["x"]
+    assert [item["text"] for item in found(tmp_path / "a.txt", "A text.")] == ["One line.\nAnother line.\n", "A text."]
+    assert found(tmp_path / "c.parquet")[1] == {
+        "id": f"{tmp_path / 'c.parquet'}:2",
+        "text": "",
+        "entities": [],
+        "relations": [],
+    }
+
+
+def test_standard_input_is_one_text_or_one_a_line(found):
+    assert [item["text"] for item in found(stdin="one\ntwo\n")] == ["one\ntwo\n"]
+    assert [item["text"] for item in found("--lines", stdin="one\n\ntwo")] == ["one", "", "two"]
+    assert [item["text"] for item in found("--field", "t", "-", stdin='{"t": "one"}')] == ["one"]
+    assert found("--lines", stdin="") == []
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "👍 👩‍💻", "שלום עולם", "a\x00b", "\u00a0\u3000\u200b", "word " * 2000])
+def test_odd_texts_have_sane_results(found, text):
+    (item,) = found(stdin=text.encode())
+    assert item["text"] == text
+    assert all(text[e["char_start"] : e["char_end"]] == e["text"] for e in item["entities"])
+
+
+def test_words_stay_as_they_were_given(found):
+    (item,) = found("--words", stdin="Ada lives-in London .\n")
+    assert item["sentences"] == [["Ada", "lives-in", "London", "."]]
+    assert "sentences" not in found("--words", "--format", "jsonl", stdin="Ada")[0]
+
+
+def test_what_has_a_lower_score_is_left_out(found):
+    (everything,) = found(TEXT)
+    scores = sorted(entity["score"] for entity in everything["entities"])
+    between = (scores[0] + scores[-1]) / 2
+    (some,) = found(TEXT, "--min-score", between)
+    assert some["entities"] == [entity for entity in everything["entities"] if entity["score"] > between]
+    assert 0 < len(some["entities"]) < len(everything["entities"])
+    assert all(relation["score"] > between for relation in some["relations"])
+
+
+def test_a_format_is_named_or_read_off_the_file(extract, tmp_path):
+    named, spert = tmp_path / "found.jsonl", tmp_path / "found.json"
+    assert extract(TEXT, "--out", named, "--format", "unire").exit_code == 0
+    (document,) = formats.read(named)
+    assert document.text == TEXT
+    assert extract(FIXTURES / "twenty.jsonl", "--out", spert, "--format", "dygie").exit_code == 0
+    assert [d.words for d in formats.read(spert)] == [d.words for d in formats.read(FIXTURES / "twenty.jsonl")]
+
+
+def test_a_summary_is_printed_beside_the_file(extract, tmp_path):
+    out = tmp_path / "new" / "found.jsonl"
+    ran = extract(TEXT, "--out", out)
+    assert ran.stdout == ""
+    assert "1 documents written to" in ran.stderr.replace("\n", " ")
+    assert json.loads(out.read_text())["text"] == TEXT
+    assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == {"documents": 1, "out": str(out), "notes": {}}
+
+
+def test_a_device_is_written_directly(extract):
+    assert extract(TEXT, "--out", "/dev/null").exit_code == 0
+    assert not Path("/dev/null.part").exists()
+
+
+def test_mistakes_are_told_in_one_sentence(error, tmp_path):
+    latin, binary = tmp_path / "latin.txt", tmp_path / "binary.txt"
+    latin.write_bytes("café".encode("latin-1"))
+    binary.write_bytes(bytes(range(256)))
+    pq.write_table(pa.table({"title": ["a"]}), tmp_path / "titles.parquet")
+    assert "is not UTF-8; convert it first" in error(latin)
+    assert "standard input is not UTF-8" in error(stdin=b"caf\xe9")
+    assert "is binary, not text" in error(binary)
+    assert "has no column 'text' but title" in error(tmp_path / "titles.parquet")
+    assert "there is no file or folder 'missing.txt'" in error("missing.txt")
+    assert "--lines and --words" in error("--lines", "--words", stdin="a")
+    assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
+    assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
+    assert "--resume goes on with an --out" in error(TEXT, "--resume")
+    assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_model_is_loaded(tmp_path):
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "found.jsonl", tmp_path, Path("/proc/found.jsonl")):
+        ran = CliRunner().invoke(app, ["extract", "--model", "no-such-model", TEXT, "--out", str(out)])
+        assert isinstance(ran.exception, UnireError)
+        assert "cannot be written" in str(ran.exception) or "is a folder" in str(ran.exception)
+
+
+def test_a_folder_that_is_no_model_is_told(tmp_path):
+    ran = CliRunner().invoke(app, ["extract", "--model", str(tmp_path), TEXT, "--out", str(tmp_path / "x.jsonl")])
+    assert isinstance(ran.exception, UnireError)
+    assert "config.json" in str(ran.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_without_input_is_asked_for_some(error, monkeypatch):
+    monkeypatch.setattr("unire.cli.extract._waits_for_typing", lambda: True)
+    assert "give a text, a file or a folder" in error()
+
+
+def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    good = [f"Line number {i}." for i in range(9)]
+    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
+    ran = extract("--lines", lines, "--out", out)
+    assert "lines.txt, line 9 is not UTF-8" in str(ran.exception)
+    assert "with --resume goes on" in ran.stderr.replace("\n", " ")
+    assert not out.exists()
+    lines.write_text("\n".join(good))
+    assert "go on with --resume" in str(extract("--lines", lines, "--out", out).exception)
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == good
+    ran = extract("--lines", lines, "--out", out, "--resume")
+    assert ran.exit_code == 0
+    assert "nothing to resume" in ran.stderr.replace("\n", " ")
+    assert "written" not in ran.stderr
+
+
+def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
+    lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
+    assert "not valid JSON" in str(extract(lines, "--out", out).exception)
+    assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
+    lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
+    assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
+def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_path):
+    lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
+    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(8_000)]
+    lines.write_text("".join(f"{text}\n" for text in texts))
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
+    command += ["--lines", str(lines), "--out", str(out), "--resume"]
+    for kind in (signal.SIGKILL, signal.SIGINT):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        before = part.stat().st_mtime_ns if part.exists() else 0
+        deadline = time.monotonic() + 120
+        while not part.exists() or part.stat().st_size == 0 or part.stat().st_mtime_ns == before:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(kind)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == (130 if kind == signal.SIGINT else -kind)
+    assert "with --resume goes on" in stderr.replace("\n", " ")
+    assert "Traceback" not in stderr
+    assert 0 < json.loads(part.with_suffix(".part.json").read_text())["documents"] < len(texts)
+    subprocess.run(command, check=True, capture_output=True)
+    items = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [item["text"] for item in items] == texts
+    assert [item["id"] for item in items] == [f"{lines}:{i}" for i in range(1, len(texts) + 1)]
+    assert not part.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
+def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, tmp_path):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
+    out = tmp_path / "found.jsonl"
+    with subprocess.Popen([*command, "--out", out], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not out.with_name("found.jsonl.part").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(3)  # to load the model, and to wait for a first line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert b"error" not in process.stderr.read().lower()
+
+
+def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("A line.\n" * 50)
+    monkeypatch.setattr(meter, "PATIENCE", 0.0)
+    assert "documents  " not in extract("--lines", lines, "--out", tmp_path / "a.jsonl").stderr
+    screen = io.StringIO()
+    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    assert extract("--lines", lines, "--out", tmp_path / "b.jsonl").exit_code == 0
+    assert "50 documents" in screen.getvalue()
+    assert "/s" in screen.getvalue()
+    assert "left" in screen.getvalue()
+    screen.truncate(0)
+    assert extract("--lines", "--out", tmp_path / "c.jsonl", stdin="A line.\n" * 50).exit_code == 0
+    assert "50 documents" in screen.getvalue()
+    assert "left" not in screen.getvalue()
+
+
+def test_a_terminal_gets_a_list_to_read_and_no_bar(random_model, monkeypatch, capsys):
+    screen = io.StringIO()
+    monkeypatch.setattr(meter, "PATIENCE", 0.0)
+    monkeypatch.setattr(printing, "out", Console(file=screen, width=100))
+    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT], standalone_mode=False)
+    shown = screen.getvalue()
+    assert shown.startswith(TEXT)
+    assert "parser [" in shown
+    assert "documents" not in shown
+    assert capsys.readouterr().out == ""
+
+
+def test_help_has_examples(extract):
+    text = CliRunner().invoke(app, ["extract", "--help"], env={"COLUMNS": "120"}).output
+    for part in ("--lines", "--field", "--resume", "--min-score", "papers.parquet", "cat article.txt | unire extract"):
+        assert part in text

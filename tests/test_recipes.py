@@ -1,0 +1,78 @@
+"""The recipes: stages that can be made in order, tables that say what was measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from unire.cli.main import app
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+
+
+@pytest.fixture
+def recipes(monkeypatch):
+    monkeypatch.syspath_prepend(str(RECIPES))
+    import plan
+    import reproduce
+    import tables
+
+    yield plan, reproduce, tables
+    for name in ("plan", "reproduce", "tables"):
+        sys.modules.pop(name)
+
+
+@pytest.fixture
+def stages(recipes):
+    plan, _, _ = recipes
+    parts = (Path(name) for name in ("encoders", "data", "corpus", "work"))
+    return plan.plan(plan.Parts(*parts))
+
+
+def test_every_stage_is_a_command_with_options_that_it_has(stages):
+    commands = get_command(app).commands
+    for stage in stages.values():
+        if stage.command[0] != "nearest":
+            command = commands[stage.command[0]]
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in stage.command if word.startswith("--")} <= known, stage.name
+
+
+def test_what_a_stage_needs_is_made_before_it(stages, recipes):
+    _, reproduce, _ = recipes
+    order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-self"])]
+    assert order[-1] == "conll04-self-trained-2"
+    assert len(order) == len(set(order))
+    for stage in stages.values():
+        for need in stage.needs:
+            assert need in stages
+            assert stage.name not in order or order.index(need) < order.index(stage.name)
+
+
+def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path, monkeypatch):
+    plan, reproduce, _ = recipes
+    text = tmp_path / "texts.txt"
+    text.write_text(
+        "\n".join(f"{topic} " * 50 for topic in ("parsing", "cooking", "grammar parsing")), encoding="utf-8"
+    )
+    like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+    stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
+    runner = reproduce.Runner(tmp_path / "work", jobs=1)
+    runner.make([stage])
+    made = tmp_path / "work" / "near.txt"
+    assert len(made.read_text(encoding="utf-8").splitlines()) == 2
+    made.write_text("kept", encoding="utf-8")
+    runner.make([stage])
+    assert made.read_text(encoding="utf-8") == "kept"
+    with pytest.raises(SystemExit, match="far failed"):
+        runner.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))])
+
+
+def test_the_tables_of_the_results_are_up_to_date(recipes):
+    _, _, tables = recipes
+    page = (tables.DOCS / "results.md").read_text(encoding="utf-8")
+    assert tables.updated(page) == page
+    assert page.count("<!-- end -->") == 3

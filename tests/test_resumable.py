@@ -1,0 +1,184 @@
+"""Files that grow and can be resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from unire import resumable
+from unire.exceptions import UnireError
+from unire.resumable import ResumableFile
+
+ABOUT = {"model": "mine", "input": {"sources": ("a", "b")}}
+
+
+def begin(path: Path, documents: int = 3) -> None:
+    """A run that is stopped after some documents."""
+    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False) as file:
+        for i in range(documents):
+            file.add(str(i), f"line {i}\n".encode())
+        raise KeyboardInterrupt
+
+
+def test_a_finished_file_is_whole_and_alone(tmp_path):
+    path = tmp_path / "new" / "out"
+    with ResumableFile(path, ABOUT, resume=False) as file:
+        file.add("a", b"one\n")
+        assert not path.exists()
+    assert path.read_bytes() == b"one\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["out"]
+    with ResumableFile(path, ABOUT, resume=False) as file:
+        file.add("a", b"other\n")
+    assert path.read_bytes() == b"other\n"
+
+
+def test_a_stopped_file_goes_on_where_it_stopped(tmp_path):
+    path = tmp_path / "out"
+    begin(path)
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        assert (file.documents, file.last) == (3, "2")
+        file.add("3", b"line 3\n")
+    assert path.read_text() == "line 0\nline 1\nline 2\nline 3\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_head_is_written_once(tmp_path):
+    path = tmp_path / "out"
+    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False, head=b"head\n") as file:
+        file.add("0", b"line 0\n")
+        raise KeyboardInterrupt
+    with ResumableFile(path, ABOUT, resume=True, head=b"head\n") as file:
+        file.add("1", b"line 1\n")
+    assert path.read_text() == "head\nline 0\nline 1\n"
+    with ResumableFile(path, ABOUT, resume=False, head=b"head\n"):
+        ...
+    assert path.read_text() == "head\n"
+
+
+def test_what_was_written_after_the_last_note_is_cut_off(tmp_path):
+    path = tmp_path / "out"
+    begin(path)
+    with (tmp_path / "out.part").open("ab") as file:
+        file.write(b"line 3\nhalf a li")
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        file.add("3", b"line 3\n")
+    assert path.read_text() == "line 0\nline 1\nline 2\nline 3\n"
+
+
+def test_nothing_begun_is_begun_and_nothing_left_is_said(tmp_path):
+    path = tmp_path / "out"
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        assert (file.documents, file.complete) == (0, False)
+        file.add("a", b"one\n")
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        assert file.complete
+    assert path.read_bytes() == b"one\n"
+
+
+def test_a_part_without_a_note_is_begun_anew(tmp_path):
+    path = tmp_path / "out"
+    (tmp_path / "out.part").write_text("half a li")
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        file.add("a", b"one\n")
+    assert path.read_bytes() == b"one\n"
+
+
+def test_a_run_that_fails_before_its_first_document_leaves_nothing(tmp_path):
+    begin(tmp_path / "out", documents=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hours_of_work_are_not_overwritten_by_a_forgotten_option(tmp_path):
+    begin(tmp_path / "out")
+    with pytest.raises(UnireError, match=r"out\.part holds 3 documents of an earlier run; go on with --resume"):
+        ResumableFile(tmp_path / "out", ABOUT, resume=False)
+
+
+def test_a_part_of_something_else_is_not_resumed(tmp_path):
+    begin(tmp_path / "out")
+    with pytest.raises(UnireError, match="begun with another model"):
+        ResumableFile(tmp_path / "out", {**ABOUT, "model": "yours"}, resume=True)
+
+
+def test_damage_is_told(tmp_path):
+    begin(tmp_path / "out")
+    (tmp_path / "out.part").write_text("line")
+    with pytest.raises(UnireError, match="is shorter than it was"):
+        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+    (tmp_path / "out.part.json").write_text("{")
+    with pytest.raises(UnireError, match="cannot be read"):
+        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+
+
+def test_what_cannot_be_written_is_refused_at_once(tmp_path):
+    with pytest.raises(UnireError, match="is a folder"):
+        ResumableFile(tmp_path, ABOUT, resume=False)
+    (tmp_path / "file").touch()
+    with pytest.raises(UnireError, match="cannot be written"):
+        ResumableFile(tmp_path / "file" / "out", ABOUT, resume=False)
+    with pytest.raises(UnireError, match="cannot be written"):
+        ResumableFile(Path("/proc/out"), ABOUT, resume=False)
+
+
+def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(resumable, "SAVE_SECONDS", -1)
+    path = tmp_path / "out"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fill() -> None:
+        with ResumableFile(path, ABOUT, resume=False) as file:
+            file.add("0", b"line 0\n")
+            monkeypatch.setattr(resumable.os, "fsync", full)
+            file.add("1", b"line 1\n")
+
+    with pytest.raises(UnireError, match="No space left"):
+        fill()
+    monkeypatch.undo()
+    with ResumableFile(path, ABOUT, resume=True) as file:
+        assert file.documents == 1
+        file.add("1", b"line 1\n")
+    assert path.read_text() == "line 0\nline 1\n"
+
+
+WRITER = """
+    import sys, time
+    from pathlib import Path
+    from unire import resumable
+    from unire.resumable import ResumableFile
+
+    resumable.SAVE_SECONDS = 0.01
+    with ResumableFile(Path(sys.argv[1]), {}, resume=True) as file:
+        print(file.documents, flush=True)
+        for i in range(file.documents, 3000):
+            file.add(str(i), (f"line {i} " + 50 * "x" + "\\\\n").encode())
+            time.sleep(0.0005)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
+def test_killed_at_any_moment_no_line_is_lost_or_doubled(tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", textwrap.dedent(WRITER).replace("\\\\n", "\\n"), str(out)]
+    resumed_at = []
+    for delay in (0.05, 0.13, 0.21, 0.34, None):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        resumed_at.append(int(process.stdout.readline()))
+        if delay is None:
+            assert process.wait(60) == 0
+        else:
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait(60) == -signal.SIGKILL
+    assert resumed_at == sorted(resumed_at)
+    assert resumed_at[-1] > 0
+    assert [line.split()[1] for line in out.read_text().splitlines()] == [str(i) for i in range(3000)]

@@ -1,0 +1,118 @@
+"""Documents on a terminal: readable with and without colour, in little room, and whatever the text holds."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from unire.documents import Document
+from unire.labels import LabelSpace
+from unire.rendering.characters import visible
+from unire.rendering.palette import COLOURS, Palette
+from unire.rendering.terminal import HUES, View
+
+DOCUMENT = Document.from_words(
+    [["Ada", "Lovelace", "lives", "in", "London", "."]],
+    [(0, 2, "Peop", 0.9), (4, 5, "Loc", 0.8)],
+    [(0, 1, "Live_In", 0.934)],
+    id="a",
+)
+
+
+def printed(document: Document, **console) -> str:
+    out = io.StringIO()
+    Console(file=out, **{"width": 80, **console}).print(View(document))
+    return out.getvalue()
+
+
+def test_without_colour_entities_stand_in_brackets_and_relations_below():
+    assert printed(DOCUMENT) == (
+        "a\n[Ada Lovelace | Peop] lives in [London | Loc] .\n  Ada Lovelace  — Live_In →  London  0.93\n\n"
+    )
+
+
+def test_no_color_is_heeded_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(DOCUMENT, force_terminal=True)
+    assert "[Ada Lovelace | Peop]" in text
+    assert "38;5" not in text
+
+
+def test_in_colour_an_entity_has_the_colour_of_its_label():
+    text = printed(DOCUMENT, force_terminal=True, color_system="256", no_color=False)
+    hue = HUES[Palette()["Peop"]]
+    assert f"\x1b[1;4;38;5;{hue}mAda" in text
+    assert f"\x1b[38;5;{hue}m Peop" in text
+    assert "[Ada" not in text.replace("\x1b[", "")
+
+
+def test_a_plain_terminal_gets_a_plain_arrow():
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    Console(file=out, width=80).print(View(DOCUMENT))
+    out.seek(0)
+    assert "Ada Lovelace  - Live_In ->  London" in out.read()
+
+
+def test_markup_and_control_characters_are_shown_and_not_obeyed():
+    words = ["[bold]Ada[/bold]", "\x1b[31mred", "\u202eevil", "a\x00b", "\x9b", ":smile:", "\ud800"]
+    document = Document.from_words([words], [(0, 1, "[red]X[/]"), (1, 2, "Y")], [(0, 1, "[link=x]")], id="[blink]")
+    for options in ({}, {"force_terminal": True, "color_system": "256", "no_color": False}):
+        text = printed(document, **options)
+        for shown in (
+            "[blink]",
+            "[bold]Ada[/bold]",
+            "[red]X[/]",
+            "[link=x]",
+            "␛[31mred",
+            "‹U+202E›evil",
+            "a␀b",
+            ":smile:",
+        ):
+            assert shown in text
+        assert not {"\x00", "\x9b", "\u202e", "\ud800"} & set(text)
+    assert "\x1b" not in printed(document)
+
+
+def test_nested_and_crossing_entities_are_all_marked():
+    document = Document.from_words([list("abcd")], [(0, 3, "Long"), (1, 2, "In"), (2, 4, "Cross")])
+    assert "[a [b | In] [c | Long] d | Cross]" in printed(document)
+
+
+@pytest.mark.parametrize("width", [12, 20, 33])
+def test_narrow_terminals_wrap_and_lose_nothing(width):
+    document = Document.from_words(
+        [["王小明", "lives", "in", "New", "York"]], [(0, 1, "P"), (3, 5, "L")], [(0, 1, "in")]
+    )
+    text = printed(document, width=width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    for part in ("王小明", "lives", "York", "→"):
+        assert part in text
+
+
+def test_line_ends_of_the_text_stay_and_no_id_leaves_no_line():
+    assert printed(Document.from_words([["One", "."], ["Two", "."]])) == "One .\nTwo .\n\n"
+    assert printed(Document("")) == "\n\n"
+
+
+def test_tabs_and_line_feeds_are_ordinary_and_other_controls_are_not():
+    assert visible("a\tb\nc") == "a\tb\nc"
+    assert visible("\r\x7f\u2028\ufeff") == "␍␡‹U+2028›‹U+FEFF›"
+
+
+@pytest.mark.parametrize("name", ["scierc", "conll04", "ade"])
+def test_labels_of_built_in_spaces_have_colours_of_their_own_in_any_order(name):
+    labels = LabelSpace.load(name).names[1:]
+    colours = {label: Palette()[label] for label in labels}
+    assert len(set(colours.values())) == len(set(labels))
+    palette = Palette(LabelSpace.load(name))
+    assert colours == {label: palette[label] for label in reversed(labels)}
+
+
+def test_labels_get_different_colours_while_there_are_some():
+    palette = Palette(str(i) for i in range(COLOURS))
+    assert {palette[str(i)] for i in range(COLOURS)} == set(range(COLOURS))
+    assert palette["one more"] in range(COLOURS)
+    assert len(HUES) == COLOURS

@@ -1,0 +1,187 @@
+"""Raw texts from files, folders, lines, JSON lines and Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unire.exceptions import UnireError
+from unire.inputs import Inputs
+from unire.texts import from_lines
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def read(*sources: object, **options: object) -> list[tuple[str, str]]:
+    return [(item.id, item.content) for item in Inputs([str(source) for source in sources], **options)]
+
+
+def refused(*sources: object, **options: object) -> str:
+    with pytest.raises(UnireError) as error:
+        read(*sources, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def parquet(path: Path, **columns: list[object]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_an_argument_is_a_text_unless_a_file_has_its_name(tmp_path, monkeypatch):
+    assert read("Ada lives here.") == [("", "Ada lives here.")]
+    assert read("a b\nc d", lines=True) == [("", "a b"), ("", "c d")]
+    assert [words.words for _, words in read("a b\n\nc", words=True)] == [("a", "b"), ("c",)]
+    assert read("long text " * 1000) == [("", "long text " * 1000)]
+    assert read("with a \x00 in it") == [("", "with a \x00 in it")]
+    monkeypatch.chdir(tmp_path)
+    Path("Ada lives here.").write_text("a file")
+    assert read("Ada lives here.") == [("Ada lives here.", "a file")]
+    assert "no file or folder 'abstracts.txt'" in refused("abstracts.txt")
+
+
+def test_a_file_is_a_text_and_with_lines_every_line(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_bytes("\ufeffcafé one\r\n\ntwo\u2028still two\x00".encode())
+    assert read(file) == [(str(file), "café one\r\n\ntwo\u2028still two\x00")]
+    assert read(file, lines=True) == [
+        (f"{file}:1", "café one"),
+        (f"{file}:2", ""),
+        (f"{file}:3", "two\u2028still two\x00"),
+    ]
+    file.write_bytes(b"")
+    assert read(file) == [(str(file), "")]
+    assert read(file, lines=True) == []
+
+
+def test_lines_are_read_when_they_are_taken():
+    def endless():
+        while True:
+            yield b"a line\n"
+
+    stream = from_lines(endless(), "endless")  # type: ignore[arg-type]
+    assert [next(stream).id for _ in range(3)] == ["endless:1", "endless:2", "endless:3"]
+
+
+def test_a_folder_has_its_text_files_in_order(tmp_path):
+    for name in ("b.txt", "a/c.md", "a/b.txt", ".hidden/d.txt", "picture.png", "e.jsonl"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text('{"text": "in JSON"}' if name == "e.jsonl" else name)
+    assert [text for _, text in read(tmp_path)] == ["a/b.txt", "a/c.md", "b.txt", "in JSON"]
+    (tmp_path / "empty").mkdir()
+    assert "holds no text" in refused(tmp_path / "empty")
+
+
+def test_json_lines_have_their_text_in_a_field(tmp_path):
+    file = tmp_path / "papers.jsonl"
+    items = [{"id": 7, "text": "one", "abstract": "uno"}, {"text": "", "abstract": "due"}]
+    file.write_text("\n\n".join(map(json.dumps, items)))
+    assert read(file) == [("7", "one"), (f"{file}:3", "")]
+    assert read(file, field="abstract") == [("7", "uno"), (f"{file}:3", "due")]
+    assert "line 1 has no 'title' but id, text, abstract" in refused(file, field="title")
+    assert "'id' is int, not a string" in refused(file, field="id")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("no JSON", "not valid JSON"), ("[1]", "not a JSON object"), ('{"text": "\\ud800"}', "surrogates not allowed")],
+)
+def test_lines_that_are_no_json_objects_are_refused(tmp_path, line, message):
+    file = tmp_path / "papers.jsonl"
+    file.write_text('{"text": "good"}\n' + line)
+    assert message in refused(file)
+    assert "line 2" in refused(file)
+
+
+def test_parquet_has_its_text_in_a_column(tmp_path):
+    file = parquet(tmp_path / "papers.parquet", text=["one", None, "three"], n=[1, 2, 3])
+    assert read(file) == [(f"{file}:1", "one"), (f"{file}:2", ""), (f"{file}:3", "three")]
+    named = parquet(tmp_path / "named.parquet", id=["x", "y"], abstract=["a b", "c"])
+    assert read(named, field="abstract") == [("x", "a b"), ("y", "c")]
+    assert "has no column 'text' but id, abstract; name one with --field" in refused(named)
+    assert "row 1: 'n' is int" in refused(file, field="n")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"not Parquet at all")
+    assert "is not a Parquet file" in refused(broken)
+
+
+def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
+    file = parquet(tmp_path / "papers.parquet", text=["one"])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert 'pip install "unire[parquet]"' in refused(file)
+
+
+def test_annotated_files_give_their_words(tmp_path):
+    words = [document.words for _, document in read(FIXTURES / "twenty.jsonl")]
+    assert words == [document.words for _, document in read(FIXTURES / "twenty.jsonl", format="dygie")]
+    assert read(FIXTURES / "people.json")[0][1].words
+    assert Inputs([str(FIXTURES / "twenty.jsonl")]).has_words
+    assert not Inputs(["a text"]).has_words
+    raw = tmp_path / "raw.jsonl"
+    raw.write_text('{"text": "a b"}')
+    assert not Inputs([str(raw)]).has_words
+
+
+@pytest.mark.parametrize("raw", [b"caf\xe9", b"\x89PNG\r\n\x1a\n\x00\x00\xff"])
+def test_what_is_no_utf_8_is_refused(tmp_path, raw):
+    file = tmp_path / "a.txt"
+    file.write_bytes(raw)
+    expected = "is binary, not text" if b"\0" in raw else "is not UTF-8"
+    assert f"{file} {expected}" in refused(file)
+    file.write_bytes(b"good\n" + raw.replace(b"\n", b""))
+    assert f"{file}, line 2 {expected}" in refused(file, lines=True)
+    assert "is not UTF-8" in refused(file, words=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text here")
+def test_arguments_and_names_that_are_no_utf_8_do_no_harm(tmp_path):
+    assert "the text is not UTF-8" in refused("caf\udce9 noir")
+    file = tmp_path / "caf\udce9.txt"
+    file.write_text("good")
+    ((name, text),) = read(file)
+    assert (name.encode(), text) == (f"{tmp_path}/caf\ufffd.txt".encode(), "good")
+
+
+def test_what_cannot_be_opened_is_refused(tmp_path):
+    loop = tmp_path / "a.txt"
+    target = tmp_path / "gone.txt"
+    target.touch()
+    loop.symlink_to(target)
+    inputs = Inputs([str(loop)])
+    assert inputs.files
+    target.unlink()
+    with pytest.raises(UnireError, match="cannot be read: No such file"):
+        list(inputs)
+
+
+def test_two_ways_to_read_are_one_too_many():
+    assert "--lines and --words are different ways" in refused("a b", lines=True, words=True)
+
+
+def test_positions_run_through_all_inputs(tmp_path):
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for file in files:
+        file.write_text("one\ntwo\n")
+    inputs = Inputs([str(tmp_path)], lines=True)
+    assert [item.position for item in inputs] == [4, 8, 12, 16]
+    assert inputs.size == 16
+    table = parquet(tmp_path / "c.parquet", text=["one", "two"])
+    inputs = Inputs([str(table)])
+    assert list(inputs)[-1].position == inputs.size == table.stat().st_size
+    assert Inputs([]).size is None
+
+
+def test_standard_input_is_the_default(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    assert read(lines=True) == [("standard input:1", "a"), ("standard input:2", "b")]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
+    assert read("-") == [("standard input", "a\nb\n")]
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input is closed" in refused()
