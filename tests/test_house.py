@@ -32,6 +32,8 @@ ROOMS = (
     "inputs",
     "outputs",
     "statistics",
+    "inspection",
+    "splits",
     "pretrained",
     "folders",
     "modeling",
