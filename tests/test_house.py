@@ -31,6 +31,8 @@ ROOMS = (
     "formats",
     "inputs",
     "statistics",
+    "inspection",
+    "splits",
     "pretrained",
     "folders",
     "modeling",

@@ -7,6 +7,7 @@ at once, from documents or, if it shows tables too, from views. A new one is one
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -38,8 +39,8 @@ class Lines:
 class Whole:
     """A format that is written at once."""
 
-    write: Callable[[Iterable[Document], Any], object]
-    """Takes the documents, which may be a stream, and the file to write."""
+    write: Callable[[Iterable[Document], Any, Counter[str]], object]
+    """Takes the documents, which may be a stream, the file to write, and a counter of what it has no place for."""
     streams: bool = False
     """Whether it also writes to an open text stream."""
 
@@ -70,17 +71,25 @@ def _triples(dialect: triples.Dialect) -> Lines:
     return Lines(partial(triples.lines, dialect=dialect), triples.head(dialect))
 
 
+def _graph(name: str) -> Whole:
+    return Whole(lambda documents, target, lost: graph.WRITERS[name](documents, target), streams=True)
+
+
+def _annotated(name: str) -> Whole:
+    return Whole(lambda documents, path, lost: formats.write(documents, path, name, lost=lost))
+
+
 OUTPUTS: dict[str, Lines | Whole | Page] = {
     "text": Lines(terminal.plain),
     "tables": Lines(partial(terminal.plain, tables=True)),
     "jsonl": Lines(jsonl),
     "csv": _triples(triples.CSV),
     "tsv": _triples(triples.TSV),
-    "graphml": Whole(graph.WRITERS["graphml"], streams=True),
-    "cypher": Whole(graph.WRITERS["cypher"], streams=True),
+    "graphml": _graph("graphml"),
+    "cypher": _graph("cypher"),
     "html": Page(html.write),
     "unire": Lines(unire),
-    **{name: Whole(partial(formats.write, format=name)) for name in formats.FORMATS if name != "unire"},
+    **{name: _annotated(name) for name, form in formats.FORMATS.items() if form.write and name != "unire"},
 }
 
 ENDINGS = {"txt": "text", **{name: name for name in OUTPUTS if name != "jsonl"}}

@@ -230,7 +230,7 @@ def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -
     target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
     try:
         if isinstance(output, Whole):
-            output.write(run.documents(), target)
+            output.write(run.documents(), target, run.notes)
             return
         written = output.write(run.views(), target, run.extractor.labels)
     except KeyboardInterrupt:
