@@ -135,6 +135,27 @@ def test_a_format_is_named_or_read_off_the_file(extract, tmp_path):
     assert [d.words for d in formats.read(spert)] == [d.words for d in formats.read(FIXTURES / "twenty.jsonl")]
 
 
+def test_brat_and_parquet_hold_what_was_found(extract, found, tmp_path):
+    items = found(TEXT, TEXT)
+    for name in ("brat", "parquet"):
+        ran = extract(TEXT, TEXT, "--out", tmp_path / name, "--format", name)
+        assert ran.exit_code == 0, ran.output
+        assert "cuts" not in ran.stderr
+        documents = list(formats.read(tmp_path / name))
+        assert [document.id for document in documents] == ["text-1", "text-2"]
+        for document, item in zip(documents, items, strict=True):
+            spans = {(entity["char_start"], entity["char_end"], entity["label"]) for entity in item["entities"]}
+            assert {(e.char_start, e.char_end, e.label) for e in document.entities} == spans
+            assert len(document.relations) == len(item["relations"])
+
+
+def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
+    ran = extract(TEXT, "--out", tmp_path / "found.corp", "--format", "conll04")
+    assert ran.exit_code == 0
+    assert "score" in ran.stderr
+    assert "text that is not the words joined by spaces" in ran.stderr.replace("\n", " ")
+
+
 def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)

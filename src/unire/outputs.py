@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TextIO
 
 from unire import formats, graph
 from unire.documents import Document
 from unire.formats import native
+from unire.formats.contents import Content
 from unire.graph import triples
 from unire.labels import LabelSpace
 from unire.rendering import html, terminal
@@ -76,7 +78,17 @@ def _graph(name: str) -> Whole:
 
 
 def _annotated(name: str) -> Whole:
-    return Whole(lambda documents, path, lost: formats.write(documents, path, name, lost=lost))
+    """A format of annotated data. Texts without a name get one, which some need; cuts, no findings, are not missed."""
+    cuts = Content.CUTS in formats.FORMATS[name].holds
+
+    def ready(document: Document, number: int) -> Document:
+        kept = document if cuts else document.annotated(document.entities, document.relations)
+        return kept if kept.id else replace(kept, id=f"text-{number}")
+
+    def write(documents: Iterable[Document], path: Path, lost: Counter[str]) -> int:
+        return formats.write(map(ready, documents, count(1)), path, name, lost=lost)
+
+    return Whole(write)
 
 
 OUTPUTS: dict[str, Lines | Whole | Page] = {
