@@ -69,7 +69,7 @@ def test_an_empty_box_says_so(empty_box):
 
 def test_the_box_is_listed(box):
     text = run("models")
-    for shown in ("tiny", "someone/tiny-bert", "MB", "(test, exported)", "OtherScientificTerm", "USED-FOR"):
+    for shown in ("tiny", "someone/tiny-bert", "MB", "test, exported", "OtherScientificTerm", "USED-FOR"):
         assert shown in text
     (model,) = json.loads(run("models", "--json"))["models"]
     assert (model["name"], model["base"], model["licence"]) == ("tiny", "someone/tiny-bert", "mit")

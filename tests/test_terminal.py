@@ -31,7 +31,7 @@ def printed(document: Document, **console) -> str:
 
 def test_without_colour_entities_stand_in_brackets_and_relations_below():
     assert printed(DOCUMENT) == (
-        "a\n[Ada Lovelace|Peop] lives in [London|Loc] .\n  Ada Lovelace  — Live_In →  London  0.93\n\n"
+        "a\n[Ada Lovelace|Peop] lives in [London|Loc] .\n  0.93  Ada Lovelace  — Live_In →  London\n\n"
     )
 
 
@@ -51,7 +51,7 @@ def test_in_colour_an_entity_has_the_colour_of_its_label():
 
 
 def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ():
-    for score, lines in ((0.9, ["a  ← LIKE →  b  0.90"]), (0.8, ["a  — LIKE →  b  0.90", "b  — LIKE →  a  0.80"])):
+    for score, lines in ((0.9, ["0.90  a  ← LIKE →  b"]), (0.8, ["0.90  a  — LIKE →  b", "0.80  b  — LIKE →  a"])):
         document = Document.from_words(
             [["a", "b"]], [(0, 1, "X"), (1, 2, "X")], [(0, 1, "LIKE", 0.9), (1, 0, "LIKE", score)]
         )
@@ -60,6 +60,20 @@ def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ(
         Console(file=out, width=80).print(View(document))
         out.seek(0)
         assert ("<- LIKE ->" in out.read()) == (score == 0.9)
+
+
+def test_relations_stand_in_columns_but_for_those_that_are_too_long():
+    long = "c" * 12
+    document = Document.from_words(
+        [["a", "bbbbb", long]],
+        [(0, 1, "X"), (1, 2, "X"), (2, 3, "X")],
+        [(0, 1, "R", 0.5), (1, 0, "LONGER", 0.25), (0, 2, "R", 1.0)],
+    )
+    assert [line.rstrip() for line in printed(document, width=32).splitlines()[-4:-1]] == [
+        "  0.50  a      — R →       bbbbb",
+        "  0.25  bbbbb  — LONGER →  a",
+        f"  1.00  a  — R →  {long}",
+    ]
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), (" \n\t", ""), ("A text.", "A text.\n")])

@@ -32,13 +32,13 @@ def models(json: Json = False) -> None:
     rows = [
         (
             model["name"],
-            *(_f1(model["scores"], part) for part in ("entities", "relations")),
+            *_f1(model["scores"]),
             f"{model['bytes'] / 1e6:.1f} MB",
             escape(model["base"]),
         )
         for model in found
     ]
-    printing.table("Models in the box", ("", "Ent F1", "Rel F1", "size", "base checkpoint"), rows)
+    printing.table("Models in the box", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
     for model in found:
         printing.out.print(f"[bold]{escape(model['name'])}[/]", highlight=False)
         for kind in ("entity_types", "relation_types"):
@@ -59,7 +59,10 @@ def _about(name: str) -> dict[str, Any]:
     }
 
 
-def _f1(scores: dict[str, Any], part: str) -> str:
+def _f1(scores: dict[str, Any]) -> tuple[str, str, str]:
     """As exported, on the test set; the model that was exported, or dev, where that was not scored."""
     split = next((split for split in ("test, exported", "test", "dev") if split in scores), None)
-    return "–" if split is None else f"{100 * scores[split][part]['f1']:.1f} ({split})"
+    if split is None:
+        return "–", "–", "–"
+    entities, relations = (f"{100 * scores[split][part]['f1']:.1f}" for part in ("entities", "relations"))
+    return entities, relations, split

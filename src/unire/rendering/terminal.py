@@ -49,14 +49,13 @@ class View:
         if not self.document.entities:
             yield Text("  (nothing found)", "dim")
         triples = [self._triple(relation, both, colour, options.ascii_only) for relation, both in self._relations()]
-        widths = [max(part.cell_len for part in column) + 2 for column in zip(*triples, strict=True)]
+        widths = [max(part.cell_len for part in column) for column in zip(*triples, strict=True)]
+        columns = 2 * len(widths) + sum(widths[:-1])
         for triple in triples:
-            if sum(widths) <= options.max_width:  # in columns, if there is room
+            if columns + triple[-1].cell_len <= options.max_width:  # otherwise it has the line for itself
                 for part, width in zip(triple[:-1], widths, strict=False):
-                    part.pad_right(width - 2 - part.cell_len)
-            line = Text("  ").join(triple)
-            line.rstrip()
-            yield Padding(line, (0, 0, 0, 2), expand=False)
+                    part.pad_right(width - part.cell_len)
+            yield Padding(Text("  ").join(filter(None, triple)), (0, 0, 0, 2), expand=False)
         for sentence in self.document.sentences if self.tables else ():
             yield Text()
             yield Grid(sentence, self.palette)
@@ -96,17 +95,17 @@ class View:
                 yield relation, reverse in every
 
     def _triple(self, relation: Relation, both: bool, colour: bool, ascii_only: bool) -> list[Text]:
-        """Head, relation, tail and score."""
+        """Score, head, relation and tail."""
         name = visible(relation.label)
         if ascii_only:
             arrow = f"<- {name} ->" if both else f"- {name} ->"
         else:
             arrow = f"← {name} →" if both else f"— {name} →"
         return [
+            Text(_score(relation)),
             self._argument(relation.head, colour),
             Text(arrow, style(self.palette, relation.label) if colour else ""),
             self._argument(relation.tail, colour),
-            Text(_score(relation)),
         ]
 
     def _argument(self, entity: Entity, colour: bool) -> Text:
