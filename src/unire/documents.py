@@ -13,7 +13,7 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -162,20 +162,18 @@ class Document:
         cuts: Sequence[tuple[int, ...] | None] | None = None,
     ) -> Document:
         """The same text with other annotation, each item laid into the sentence that holds it."""
-        starts = [sentence.start for sentence in self.sentences]
         ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in self.sentences]
         linked: list[list[Relation]] = [[] for _ in self.sentences]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
         for entity in entities:
-            home = bisect_right(starts, entity.start) - 1
-            (inside[home] if entity.end <= ends[home] else spanning_entities).append(entity)
+            first, last = bisect_right(ends, entity.start), bisect_left(ends, entity.end)
+            (inside[first] if first == last else spanning_entities).append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
-            home = bisect_right(starts, head.start) - 1
-            within = starts[home] <= tail.start and head.end <= ends[home] and tail.end <= ends[home]
-            (linked[home] if within else spanning_relations).append(relation)
+            first, last = bisect_right(ends, min(head.start, tail.start)), bisect_left(ends, max(head.end, tail.end))
+            (linked[first] if first == last else spanning_relations).append(relation)
         sentences = tuple(
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
@@ -204,7 +202,8 @@ class Document:
     @property
     def bare(self) -> Document:
         """The same text without annotation."""
-        return self.annotated(())
+        has_none = not self.spanning_entities and all(s.entities == () and s.cuts is None for s in self.sentences)
+        return self if has_none else self.annotated(())
 
     @cached_property
     def words(self) -> tuple[str, ...]:
