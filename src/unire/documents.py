@@ -214,6 +214,14 @@ class Document:
         return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
 
     @property
+    def is_joined(self) -> bool:
+        """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
+        words = [sentence.words for sentence in self.sentences]
+        if self.text != "\n".join(map(" ".join, words)):
+            return False
+        return list(self.offsets) == _joined(words)[1]  # words that are white space may stand elsewhere in such a text
+
+    @property
     def n_words(self) -> int:
         return self.sentences[-1].end if self.sentences else 0
 
