@@ -36,7 +36,8 @@ class Entity:
     char_end: int
     text: str
     score: float | None = None
-    """Mean probability of its square in the table; `None` for gold annotation."""
+    """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
+    `None` for gold annotation."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -54,7 +55,8 @@ class Relation:
     tail: Entity
     label: str
     score: float | None = None
-    """Mean probability of its rectangle in the table; `None` for gold annotation."""
+    """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
+    where the model is; `None` for gold annotation."""
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
