@@ -160,7 +160,7 @@ class LabelSpace:
         except (OSError, ValueError) as error:
             raise UnireError(f"type constraints {str(given)!r} cannot be read: {error}") from None
         except UnireError as error:
-            raise UnireError(f"type constraints {str(given)!r}: {error}") from None
+            raise UnireError(f"{str(given)!r}: {error}") from None
 
     def _checked_signatures(self, given: object) -> tuple[tuple[str, str, str], ...]:
         form = 'type constraints are an object such as {"Work_For": [["Peop", "Org"]]}'
