@@ -13,6 +13,7 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -153,19 +154,20 @@ class Document:
         cuts: Sequence[tuple[int, ...] | None] | None = None,
     ) -> Document:
         """The same text with other annotation, each item laid into the sentence that holds it."""
-        home = [i for i, sentence in enumerate(self.sentences) for _ in sentence.words]
+        ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in self.sentences]
         linked: list[list[Relation]] = [[] for _ in self.sentences]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
         for entity in entities:
-            first, last = home[entity.start], home[entity.end - 1]
+            first, last = bisect_right(ends, entity.start), bisect_left(ends, entity.end)
             (inside[first] if first == last else spanning_entities).append(entity)
         for relation in relations:
-            homes = {home[word] for e in (relation.head, relation.tail) for word in (e.start, e.end - 1)}
-            (linked[homes.pop()] if len(homes) == 1 else spanning_relations).append(relation)
+            head, tail = relation.head, relation.tail
+            first, last = bisect_right(ends, min(head.start, tail.start)), bisect_left(ends, max(head.end, tail.end))
+            (linked[first] if first == last else spanning_relations).append(relation)
         sentences = tuple(
-            replace(sentence, entities=tuple(e), relations=tuple(r), cuts=c)
+            Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
         )
         return replace(
@@ -192,7 +194,8 @@ class Document:
     @property
     def bare(self) -> Document:
         """The same text without annotation."""
-        return self.annotated(())
+        has_none = not self.spanning_entities and all(s.entities == () and s.cuts is None for s in self.sentences)
+        return self if has_none else self.annotated(())
 
     @cached_property
     def words(self) -> tuple[str, ...]:
