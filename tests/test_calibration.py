@@ -141,7 +141,7 @@ def test_right_is_what_the_headline_protocol_counts():
 def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
     confidence = Confidence.of(outcomes(twenty, twenty, scierc_labels))
     assert (confidence.entities.n, confidence.relations.n, confidence.entities.error) == (0, 0, 0.0)
-    assert str(confidence) == "0.0% of 0 entities, 0.0% of 0 relations"
+    assert str(confidence) == "0.0% for 0 entities, 0.0% for 0 relations"
 
 
 # Models

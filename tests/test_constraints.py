@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unire import Document, Extractor
+from unire import Document, Extractor, formats
 from unire.cli.main import app
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder
@@ -149,6 +149,20 @@ def test_without_dev_nothing_is_calibrated(twenty, scierc_labels, encoder, tmp_p
 
 
 # Commands
+
+
+def test_extraction_takes_constraints(constrained, tmp_path):
+    (tmp_path / "types.json").write_text('{"USED-FOR": [["Generic", "Generic"]]}', encoding="utf-8")
+    out = tmp_path / "found.jsonl"
+    options = ("extract", "--model", constrained, TWENTY, "--out", out)
+    run(*options, "--constraints", tmp_path / "types.json")
+    found = facts(list(formats.read(out)))
+    assert found
+    assert {fact for fact in found if fact[1] == "USED-FOR"} <= {("Generic", "USED-FOR", "Generic")}
+    run(*options)
+    assert {fact for fact in facts(list(formats.read(out))) if fact[1] == "USED-FOR"} > {
+        fact for fact in found if fact[1] == "USED-FOR"
+    }
 
 
 def test_evaluation_takes_constraints(constrained, tmp_path):

@@ -103,4 +103,4 @@ class Confidence:
 
     def __str__(self) -> str:
         parts = (("entities", self.entities), ("relations", self.relations))
-        return ", ".join(f"{100 * part.error:.1f}% of {part.n:,} {name}" for name, part in parts)
+        return ", ".join(f"{100 * part.error:.1f}% for {part.n:,} {name}" for name, part in parts)
