@@ -247,3 +247,11 @@ def test_evaluation_tells_how_far_scores_can_be_believed(folder):
     with pytest.raises(UnireError, match="give a --model"):
         run("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--reliability")
     assert "confidence" not in json.loads(run("evaluate", "--oracle", "--data", TWENTY, "--json"))
+
+
+def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
+    model = ModelFolder.open("science")
+    assert model.settings.calibration != Calibration()
+    assert not model.settings.constraints
+    assert not model.labels.permits(model.settings.signatures).all()
+    assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
