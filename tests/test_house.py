@@ -33,6 +33,8 @@ ROOMS = (
     "inputs",
     "outputs",
     "statistics",
+    "inspection",
+    "splits",
     "pretrained",
     "card",
     "folders",

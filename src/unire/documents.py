@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import Any
 
 from unire.exceptions import UnireError
@@ -39,6 +40,9 @@ class Entity:
     score: float | None = None
     """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
     `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
+    `[start, end]` of its parts where they are not those of its words."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -58,6 +62,8 @@ class Relation:
     score: float | None = None
     """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
     where the model is; `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label, as plain JSON values."""
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
@@ -135,17 +141,21 @@ class Document:
         bare = cls(text=text, sentences=tuple(placed), id=id, meta=dict(meta or {}))
         found = [bare.entity(*entity) for entity in entities]
         linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
-        return bare.annotated(found, linked)
+        return bare.annotated(found, linked) if found else bare
 
-    def entity(self, start: int, end: int, label: str, score: float | None = None) -> Entity:
+    def entity(
+        self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Entity:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
-        if not 0 <= start < end <= self.n_words:
+        offsets = self.offsets
+        if not 0 <= start < end <= len(offsets):
             raise UnireError(
                 f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
                 f"but the document has words 0 to {self.n_words}"
             )
-        char_start, char_end = self.offsets[start][0], self.offsets[end - 1][1]
-        return Entity(start, end, label, char_start, char_end, self.text[char_start:char_end], score)
+        char_start, char_end = offsets[start][0], offsets[end - 1][1]
+        text = self.text[char_start:char_end]
+        return Entity(start, end, label, char_start, char_end, text, score, attributes or {})
 
     def annotated(
         self,
@@ -199,11 +209,11 @@ class Document:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return tuple(word for sentence in self.sentences for word in sentence.words)
+        return tuple(chain.from_iterable(sentence.words for sentence in self.sentences))
 
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
-        return tuple(offset for sentence in self.sentences for offset in sentence.offsets)
+        return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
 
     @property
     def n_words(self) -> int:
@@ -235,13 +245,9 @@ class Document:
 def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, sentences by line ends, and where each word landed."""
     offsets: list[tuple[int, int]] = []
-    lines: list[str] = []
     position = 0
     for words in sentences:
-        for word in words:
-            offsets.append((position, position + len(word)))
-            position += len(word) + 1
-        if not words:
-            position += 1
-        lines.append(" ".join(words))
-    return "\n".join(lines), offsets
+        starts = list(accumulate([len(word) + 1 for word in words], initial=position))
+        offsets += zip(starts, [start - 1 for start in starts[1:]], strict=False)
+        position = starts[-1] if words else position + 1
+    return "\n".join(map(" ".join, sentences)), offsets

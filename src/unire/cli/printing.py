@@ -79,11 +79,11 @@ def print_confidence(confidence: Confidence, *, bins: bool) -> None:
             table(f"{name} by score", ("", "n", "mean score", "share right"), rows)
 
 
-def print_notes(notes: Mapping[str, int]) -> None:
+def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:
     """What was counted instead of lost."""
     for what, count in sorted(notes.items()):
         if count:
-            errors.print(f"[yellow]note:[/] {count:,} × {escape(what)}", highlight=False)
+            errors.print(f"[yellow]{kind}:[/] {count:,} × {escape(what)}", highlight=False, soft_wrap=True)
 
 
 def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:
