@@ -38,7 +38,8 @@ class Entity:
     char_end: int
     text: str
     score: float | None = None
-    """Mean probability of its square in the table; `None` for gold annotation."""
+    """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
+    `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
     `[start, end]` of its parts where they are not those of its words."""
@@ -59,7 +60,8 @@ class Relation:
     tail: Entity
     label: str
     score: float | None = None
-    """Mean probability of its rectangle in the table; `None` for gold annotation."""
+    """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
+    where the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label, as plain JSON values."""
 
@@ -212,6 +214,14 @@ class Document:
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
         return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
+        words = [sentence.words for sentence in self.sentences]
+        if self.text != "\n".join(map(" ".join, words)):
+            return False
+        return list(self.offsets) == _joined(words)[1]  # words that are white space may stand elsewhere in such a text
 
     @property
     def n_words(self) -> int:

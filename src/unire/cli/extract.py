@@ -18,6 +18,7 @@ import typer
 from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.meter import Meter
+from unire.cli.options import Constraints
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -90,8 +91,10 @@ def extract(
         bool, typer.Option("--resume", help="Go on with an --out that was stopped; none is lost or doubled.")
     ] = False,
     min_score: Annotated[
-        float, typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score.")
+        float,
+        typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
     ] = 0.0,
+    constraints: Constraints = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
@@ -121,7 +124,7 @@ def extract(
     if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
         printing.errors.print(about, style="dim", highlight=False)
-    run = _Run(given, model or pretrained.DEFAULT, device, min_score)
+    run = _Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
     on_terminal = out is None and sys.stdout.isatty()
     try:
         name = format or _default_format(given, out, readable=on_terminal and not json)
@@ -149,13 +152,14 @@ class _Run:
     model: str
     device: str | None
     min_score: float
+    constraints: str | None
     notes: Counter[str] = dataclass_field(default_factory=Counter)
     count: int = 0
     """Documents done."""
 
     @cached_property
     def extractor(self) -> Extractor:
-        return Extractor.load(self.model, device=self.device)
+        return Extractor.load(self.model, device=self.device, constraints=self.constraints)
 
     def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
         """The documents with what was found.
@@ -252,7 +256,13 @@ def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
 
 
 def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
-    about = {"input": asdict(run.given), "model": run.model, "min-score": run.min_score, "format": name}
+    about = {
+        "input": asdict(run.given),
+        "model": run.model,
+        "min-score": run.min_score,
+        "constraints": run.constraints,
+        "format": name,
+    }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
             printing.errors.print(f"{out} is complete: there is nothing to resume")

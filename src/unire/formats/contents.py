@@ -151,7 +151,7 @@ def _leave_out_attributes(document: Document, lost: Counter[str]) -> Document:
 
 
 def _leave_out_text(document: Document, lost: Counter[str]) -> Document:
-    if document.text == "\n".join(" ".join(sentence.words) for sentence in document.sentences):
+    if document.is_joined:
         return document
     lost[Content.TEXT.value] += 1
     if exact := sum(CHARACTERS in entity.attributes for entity in document.entities):

@@ -78,9 +78,8 @@ def to_json(document: Document) -> Iterator[Json]:
 
 def layout(document: Document) -> Json:
     """The text and its words."""
-    words = [sentence.words for sentence in document.sentences]
-    found: Json = {"text": document.text, "sentences": words}
-    if document.text != "\n".join(map(" ".join, words)):
+    found: Json = {"text": document.text, "sentences": [sentence.words for sentence in document.sentences]}
+    if not document.is_joined:
         found["offsets"] = [sentence.offsets for sentence in document.sentences]
     return found
 
