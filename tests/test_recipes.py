@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from unire.cli.main import app
+from unire.exceptions import UnireError
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -52,7 +53,7 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
             assert stage.name not in order or order.index(need) < order.index(stage.name)
 
 
-def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path, monkeypatch):
+def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text(
@@ -60,15 +61,19 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     )
     like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
-    runner = reproduce.Runner(tmp_path / "work", jobs=1)
-    runner.make([stage])
+    work = tmp_path / "work"
+    reproduce.make([stage], work, jobs=1)
     made = tmp_path / "work" / "near.txt"
     assert len(made.read_text(encoding="utf-8").splitlines()) == 2
     made.write_text("kept", encoding="utf-8")
-    runner.make([stage])
+    reproduce.make([stage], work, jobs=1)
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(SystemExit, match="far failed"):
-        runner.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))])
+    (work / "near.txt.json").unlink()
+    (work / "near.txt.log").unlink()
+    reproduce.make([stage], work, jobs=1)  # brought from elsewhere
+    assert made.read_text(encoding="utf-8") == "kept"
+    with pytest.raises(UnireError, match=r"far failed: FileNotFoundError.*far\.log has all"):
+        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
 
 
 def test_the_tables_of_the_results_are_up_to_date(recipes):

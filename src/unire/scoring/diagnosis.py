@@ -9,8 +9,8 @@ the first kind that holds for it:
 4. `relation not found`: both entities are predicted, and no relation from the one to the other.
 5. `relation type`: both entities are predicted, and a relation of another type.
 
-Symmetric relations are looked for in both directions, as in the headline protocol. Only what was predicted is looked at,
-not where a table was cut, so that any system's predictions can be diagnosed.
+Symmetric relations are looked for in both directions, as in the headline protocol. Only what was predicted is looked
+at, not where a table was cut, so that any system's predictions can be diagnosed.
 """
 
 from __future__ import annotations
