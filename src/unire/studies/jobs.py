@@ -122,7 +122,10 @@ def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at
 
 
 def _start(job: Job, at_once: int) -> _Running:
-    job.kept.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        job.kept.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnireError(f"{job.kept.parent} cannot be made a folder: {error.strerror}") from None
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
     threads = str(max(1, (os.cpu_count() or 1) // at_once))
     with job.log.open("wb") as log:
