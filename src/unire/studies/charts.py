@@ -36,7 +36,8 @@ def dots(names: Sequence[str], panels: Mapping[str, Sequence[Sequence[float]]], 
             figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), COLOURS, strict=False
         ):
             for place, values in enumerate(rows):
-                axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.4, markersize=5, linewidth=0)
+                below = [place + 0.22] * len(values)
+                axes.plot(values, below, "o", color=colour, alpha=0.45, markersize=4, linewidth=0)
                 spread = stdev(values) if len(values) > 1 else 0.0
                 axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
             axes.set_title(title)
@@ -144,6 +145,6 @@ def _svg(draw: Callable[[Figure], None], size: tuple[float, float], note: str) -
         draw(figure)
         figure.supxlabel(note, fontsize=8.5, color="#59636e", x=0.01, ha="left")
         file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()
     return text[text.index("<svg") :]

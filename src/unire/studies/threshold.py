@@ -22,7 +22,7 @@ __all__ = ["ALPHAS", "charts", "tables", "threshold"]
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(1, 51))
 """0.05 to 2.5."""
-EDGES = tuple(round(0.05 * step, 2) for step in range(51))
+EDGES = tuple(round(0.1 * step, 1) for step in range(51))
 """Of the histogram's bins; the last one takes what is farther apart, too."""
 CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
 
