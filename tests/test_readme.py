@@ -181,7 +181,9 @@ def test_every_option_in_the_readme_exists():
     assert mentioned <= {"--help"}.union(*(options(command) for command in commands(COMMAND)))
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/paper-to-code.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/paper-to-code.md", "docs/studies.md"]
+)
 def test_every_link_to_a_file_leads_somewhere(page):
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     broken = [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from unire import formats
@@ -304,6 +305,18 @@ def test_models_and_files_are_compared_by_one_command(random_model, unexported, 
     assert "unexported − random" in ran.output
     assert "wrong" in ran.output
     assert len(load(tmp_path, "compare")["systems"]) == 3
+
+
+# The page about them
+
+
+def test_the_commands_of_the_page_exist():
+    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text(encoding="utf-8")
+    group = get_command(app).commands["study"].commands
+    assert set(re.findall(r"^\| `unire study (\w+)`", page, re.MULTILINE)) == group.keys()
+    for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
+        known = {option for parameter in group[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z]+", words)) <= known
 
 
 # The report

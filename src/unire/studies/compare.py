@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -34,6 +35,7 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
         raise UnireError(f"two of the systems are called {twice[0]}; rename one of the files or folders")
     protocols = list(Protocol.all())
     first, *others = systems
+    cases = list(_cases(gold, systems, labels))
     return {
         "study": "compare",
         "sentences": n_sentences(gold),
@@ -59,7 +61,14 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
             }
             for other in others
         ],
-        "cases": list(_cases(gold, systems, labels)),
+        "differing": len(cases),
+        "only": {
+            system.name: Counter(
+                "right" if item["right"] else "wrong" for case in cases for item in case["found"][system.name]
+            )
+            for system in systems
+        },
+        "cases": cases,
     }
 
 
@@ -87,9 +96,9 @@ def tables(result: Json) -> list[Table]:
         Table(f"Every protocol: {counted}", columns, rows),
         Table(resampled, ("", "Ent", "p", "Rel", "p"), differences),
         Table(
-            f"Sentences in which they differ: {len(result['cases']):,} of {result['sentences']:,}",
-            ("", "found by it and not by all", "right"),
-            [(system["name"], *_counts(result, system["name"])) for system in result["systems"]],
+            f"Sentences in which they differ: {result['differing']:,} of {result['sentences']:,}",
+            ("", "found by it and not by all", "of which right"),
+            [(name, f"{sum(only.values()):,}", f"{only.get('right', 0):,}") for name, only in result["only"].items()],
         ),
     ]
 
@@ -115,11 +124,6 @@ def _difference(difference: Json) -> tuple[str, str]:
     f1 = difference["f1"]
     interval = f"{100 * f1['value']:+.1f} [{100 * f1['low']:+.1f}, {100 * f1['high']:+.1f}]"
     return interval, f"{difference['p_value']:.3f}"
-
-
-def _counts(result: Json, name: str) -> tuple[str, str]:
-    found = [item for case in result["cases"] for item in case["found"][name]]
-    return f"{len(found):,}", f"{sum(item['right'] for item in found):,}"
 
 
 def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace) -> Iterator[Json]:
