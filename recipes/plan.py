@@ -54,10 +54,11 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     def made(name: str) -> str:
         return str(parts.work / name)
 
-    def adapt(name: str, encoder: Path, corpus: Sequence[Path], minutes: float, lr: float) -> Stage:
-        texts = [word for text in corpus for word in ("--corpus", str(text))]
+    def adapt(name: str, encoder: Path, corpus: Path, minutes: float, lr: float, *options: str) -> Stage:
         rate = ("--minutes", str(minutes), "--lr", str(lr))
-        return Stage(name, ("adapt", "--encoder", str(encoder), *texts, *rate), alone=True)
+        needs = (encoder.name,) if encoder.parent == parts.work else ()
+        command = ("adapt", "--encoder", str(encoder), "--corpus", str(corpus), *rate, *options)
+        return Stage(name, command, needs, alone=True)
 
     def train(name: str, seed: int, encoder: str, data: Path, *options: str, needs: Sequence[str] = ()) -> Stage:
         files = ("--data", f"{data}/train.json", "--dev", f"{data}/dev.json", "--test", f"{data}/test.json")
@@ -80,8 +81,10 @@ def _stages(parts: Parts) -> Iterator[Stage]:
             name, ("export", made(model), "--test", f"{data}/test.json", *about), (model,), test=data / "test.json"
         )
 
-    yield adapt("mpnet-science", mpnet, [science], 7, 2e-4)
-    yield adapt("gte-science", gte, [science], 2.5, 5e-4)
+    yield adapt("mpnet-science", mpnet, science, 7, 2e-4)
+    yield adapt("gte-science", gte, science, 2.5, 5e-4)
+    yield adapt("mpnet-news", parts.work / "mpnet-science", news, 2, 1e-4, "--case-marks")
+    yield adapt("gte-news", parts.work / "gte-science", news, 1, 3e-4, "--case-marks")
     yield Stage("near.txt", ("nearest", str(science), f"{scierc}/train.json", "60000"))
 
     short = ("--epochs", "40", "--patience", "1000", "--set", "evaluate_every=10", "--set", "evaluate_after=0")
@@ -106,16 +109,14 @@ def _stages(parts: Parts) -> Iterator[Stage]:
 
     marks = ("--preset", "best", "--set", "case_marks=true")
     for seed in range(3):
-        yield train("conll04-best", seed, adapted, conll04, *marks, needs=["mpnet-science"])
+        yield train("conll04-best", seed, made("mpnet-news"), conll04, *marks, needs=["mpnet-news"])
     teachers = [f"conll04-best-{seed}" for seed in range(3)]
     for seed in range(3):
         options = ("--seed", str(seed), "--set", "case_marks=true", "--epochs", "100", "--minutes", "4")
-        yield distill(
-            f"conll04-self-trained-{seed}", teachers, adapted, news, conll04, *options, needs=["mpnet-science"]
-        )
+        name = f"conll04-self-trained-{seed}"
+        yield distill(name, teachers, made("mpnet-news"), news, conll04, *options, needs=["mpnet-news"])
     options = ("--lr", "3e-4", "--head-lr", "1e-3", "--set", "case_marks=true", "--epochs", "250", "--minutes", "5")
-    needs = ["gte-science"]
-    yield distill("conll04-small", teachers, made("gte-science"), news, conll04, *options, needs=needs)
+    yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=["gte-news"])
     yield export("news", "conll04-small", conll04)
 
     folds = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade")

@@ -42,9 +42,9 @@ SCIERC = (
     Row("`science`, as in the box (int8)", "gte-science, 33M", "science"),
 )
 CONLL04 = (
-    Row("preset `best` with `case_marks`", "mpnet-science", "conll04-best"),
-    Row("the same, self-trained", "mpnet-science", "conll04-self-trained"),
-    Row("`news`, as in the box (int8)", "gte-science, 33M", "news"),
+    Row("preset `best` with `case_marks`", "mpnet-news", "conll04-best"),
+    Row("the same, self-trained", "mpnet-news", "conll04-self-trained"),
+    Row("`news`, as in the box (int8)", "gte-news, 33M", "news"),
 )
 PUBLISHED = {
     "scierc": (

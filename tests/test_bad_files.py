@@ -30,8 +30,15 @@ def test_a_missing_file_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UnireError, match="cannot be read: Is a directory"):
+    with pytest.raises(UnireError, match="not a format that unire knows"):
         formats.read(tmp_path)
+    with pytest.raises(UnireError, match="cannot be read: Is a directory"):
+        formats.read(tmp_path, "dygie")
+
+
+def test_a_file_is_refused_where_a_folder_is_needed() -> None:
+    with pytest.raises(UnireError, match="cannot be read: Not a directory"):
+        formats.read(FIXTURES / "people.json", "brat")
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "\ufeff", "[]", " \n[ ]\n"])
@@ -43,10 +50,10 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
-    with pytest.raises(UnireError, match="unknown format 'brat'; give one of unire, dygie, spert"):
-        formats.read(FIXTURES / "people.json", "brat")
-    with pytest.raises(UnireError, match="unknown format 'brat'"):
-        formats.write([], tmp_path / "a", "brat")
+    with pytest.raises(UnireError, match="unknown format 'csv'; give one of unire, dygie, spert"):
+        formats.read(FIXTURES / "people.json", "csv")
+    with pytest.raises(UnireError, match="unknown format 'csv'"):
+        formats.write([], tmp_path / "a", "csv")
 
 
 def test_bytes_that_are_not_utf8_are_refused_by_line(tmp_path: Path) -> None:
@@ -75,7 +82,7 @@ def spert(**changes: Any) -> dict[str, Any]:
         ('{"a":' * 100_000, "cannot be read as JSON"),
         ('{"sentences": [["\\ud83d"]]}', "cannot be read as JSON: 'utf-8' codec can't encode"),
         ("7", "a document must be a JSON object, but is 7"),
-        ({"title": "x"}, "not a format that unire knows; it reads unire, dygie, spert"),
+        ({"title": "x"}, "not a format that unire knows; say which"),
         ({"ner": []}, '"sentences" is missing'),
         ({"sentences": "a b"}, '"sentences" must be a list, but is "a b"'),
         ({"sentences": ["a b"]}, 'sentence 0 of "sentences" must be a list, but is "a b"'),
@@ -154,7 +161,7 @@ def test_a_broken_item_is_refused_by_file_item_and_reason(tmp_path: Path, item: 
 def test_broken_json_in_spert_is_one_error_with_its_line(tmp_path: Path) -> None:
     path = file(tmp_path, "[", json.dumps(spert()), "}]")
     with pytest.raises(
-        UnireError, match=re.escape(f"{path}, line 3: not valid JSON: Expecting ',' delimiter (column 1)")
+        UnireError, match=re.escape(f"{path}: not valid JSON: Expecting ',' delimiter (line 3, column 1)")
     ):
         list(formats.read(path))
 

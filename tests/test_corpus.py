@@ -148,3 +148,15 @@ def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_writ
     assert "It rained, and we went home." not in held_out
     assert "clinical notes with a chart parser and find" not in held_out  # eight words may be the same by chance
     assert "" not in HeldOut([""])
+
+
+def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path):
+    tokenizer = tiny_tokenizer("bert", WORDS)
+    tokenizer.add_tokens(["[unused0]", "[unused1]"])
+    marks = tuple(tokenizer.token_to_id(f"[unused{n}]") for n in range(2))
+    file = tmp_path / "text.txt"
+    file.write_text("Red GREEN red\n", encoding="utf-8")
+    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    with PackedCorpus([file], tokenizer, prefix=(cls,), suffix=(sep,), length=8, case_marks=marks) as rows:
+        pieces = [tokenizer.id_to_token(piece) for piece in rows.rows(0, 1)[0]]
+    assert pieces == ["[CLS]", "red", "[unused0]", "green", "[unused1]", "red", "[SEP]", "[SEP]"]

@@ -36,6 +36,8 @@ def test_a_document_is_counted() -> None:
         "entity_types": {"A": 1, "B": 2},
         "relation_types": {"A": 1, "S": 1},
         "doubled_types": {"A": 1, "S": 2},
+        "sentence_lengths": {0: 1, 2: 1, 4: 1},
+        "entity_lengths": {1: 2, 2: 1},
         "unheld": {tables.ACROSS: 1},
         "cells": {"empty": 10, "entity_types": {"A": 4, "B": 2}, "relation_types": {"A": 0, "S": 4}},
     }

@@ -23,8 +23,9 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling import checkpoint
 from unire.scoring import score
+from unire.splits import draw_folds, split_folds
 from unire.training import TrainingConfig, loop, train
-from unire.training.folds import cross_validate, draw_folds, split_folds
+from unire.training.folds import cross_validate
 from unire.training.optimizer import Schedule
 from unire.training.reporting import Reporter
 

@@ -13,9 +13,11 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import Any
 
 from unire.exceptions import UnireError
@@ -36,7 +38,11 @@ class Entity:
     char_end: int
     text: str
     score: float | None = None
-    """Mean probability of its square in the table; `None` for gold annotation."""
+    """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
+    `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
+    `[start, end]` of its parts where they are not those of its words."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -54,7 +60,10 @@ class Relation:
     tail: Entity
     label: str
     score: float | None = None
-    """Mean probability of its rectangle in the table; `None` for gold annotation."""
+    """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
+    where the model is; `None` for gold annotation."""
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What a format says of it beyond its label, as plain JSON values."""
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
@@ -132,17 +141,21 @@ class Document:
         bare = cls(text=text, sentences=tuple(placed), id=id, meta=dict(meta or {}))
         found = [bare.entity(*entity) for entity in entities]
         linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
-        return bare.annotated(found, linked)
+        return bare.annotated(found, linked) if found else bare
 
-    def entity(self, start: int, end: int, label: str, score: float | None = None) -> Entity:
+    def entity(
+        self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> Entity:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
-        if not 0 <= start < end <= self.n_words:
+        offsets = self.offsets
+        if not 0 <= start < end <= len(offsets):
             raise UnireError(
                 f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
                 f"but the document has words 0 to {self.n_words}"
             )
-        char_start, char_end = self.offsets[start][0], self.offsets[end - 1][1]
-        return Entity(start, end, label, char_start, char_end, self.text[char_start:char_end], score)
+        char_start, char_end = offsets[start][0], offsets[end - 1][1]
+        text = self.text[char_start:char_end]
+        return Entity(start, end, label, char_start, char_end, text, score, attributes or {})
 
     def annotated(
         self,
@@ -151,19 +164,20 @@ class Document:
         cuts: Sequence[tuple[int, ...] | None] | None = None,
     ) -> Document:
         """The same text with other annotation, each item laid into the sentence that holds it."""
-        home = [i for i, sentence in enumerate(self.sentences) for _ in sentence.words]
+        ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in self.sentences]
         linked: list[list[Relation]] = [[] for _ in self.sentences]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
         for entity in entities:
-            first, last = home[entity.start], home[entity.end - 1]
+            first, last = bisect_right(ends, entity.start), bisect_left(ends, entity.end)
             (inside[first] if first == last else spanning_entities).append(entity)
         for relation in relations:
-            homes = {home[word] for e in (relation.head, relation.tail) for word in (e.start, e.end - 1)}
-            (linked[homes.pop()] if len(homes) == 1 else spanning_relations).append(relation)
+            head, tail = relation.head, relation.tail
+            first, last = bisect_right(ends, min(head.start, tail.start)), bisect_left(ends, max(head.end, tail.end))
+            (linked[first] if first == last else spanning_relations).append(relation)
         sentences = tuple(
-            replace(sentence, entities=tuple(e), relations=tuple(r), cuts=c)
+            Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
         )
         return replace(
@@ -190,15 +204,24 @@ class Document:
     @property
     def bare(self) -> Document:
         """The same text without annotation."""
-        return self.annotated(())
+        has_none = not self.spanning_entities and all(s.entities == () and s.cuts is None for s in self.sentences)
+        return self if has_none else self.annotated(())
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return tuple(word for sentence in self.sentences for word in sentence.words)
+        return tuple(chain.from_iterable(sentence.words for sentence in self.sentences))
 
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
-        return tuple(offset for sentence in self.sentences for offset in sentence.offsets)
+        return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
+        words = [sentence.words for sentence in self.sentences]
+        if self.text != "\n".join(map(" ".join, words)):
+            return False
+        return list(self.offsets) == _joined(words)[1]  # words that are white space may stand elsewhere in such a text
 
     @property
     def n_words(self) -> int:
@@ -230,13 +253,9 @@ class Document:
 def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, sentences by line ends, and where each word landed."""
     offsets: list[tuple[int, int]] = []
-    lines: list[str] = []
     position = 0
     for words in sentences:
-        for word in words:
-            offsets.append((position, position + len(word)))
-            position += len(word) + 1
-        if not words:
-            position += 1
-        lines.append(" ".join(words))
-    return "\n".join(lines), offsets
+        starts = list(accumulate([len(word) + 1 for word in words], initial=position))
+        offsets += zip(starts, [start - 1 for start in starts[1:]], strict=False)
+        position = starts[-1] if words else position + 1
+    return "\n".join(map(" ".join, sentences)), offsets

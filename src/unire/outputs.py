@@ -61,7 +61,11 @@ def unire(document: Document) -> str:
 OUTPUTS: dict[str, Lines | Whole] = {
     "jsonl": Lines(jsonl),
     "unire": Lines(unire),
-    **{name: partial(formats.write, format=name) for name in formats.FORMATS if name != "unire"},
+    **{
+        name: partial(formats.write, format=name)
+        for name, form in formats.FORMATS.items()
+        if form.write and name != "unire"
+    },
 }
 
 

@@ -36,6 +36,12 @@ def adapt(
     length: Annotated[int, typer.Option("--length", help="Pieces of a row.")] = 256,
     batch_tokens: Annotated[int, typer.Option("--batch-tokens", help="Pieces of an optimiser step.")] = 65_536,
     lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = 1e-4,
+    case_marks: Annotated[
+        bool,
+        typer.Option(
+            "--case-marks", help="Tell an uncased encoder of capitals; for `unire train --set case_marks=true`."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Same seed and steps, same numbers (on a CPU).")] = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted adaptation; its time so far counts.")
@@ -59,7 +65,13 @@ def adapt(
     from unire.training.adapt import adapt as run
 
     config = AdaptationConfig(
-        minutes=minutes, max_steps=max_steps, length=length, batch_tokens=batch_tokens, lr=lr, seed=seed
+        minutes=minutes,
+        max_steps=max_steps,
+        length=length,
+        batch_tokens=batch_tokens,
+        lr=lr,
+        case_marks=case_marks,
+        seed=seed,
     )
     chosen = str(choose_device(device))
     try:

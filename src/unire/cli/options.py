@@ -13,7 +13,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["Format", "Json", "Labels", "Symmetric", "documents_from", "label_space"]
+__all__ = ["Constraints", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
 
 Labels = Annotated[
     str | None,
@@ -38,6 +38,23 @@ Format = Annotated[
         "--format",
         help=f"Format of the data: {', '.join(formats.FORMATS)}. Guessed when left out.",
         show_default=False,
+    ),
+]
+Constraints = Annotated[
+    str | None,
+    typer.Option(
+        "--constraints",
+        metavar="none|learnt|FILE",
+        help='Types that relations may join: any, those of the training data, or a JSON file, {"Work_For": [["Peop", '
+        '"Org"]]}. The model\'s own choice when left out.',
+        show_default=False,
+    ),
+]
+Words = Annotated[
+    bool,
+    typer.Option(
+        "--words",
+        help="Text without words (in brat, labelstudio, prodigy) has a sentence a line and words between spaces.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]

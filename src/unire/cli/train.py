@@ -12,6 +12,7 @@ from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, l
 from unire.cli.training import config_from, new_reporter, report
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.splits import draw_folds, read_folds, split_folds
 from unire.windows import Layout
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _train_folds(
     json: bool,
 ) -> None:
     """Train a model per fold and print the mean over folds."""
-    from unire.training.folds import cross_validate, draw_folds, over_folds, read_folds, split_folds
+    from unire.training.folds import cross_validate, over_folds
 
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))

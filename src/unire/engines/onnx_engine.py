@@ -52,8 +52,8 @@ class OnnxEngine:
                 str(folder / GRAPH),
                 options,
                 providers=["CPUExecutionProvider"],
-                # on a CPU several times slower than the addition and the norm that it replaces
-                disabled_optimizers=["SkipLayerNormFusion"],
+                # slower on a CPU, one of them several times, than the additions, norms and GELUs that they replace
+                disabled_optimizers=["BiasGeluFusion", "SkipLayerNormFusion"],
             )
         except Exception as error:  # onnxruntime has no common type for its errors
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -18,6 +18,7 @@ from unire.exporting.stand_ins import drawn_attention, use_stand_ins
 from unire.folders import GRAPH, WEIGHTS
 from unire.modeling.checkpoint import tensors_to
 from unire.modeling.model import TensorBatch, UniRE
+from unire.modeling.quantization import INT8, SCALE
 
 __all__ = ["Precision", "write_graph"]
 
@@ -55,11 +56,13 @@ class _Drawing(nn.Module):
         return logits.softmax(-1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is to be stored. U is a matrix in the graph, but has the shape of the paper in the file."""
-        shape = self._shapes["biaffine.U"]
-        shapes = {"biaffine.U": shape, "biaffine.U_int8": shape, "biaffine.U_scale": shape[:-1]}
-        stored = self.model.state_dict()
-        return {name: tensor.view(shapes.get(name, tensor.shape)) for name, tensor in stored.items()}
+        """What is to be stored: the graph's numbers in the shapes of the model, of which it takes some flat."""
+        stored = {}
+        for name, tensor in self.model.state_dict().items():
+            base = name.removesuffix(INT8).removesuffix(SCALE)
+            shape = self._shapes.get(base, tensor.shape)
+            stored[name] = tensor.view(shape[:-1] if name.endswith(SCALE) else shape)
+        return stored
 
 
 def _draw(drawing: _Drawing, *, token_types: bool) -> onnx.ModelProto:

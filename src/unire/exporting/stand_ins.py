@@ -48,8 +48,8 @@ class Int8Linear(nn.Module):
     """Weights and activations in eight bits.
 
     Each vector of activations is rounded by its own largest number. ONNX has an operator that rounds all of them by the
-    largest of all, which is a sixth faster, but rounds five times as much away: few pieces have large numbers, and then
-    all others suffer. It would also let a sentence feel what else is in the batch.
+    largest of all, which is about a quarter faster, but rounds five times as much away: few pieces have large numbers,
+    and then all others suffer. It would also let a sentence feel what else is in the batch.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -93,17 +93,18 @@ class Int8Embedding(nn.Module):
         super().__init__()
         values, scale = Int8.of(embedding.weight.detach())
         self.register_buffer("weight" + INT8, values)
-        self.register_buffer("weight" + SCALE, scale)
+        self.register_buffer("weight" + SCALE, scale.unsqueeze(-1))
         self.padding_idx = embedding.padding_idx
 
     def forward(self, ids: Tensor) -> Tensor:
         rows = F.embedding(ids, getattr(self, "weight" + INT8)).float()
-        return rows * F.embedding(ids, getattr(self, "weight" + SCALE).unsqueeze(-1))
+        return rows * F.embedding(ids, getattr(self, "weight" + SCALE))
 
     @property
     def weight(self) -> Tensor:
         """For encoders that look into their layers."""
-        return Int8(getattr(self, "weight" + INT8), getattr(self, "weight" + SCALE)).tensor()
+        weight: Tensor = getattr(self, "weight" + INT8).float() * getattr(self, "weight" + SCALE)
+        return weight
 
 
 class FloatBiaffine(Biaffine):
@@ -133,17 +134,11 @@ class Int8Biaffine(FloatBiaffine):
         self.distances = biaffine.distances
         values, scale = Int8.of(biaffine.U.detach())
         self.register_buffer("U" + INT8, values.flatten(0, 1))
-        self.register_buffer("U" + SCALE, scale.flatten())
+        self.register_buffer("U" + SCALE, scale.flatten().unsqueeze(-1))
 
     def _matrix(self) -> Tensor:
-        values = getattr(self, "U" + INT8)
-        return ops.symbolic(
-            "DequantizeLinear",
-            (values, getattr(self, "U" + SCALE)),
-            {"axis": 0},
-            dtype=torch.float32,
-            shape=values.shape,
-        )
+        matrix: Tensor = getattr(self, "U" + INT8).float() * getattr(self, "U" + SCALE)
+        return matrix
 
 
 @contextmanager

@@ -1,103 +1,139 @@
 """File formats: reading and writing annotated documents.
 
-Each format is a module that turns a JSON object into a `Document` and back; this one turns files into JSON objects.
-
     documents = list(formats.read("train.json"))
-    formats.write(documents, "train.jsonl", "unire")
+    lost = Counter()
+    formats.write(documents, "train.ann", "brat", lost=lost)
 
-Readers check everything and say file, line (or item) and reason. Writers refuse what a format cannot say; each module
-tells what that is.
+Each format is a module; this one finds the right one. Readers check everything and say file, line (or item) and reason.
+What a format cannot hold is counted, or refused.
 """
 
 from __future__ import annotations
 
-import codecs
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
-from unire.formats import dygie, native, spert
-from unire.formats.fields import Json, expect
+from unire.formats import (
+    ace,
+    brat,
+    conll04,
+    dygie,
+    hugging_face,
+    labelstudio,
+    native,
+    parquet,
+    prodigy,
+    released,
+    spacy_docs,
+    spert,
+)
+from unire.formats.contents import SERIOUS, fit
+from unire.formats.format import Format, OnError, Reading, refuse
+from unire.formats.guessing import guess
+from unire.formats.hugging_face import from_dataset, to_dataset
 
-__all__ = ["FORMATS", "Format", "guess", "read", "write"]
-
-
-@dataclass(frozen=True)
-class Format:
-    """How a file becomes documents and documents become a file."""
-
-    from_json: Callable[[Json, int], Document]
-    """A document from its JSON object and its position in the file."""
-    to_json: Callable[[Document], Iterable[Json]]
-    """The JSON objects that a document becomes."""
-    lines: bool = True
-    """Whether every object has a line of its own; if not, the file is one JSON list."""
-    predictions: Callable[[Json], Json] | None = None
-    """For formats that hold predictions beside gold: the object with the former in the place of the latter."""
-
+__all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "to_dataset", "write"]
 
 FORMATS = {
-    "unire": Format(native.from_json, native.to_json),
-    "dygie": Format(dygie.from_json, dygie.to_json, predictions=dygie.predictions),
-    "spert": Format(spert.from_json, spert.to_json, lines=False),
+    "unire": Format(native.read, native.write),
+    "dygie": Format(dygie.read, dygie.write, dygie.HOLDS),
+    "spert": Format(spert.read, spert.write, spert.HOLDS, suffix=".json"),
+    "unire-released": Format(released.read, released.write, released.HOLDS),
+    "conll04": Format(conll04.read, conll04.write, conll04.HOLDS, suffix=".corp"),
+    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix=""),
+    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, suffix=".json"),
+    "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
+    "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
+    "parquet": Format(parquet.read, parquet.write, suffix=".parquet"),
+    "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix=""),
+    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True),
+    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True),
 }
 
 
-class Line(NamedTuple):
-    number: int
-    """Counted from 1, as editors do."""
-    text: str
+def read(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    predicted: bool = False,
+    spaces: bool = False,
+    notes: Counter[str] | None = None,
+    on_error: OnError = refuse,
+) -> Iterator[Document]:
+    """The documents of a file or a folder, one after the other.
 
-
-def read(path: str | Path, format: str | None = None, *, predicted: bool = False) -> Iterator[Document]:
-    """The documents of a file, one after the other.
-
-    A missing or empty file is refused at once; what is wrong further down when it is reached.
+    A missing file is refused at once; what is wrong further down when it is reached.
 
     Args:
-        path: A file in UTF-8.
-        format: A name in `FORMATS`; by default it is guessed from the first line.
+        path: What to read. Text is in UTF-8.
+        format: A name in `FORMATS`; by default it is guessed.
         predicted: Take the predictions of a file that holds them beside gold annotation (`dygie`). A file that
             does not is read as usual.
+        spaces: Formats that hold text without words: a line is a sentence, and words stand between spaces. By default
+            both are found by rules.
+        notes: Counts what a reader changed or left out.
+        on_error: Called for each document that cannot be read; the others still are, if it returns.
     """
-    lines = _lines(Path(path))
-    opening = _opening(path, lines)
-    form = _named(format or _guess(path, opening[-1]))
-    return _documents(path, form, chain(opening, lines), predicted)
+    path = Path(path)
+    form = _named(format or guess(path))
+    if not path.exists():
+        raise UnireError(f"{path} cannot be read: No such file or directory")
+    if path.is_dir() != form.folder:
+        raise UnireError(f"{path} cannot be read: {'Not a directory' if form.folder else 'Is a directory'}")
+    how = Reading(predicted, spaces, Counter() if notes is None else notes, on_error)
+    return _some(form.read(path, how), path)
 
 
-def guess(path: str | Path) -> str:
-    """The name of the format of a file, by its first line."""
-    return _guess(path, _opening(path, _lines(Path(path)))[-1])
-
-
-def write(documents: Iterable[Document], path: str | Path, format: str = "unire") -> int:
-    """Write a file, whole or not at all, and return how many documents it holds.
+def write(
+    documents: Iterable[Document],
+    path: str | Path,
+    format: str = "unire",
+    *,
+    lost: Counter[str] | None = None,
+    on_error: OnError = refuse,
+) -> int:
+    """Write a file or a folder, whole or not at all, and return how many documents it holds.
 
     Args:
-        documents: May be a stream; one document at a time is held in memory.
+        documents: May be a stream; where the format allows it, one document at a time is held in memory.
         path: What stands there is replaced when everything is written.
         format: A name in `FORMATS`.
+        lost: Counts what the format has no place for. Without it, a document whose entities or relations could not be
+            written is refused.
+        on_error: Called for each document that cannot be written; the others still are, if it returns.
     """
     form = _named(format)
-    count = 0
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            file.write(b"" if form.lines else b"[")
-            for document in documents:
-                texts = _encoded(document, form)
-                if form.lines:
-                    file.write(b"".join(text + b"\n" for text in texts))
-                else:
-                    file.write((b",\n" if count else b"") + b",\n".join(texts))
+    if form.write is None:
+        raise UnireError(f"the format {format!r} can be read, but not written")
+    count = failures = 0
+
+    def failed(error: UnireError) -> None:
+        nonlocal failures
+        failures += 1
+        on_error(error)
+
+    def fitted() -> Iterator[Document]:
+        nonlocal count
+        for document in documents:
+            found: Counter[str] = Counter() if lost is None else lost
+            parts = fit(document, form.holds, found)
+            if lost is None and (serious := sorted(found.keys() & SERIOUS)):
+                reason = f"the format {format} has no place for {found[serious[0]]} × {serious[0]}"
+                failed(UnireError(f"document {document.id!r} cannot be written: {reason}"))
+                continue
+            before = failures
+            yield from parts
+            if parts and failures == before:
                 count += 1
-            file.write(b"" if form.lines else b"]\n")
+
+    try:
+        with replacing(path, directory=form.folder) as temporary:
+            form.write(fitted(), temporary, failed)
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
     return count
@@ -109,83 +145,11 @@ def _named(format: str) -> Format:
     return FORMATS[format]
 
 
-def _encoded(document: Document, form: Format) -> list[bytes]:
-    try:
-        return [json.dumps(item, ensure_ascii=False, allow_nan=False).encode() for item in form.to_json(document)]
-    except (UnireError, TypeError, ValueError) as error:
-        raise UnireError(f"document {document.id!r} cannot be written: {error}") from None
-
-
-def _lines(path: Path) -> Iterator[Line]:
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                yield Line(number, (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).decode())
-    except UnicodeDecodeError:
-        raise UnireError(f"{path}, line {number}: not UTF-8; convert the file first") from None
-    except OSError as error:
-        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def _opening(path: str | Path, lines: Iterator[Line]) -> list[Line]:
-    """The lines up to the first that is not blank."""
-    opening = []
-    for line in lines:
-        opening.append(line)
-        if line.text.strip():
-            return opening
-    raise UnireError(f"{path} holds no document")
-
-
-def _guess(path: str | Path, line: Line) -> str:
-    if line.text.lstrip().startswith("["):
-        return "spert"
-    keys = _object(_parsed(path, line), f"{path}, line {line.number}").keys()
-    if keys & {"doc_key", "ner"} or ("sentences" in keys and "text" not in keys):
-        return "dygie"
-    if "text" in keys:
-        return "unire"
-    raise UnireError(f"{path}, line {line.number}: not a format that unire knows; it reads {', '.join(FORMATS)}")
-
-
-def _documents(path: str | Path, form: Format, lines: Iterable[Line], predicted: bool) -> Iterator[Document]:
-    for position, (place, value) in enumerate(_values(path, form, lines)):
-        item = _object(value, place)
-        try:
-            if predicted and form.predictions:
-                item = form.predictions(item)
-            document = form.from_json(item, position)
-        except UnireError as error:
-            raise UnireError(f"{place}: {error}") from None
+def _some(documents: Iterator[Document], path: Path) -> Iterator[Document]:
+    """The documents, of which there must be one."""
+    empty = True
+    for document in documents:
+        empty = False
         yield document
-
-
-def _values(path: str | Path, form: Format, lines: Iterable[Line]) -> Iterator[tuple[str, Any]]:
-    """What the file holds, each with its place for error messages."""
-    if form.lines:
-        for line in lines:
-            if line.text.strip():
-                yield f"{path}, line {line.number}", _parsed(path, line)
-    else:
-        whole = _parsed(path, Line(1, "".join(line.text for line in lines)))
-        if not expect(whole, list, f"{path}"):
-            raise UnireError(f"{path} holds no document")
-        for i, value in enumerate(whole):
-            yield f"{path}, item {i} (counted from 0)", value
-
-
-def _object(value: Any, place: str) -> Json:
-    return expect(value, dict, f"{place}: a document")
-
-
-def _parsed(path: str | Path, line: Line) -> Any:
-    try:
-        value = json.loads(line.text.rstrip())
-        if "\\u" in line.text:  # half a surrogate pair is no text, and only an escape can smuggle one in
-            json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        number = line.number + error.lineno - 1
-        raise UnireError(f"{path}, line {number}: not valid JSON: {error.msg} (column {error.colno})") from None
-    except (ValueError, RecursionError) as error:
-        raise UnireError(f"{path}, line {line.number}: cannot be read as JSON: {error}") from None
-    return value
+    if empty:
+        raise UnireError(f"{path} holds no document")

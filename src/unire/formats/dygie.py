@@ -8,24 +8,40 @@ are left out. Numbers after the label are scores, of which the last is taken (Dy
 probability); anything else there is ignored. Other keys, coreference clusters say, are kept in `Document.meta` and
 written back.
 
-A relation names the words of its arguments, not the entities. Where two entities cover the same words it means the
-first, so a relation to the second cannot be written and is refused. The text and the cuts of a document have no place
-in the format: it is read back with its words joined by spaces.
+A relation names the words of its arguments, not the entities: where two entities cover the same words it means the
+first, and there is no way to speak of the second. The text, the attributes and the cuts of a document have no place in
+the format: it is read back with its words joined by spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
-from unire.formats import fields
+from unire.formats import fields, json_files
+from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading
 
-__all__ = ["from_json", "predictions", "to_json"]
+__all__ = ["HOLDS", "from_json", "predictions", "read", "to_json", "write"]
 
+HOLDS = EVERYTHING - {Content.TEXT, Content.CUTS, Content.ATTRIBUTES, Content.TWINS}
 KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    def document(item: Json, position: int) -> Document:
+        return from_json(predictions(item) if how.predicted else item, position)
+
+    return json_files.read_lines(path, how, document)
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    json_files.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
@@ -33,7 +49,8 @@ def from_json(item: Json, position: int) -> Document:
     document = Document.from_words(
         fields.sentences(item), id=fields.name(item, "doc_key", position), meta=fields.rest(item, KEYS)
     )
-    entities = [_entity(value, document) for value in _flat(item, "ner")]
+    n_words = document.n_words
+    entities = [_entity(value, document, n_words) for value in _flat(item, "ner")]
     at: dict[tuple[int, int], Entity] = {}
     for entity in entities:
         at.setdefault(entity.span, entity)
@@ -54,23 +71,14 @@ def predictions(item: Json) -> Json:
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    home = [i for i, sentence in enumerate(document.sentences) for _ in sentence.words]
-    ner: list[list[Any]] = [[] for _ in document.sentences]
-    relations: list[list[Any]] = [[] for _ in document.sentences]
-    at: dict[tuple[int, int], Entity] = {}
-    for entity in document.entities:
-        at.setdefault(entity.span, entity)
-        ner[home[entity.start]].append([*_inclusive(entity), entity.label, *_scores(entity)])
-    for relation in document.relations:
-        for argument in (relation.head, relation.tail):
-            if at.get(argument.span) != argument:
-                raise UnireError(
-                    f"the relation {relation} refers to {argument}, which is not the first entity on its words, "
-                    "and the format dygie knows an entity by its words alone; write unire"
-                )
-        spans = (*_inclusive(relation.head), *_inclusive(relation.tail))
-        relations[home[relation.head.start]].append([*spans, relation.label, *_scores(relation)])
-    words = [list(sentence.words) for sentence in document.sentences]
+    ner = [[_entity_item(entity) for entity in sentence.entities] for sentence in document.sentences]
+    relations = [[_relation_item(relation) for relation in sentence.relations] for sentence in document.sentences]
+    starts = [sentence.start for sentence in document.sentences]
+    for entity in document.spanning_entities:  # with the sentence in which it, or its head, begins
+        ner[bisect_right(starts, entity.start) - 1].append(_entity_item(entity))
+    for relation in document.spanning_relations:
+        relations[bisect_right(starts, relation.head.start) - 1].append(_relation_item(relation))
+    words = [sentence.words for sentence in document.sentences]
     item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
     yield {**item, **fields.rest(document.meta, KEYS)}
 
@@ -85,43 +93,50 @@ def _flat(item: Json, key: str) -> Iterator[Any]:
         yield from fields.expect(values, list, f'list {i} of "{key}"')
 
 
-def _entity(value: Any, document: Document) -> Entity:
-    what = f"entity {fields.shown(value)}"
-    if not _is_labelled_span(value, 2):
-        raise UnireError(f"{what} is not [start, end, label]")
-    start, last, label, *scores = value
-    return document.entity(*fields.span(start, last + 1, document.n_words, what), label, _score(scores))
+def _entity(value: Any, document: Document, n_words: int) -> Entity:
+    if not (
+        isinstance(value, list)
+        and len(value) > 2
+        and type(value[0]) is type(value[1]) is int
+        and isinstance(value[2], str)
+    ):
+        raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
+    start, last = value[0], value[1]
+    if not 0 <= start <= last < n_words:
+        fields.span(start, last + 1, n_words, fields.What("entity", value))
+    return document.entity(start, last + 1, value[2], _score(value[3:]))
 
 
 def _relation(value: Any, document: Document, at: dict[tuple[int, int], Entity]) -> Relation:
-    what = f"relation {fields.shown(value)}"
-    if not _is_labelled_span(value, 4):
-        raise UnireError(f"{what} is not [head start, head end, tail start, tail end, label]")
-    *ends, label = value[:5]
-    head, tail = (fields.span(start, last + 1, document.n_words, what) for start, last in (ends[:2], ends[2:]))
-    for start, end in (head, tail):
-        if (start, end) not in at:
-            raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
-    return Relation(at[head], at[tail], label, _score(value[5:]))
-
-
-def _is_labelled_span(value: Any, n: int) -> bool:
-    return (
+    if not (
         isinstance(value, list)
-        and len(value) > n
-        and all(map(fields.is_integer, value[:n]))
-        and isinstance(value[n], str)
-    )
+        and len(value) > 4
+        and type(value[0]) is type(value[1]) is type(value[2]) is type(value[3]) is int
+        and isinstance(value[4], str)
+    ):
+        raise UnireError(f"relation {fields.shown(value)} is not [head start, head end, tail start, tail end, label]")
+    spans = (value[0], value[1] + 1), (value[2], value[3] + 1)
+    head, tail = at.get(spans[0]), at.get(spans[1])
+    if head is None or tail is None:
+        what = fields.What("relation", value)
+        start, end = fields.span(*spans[head is not None], document.n_words, what)
+        raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
+    return Relation(head, tail, value[4], _score(value[5:]))
 
 
 def _score(values: list[Any]) -> float | None:
+    if not values:
+        return None
     numbers = [value for value in values if fields.is_number(value)]
     return float(numbers[-1]) if numbers else None
 
 
-def _inclusive(entity: Entity) -> tuple[int, int]:
-    return entity.start, entity.end - 1
+def _entity_item(entity: Entity) -> list[Any]:
+    item: list[Any] = [entity.start, entity.end - 1, entity.label]
+    return item if entity.score is None else [*item, entity.score]
 
 
-def _scores(item: Entity | Relation) -> tuple[float, ...]:
-    return () if item.score is None else (item.score,)
+def _relation_item(relation: Relation) -> list[Any]:
+    head, tail = relation.head, relation.tail
+    item: list[Any] = [head.start, head.end - 1, tail.start, tail.end - 1, relation.label]
+    return item if relation.score is None else [*item, relation.score]

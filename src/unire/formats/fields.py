@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 
 __all__ = [
-    "Json", "entities", "expect", "is_integer", "is_number", "name", "numbered", "optional", "relations", "required",
-    "rest", "scored", "sentences", "shown", "span", "words",
+    "Json", "What", "entities", "expect", "extras", "integer", "is_integer", "is_number", "label", "name", "numbered",
+    "optional", "portions", "properties", "relations", "required", "rest", "sentences", "shown", "span", "words",
 ]  # fmt: skip
 
 Json = dict[str, Any]
@@ -23,7 +24,7 @@ T = TypeVar("T")
 KINDS: dict[type, str] = {list: "a list", dict: "a JSON object", str: "a string"}
 
 
-def expect(value: object, kind: type[T], what: str) -> T:
+def expect(value: object, kind: type[T], what: object) -> T:
     """`value`, which must be a list, a JSON object or a string."""
     if not isinstance(value, kind):
         raise UnireError(f"{what} must be {KINDS[kind]}, but is {shown(value)}")
@@ -56,7 +57,13 @@ def name(item: Json, key: str, position: int) -> str:
 
 def words(value: object, what: str) -> list[str]:
     """A list of words, which may be empty."""
-    return [expect(word, str, f"a word of {what}") for word in expect(value, list, what)]
+    found = expect(value, list, what)
+    try:
+        "".join(found)  # the quickest way to look at every one
+    except TypeError:
+        for word in found:
+            expect(word, str, f"a word of {what}")
+    return found
 
 
 def sentences(item: Json) -> list[list[str]]:
@@ -64,7 +71,21 @@ def sentences(item: Json) -> list[list[str]]:
     return [words(value, f'sentence {i} of "sentences"') for i, value in enumerate(required(item, "sentences", list))]
 
 
-def span(start: int, end: int, n_words: int, what: str) -> tuple[int, int]:
+def portions(flat: Sequence[T], lengths: object) -> list[list[T]]:
+    """What a document has for every word, sentence by sentence.
+
+    Args:
+        flat: As many as there are words.
+        lengths: How many words each sentence has.
+    """
+    sizes = expect(lengths, list, '"sentences"')
+    if not all(is_integer(size) and size >= 0 for size in sizes) or sum(sizes) != len(flat):
+        raise UnireError(f'"sentences" must say how many of {len(flat)} words each sentence has')
+    ends = list(accumulate(sizes))
+    return [list(flat[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+
+
+def span(start: int, end: int, n_words: int, what: object) -> tuple[int, int]:
     """`start` and `end` (exclusive), which must hold at least one word and lie inside the document."""
     if start >= end:
         raise UnireError(f"{what} is reversed or empty")
@@ -73,63 +94,91 @@ def span(start: int, end: int, n_words: int, what: str) -> tuple[int, int]:
     return start, end
 
 
-def entities(item: Json, document: Document, label: str) -> list[Entity]:
-    """The entities of an item, objects with `start`, `end`, a label under the key `label` and maybe a `score`."""
+def entities(item: Json, document: Document, key: str) -> list[Entity]:
+    """The entities of an item, objects with `start`, `end`, a label under `key`, maybe a `score` and `attributes`."""
     found = []
     for value in optional(item, "entities"):
-        what = f"entity {shown(value)}"
+        what = What("entity", value)
         expect(value, dict, what)
-        start, end = span(_integer(value, "start", what), _integer(value, "end", what), document.n_words, what)
-        found.append(document.entity(start, end, _label(value, label, what), _score(value, what)))
+        start, end = span(integer(value, "start", what), integer(value, "end", what), document.n_words, what)
+        found.append(document.entity(start, end, label(value, key, what), *properties(value, what)))
     return found
 
 
-def relations(item: Json, found: Sequence[Entity], label: str) -> list[Relation]:
-    """The relations of an item, objects with `head` and `tail` (positions in `found`), a label and maybe a `score`."""
+def relations(item: Json, found: Sequence[Entity], key: str) -> list[Relation]:
+    """The relations of an item, objects with `head` and `tail` (positions in `found`) and the rest as entities."""
     linked = []
     for value in optional(item, "relations"):
-        what = f"relation {shown(value)}"
+        what = What("relation", value)
         expect(value, dict, what)
-        head, tail = _integer(value, "head", what), _integer(value, "tail", what)
+        head, tail = integer(value, "head", what), integer(value, "tail", what)
         for position in (head, tail):
             if not 0 <= position < len(found):
                 raise UnireError(f"{what} refers to a missing entity: {position}, of {len(found)} counted from 0")
-        linked.append(Relation(found[head], found[tail], _label(value, label, what), _score(value, what)))
+        linked.append(Relation(found[head], found[tail], label(value, key, what), *properties(value, what)))
     return linked
 
 
-def _integer(item: Json, key: str, what: str) -> int:
+class What(NamedTuple):
+    """What an error message is about, spelt out only when there is one."""
+
+    kind: str
+    value: object
+
+    def __str__(self) -> str:
+        return f"{self.kind} {shown(self.value)}"
+
+
+def integer(item: Json, key: str, what: object) -> int:
     value = item.get(key)
     if not is_integer(value):
         raise UnireError(f'"{key}" of {what} must be a whole number')
     return int(item[key])
 
 
-def _label(item: Json, key: str, what: str) -> str:
-    return expect(item.get(key), str, f'"{key}" of {what}')
+def label(item: Json, key: str, what: object) -> str:
+    value = item.get(key)
+    return value if isinstance(value, str) else expect(value, str, f'"{key}" of {what}')
 
 
-def _score(item: Json, what: str) -> float | None:
-    value = item.get("score")
-    if value is not None and not is_number(value):
+def properties(item: Json, what: object) -> tuple[float | None, Json]:
+    """The score and the attributes of an entity or a relation, where it has them."""
+    score = item.get("score")
+    if score is not None and not is_number(score):
         raise UnireError(f'"score" of {what} must be a number')
-    return None if value is None else float(value)
+    attributes = item.get("attributes")
+    if attributes is not None:
+        expect(attributes, dict, f'"attributes" of {what}')
+        _check_characters(attributes.get("characters", []), what)
+    return None if score is None else float(score), attributes or {}
+
+
+def _check_characters(parts: Any, what: object) -> None:
+    if not isinstance(parts, list) or not all(
+        isinstance(part, list) and len(part) == 2 and all(map(is_integer, part)) for part in parts
+    ):
+        raise UnireError(f'"characters" among the attributes of {what} must be a list of [start, end]')
 
 
 def numbered(linked: Iterable[Relation], found: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:
     """Each relation with the positions of its head and its tail in `found`."""
-    position: dict[Entity, int] = {}
-    for i, entity in enumerate(found):
-        position.setdefault(entity, i)
+    itself = {id(entity): i for i, entity in enumerate(found)}  # quicker than by value, and it tells equal ones apart
     for relation in linked:
-        if relation.head not in position or relation.tail not in position:
-            raise UnireError(f"the relation {relation} refers to an entity that the document lacks")
-        yield relation, position[relation.head], position[relation.tail]
+        head, tail = itself.get(id(relation.head)), itself.get(id(relation.tail))
+        if head is None or tail is None:
+            try:
+                head, tail = found.index(relation.head), found.index(relation.tail)
+            except ValueError:
+                raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
+        yield relation, head, tail
 
 
-def scored(item: Entity | Relation) -> Json:
-    """The score as a JSON object, empty where there is none."""
-    return {} if item.score is None else {"score": item.score}
+def extras(item: Entity | Relation) -> Json:
+    """The score and the attributes as a JSON object, without those that are not there."""
+    found: Json = {} if item.score is None else {"score": item.score}
+    if item.attributes:
+        found["attributes"] = dict(item.attributes)
+    return found
 
 
 def is_integer(value: object) -> bool:
@@ -143,5 +192,5 @@ def is_number(value: object) -> bool:
 
 def shown(value: object) -> str:
     """`value` as JSON, shortened for an error message."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 80 else f"{text[:77]}..."

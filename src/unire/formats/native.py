@@ -8,33 +8,39 @@
      "relations": [{"head": 0, "tail": 1, "label": "Live_In", "score": 0.91}]}
 
 `start` and `end` count words of the document, `char_start` and `char_end` characters of its text; ends are exclusive.
-`offsets` has the characters of every word of `sentences`; `head` and `tail` are positions in `entities`. Gold
-annotation has no `score`. Where a decoder recorded its cuts, `cuts` has a list (or null) per sentence; `meta` is what
-another format carried along. A document is read back exactly as it was written.
+`offsets` has the characters of every word of `sentences`, and is left out where the text is the words joined by spaces
+and the sentences by line ends; `head` and `tail` are positions in `entities`. Gold
+annotation has no `score`. Where a decoder recorded its cuts, `cuts` has a list (or null) per sentence; `meta`, and
+`attributes` of an entity or a relation, are what another format carried along. A document is read back exactly as it
+was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Sentence
 from unire.exceptions import UnireError
-from unire.formats import fields
+from unire.formats import fields, json_files
 from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["from_json", "from_layout", "layout", "read", "to_json", "write"]
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    return json_files.read_lines(path, how, from_json)
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    json_files.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
-    sentences = fields.sentences(item)
-    document = Document.from_words(
-        sentences,
-        text=fields.required(item, "text", str),
-        offsets=_offsets(item, sentences),
-        id=fields.name(item, "id", position),
-        meta=fields.expect(item.get("meta", {}), dict, '"meta"'),
-    )
+    meta = fields.expect(item.get("meta", {}), dict, '"meta"')
+    document = from_layout(item, fields.name(item, "id", position), meta)
     entities = fields.entities(item, document, "label")
     for entity, value in zip(entities, fields.optional(item, "entities"), strict=True):
         _check_characters(entity, value)
@@ -45,9 +51,7 @@ def from_json(item: Json, position: int) -> Document:
 def to_json(document: Document) -> Iterator[Json]:
     item: Json = {
         "id": document.id,
-        "text": document.text,
-        "sentences": [list(sentence.words) for sentence in document.sentences],
-        "offsets": [[list(offset) for offset in sentence.offsets] for sentence in document.sentences],
+        **layout(document),
         "entities": [
             {
                 "start": entity.start,
@@ -56,12 +60,12 @@ def to_json(document: Document) -> Iterator[Json]:
                 "char_start": entity.char_start,
                 "char_end": entity.char_end,
                 "text": entity.text,
-                **fields.scored(entity),
+                **fields.extras(entity),
             }
             for entity in document.entities
         ],
         "relations": [
-            {"head": head, "tail": tail, "label": relation.label, **fields.scored(relation)}
+            {"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)}
             for relation, head, tail in fields.numbered(document.relations, document.entities)
         ],
     }
@@ -72,6 +76,25 @@ def to_json(document: Document) -> Iterator[Json]:
     yield item
 
 
+def layout(document: Document) -> Json:
+    """The text and its words."""
+    found: Json = {"text": document.text, "sentences": [sentence.words for sentence in document.sentences]}
+    if not document.is_joined:
+        found["offsets"] = [sentence.offsets for sentence in document.sentences]
+    return found
+
+
+def from_layout(item: Json, name: str, meta: Json) -> Document:
+    """The document of a text and its words, without annotation."""
+    sentences, text = fields.sentences(item), fields.required(item, "text", str)
+    if "offsets" in item:
+        return Document.from_words(sentences, text=text, offsets=_offsets(item, sentences), id=name, meta=meta)
+    document = Document.from_words(sentences, id=name, meta=meta)
+    if document.text != text:
+        raise UnireError('"offsets" is missing, and "text" is not the words of "sentences" joined by spaces')
+    return document
+
+
 def _offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
     lists = fields.required(item, "offsets", list)
     if [len(fields.expect(spans, list, 'a sentence of "offsets"')) for spans in lists] != [len(s) for s in sentences]:
@@ -79,17 +102,22 @@ def _offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, 
     flat = [span for spans in lists for span in spans]
     length = len(item["text"])
     for span in flat:
-        if not _is_integers(span) or len(span) != 2 or not 0 <= span[0] <= span[1] <= length:
+        if not (
+            isinstance(span, list)
+            and len(span) == 2
+            and type(span[0]) is type(span[1]) is int
+            and 0 <= span[0] <= span[1] <= length
+        ):
             raise UnireError(f"offset {fields.shown(span)} is not [start, end] in a text of {length} characters")
     return [(start, end) for start, end in flat]
 
 
 def _check_characters(entity: Entity, value: Json) -> None:
     """Words decide where an entity is; a file whose characters say otherwise was changed by hand, and wrongly."""
-    for key in ("char_start", "char_end", "text"):
-        expected = getattr(entity, key)
-        if value.get(key, expected) != expected:
-            raise UnireError(f'"{key}" of entity {fields.shown(value)} is not that of its words, {expected!r}')
+    expected = {"char_start": entity.char_start, "char_end": entity.char_end, "text": entity.text}
+    for key, right in expected.items():
+        if value.get(key, right) != right:
+            raise UnireError(f'"{key}" of entity {fields.shown(value)} is not that of its words, {right!r}')
 
 
 def _cuts(item: Json, sentences: Sequence[Sentence]) -> list[tuple[int, ...] | None]:

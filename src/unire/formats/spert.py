@@ -5,25 +5,44 @@
       "relations": [{"type": "Live_In", "head": 0, "tail": 1}]}]
 
 Ends are exclusive; `head` and `tail` are positions in `entities`. Every item is a document of one sentence, named by
-its `orig_id`. Other keys are kept in `Document.meta` and written back; a score stands under `score`.
+its `orig_id`. Other keys are kept in `Document.meta` and written back; scores and attributes stand under `score` and
+`attributes`.
 
-A document of several sentences is written as one item per sentence, named `ID#0`, `ID#1` and so on, without its meta,
-which is the document's and not a sentence's. What crosses sentences cannot be written and is refused. The text and the
-cuts of a document have no place in the format: it is read back with its words joined by spaces.
+A document of several sentences becomes one item per sentence, named `ID#0`, `ID#1` and so on, without its meta data.
+What crosses sentences, the text and the cuts of a document have no place in the format: it is read back with its words
+joined by spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from unire.documents import Document, Sentence
-from unire.exceptions import UnireError
-from unire.formats import fields
+from unire.documents import Document
+from unire.formats import fields, json_files
+from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["HOLDS", "from_json", "read", "to_json", "write"]
 
+HOLDS = EVERYTHING - {
+    Content.NOTHING,
+    Content.TEXT,
+    Content.CUTS,
+    Content.SENTENCES,
+    Content.SPANNING_ENTITIES,
+    Content.SPANNING_RELATIONS,
+}
 KEYS = ("tokens", "entities", "relations", "orig_id")
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    return json_files.read_list(path, how, from_json)
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    json_files.write_list(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
@@ -34,27 +53,10 @@ def from_json(item: Json, position: int) -> Document:
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    if document.spanning_entities or document.spanning_relations:
-        entities, relations = len(document.spanning_entities), len(document.spanning_relations)
-        raise UnireError(
-            f"{entities} entities and {relations} relations cross sentences, and the format spert holds one sentence "
-            "at a time; write unire or dygie"
-        )
-    if len(document.sentences) > 1:
-        for i, sentence in enumerate(document.sentences):
-            yield _item(sentence, f"{document.id}#{i}")
-    else:
-        sentence = document.sentences[0] if document.sentences else Sentence(0, (), ())
-        yield {**_item(sentence, document.id), **fields.rest(document.meta, KEYS)}
-
-
-def _item(sentence: Sentence, id: str) -> Json:
-    entities = [
-        {"type": e.label, "start": e.start - sentence.start, "end": e.end - sentence.start, **fields.scored(e)}
-        for e in sentence.entities
-    ]
+    entities = [{"type": e.label, "start": e.start, "end": e.end, **fields.extras(e)} for e in document.entities]
     relations = [
-        {"type": relation.label, "head": head, "tail": tail, **fields.scored(relation)}
-        for relation, head, tail in fields.numbered(sentence.relations, sentence.entities)
+        {"type": relation.label, "head": head, "tail": tail, **fields.extras(relation)}
+        for relation, head, tail in fields.numbered(document.relations, document.entities)
     ]
-    return {"tokens": list(sentence.words), "entities": entities, "relations": relations, "orig_id": id}
+    item = {"tokens": list(document.words), "entities": entities, "relations": relations, "orig_id": document.id}
+    yield {**item, **fields.rest(document.meta, KEYS)}

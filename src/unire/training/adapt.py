@@ -64,6 +64,8 @@ class AdaptationConfig:
     """Share of the training in which the rate rises; then it falls to zero in a straight line."""
     mask_rate: float = 0.2
     """Share of the pieces that is hidden."""
+    case_marks: bool = False
+    """Whether an encoder that knows no capitals is told of them, for trainings that do so too."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -177,7 +179,8 @@ def adapt(
     masking = WholeWordMasking(
         pieces, mask_id=tokenizer.mask_token_id, special_ids=tokenizer.all_special_ids, rate=config.mask_rate
     )
-    frame = {"prefix": spec.prefix, "suffix": spec.suffix}
+    marks = spec.with_case_marks(pieces).case_marks if config.case_marks else ()
+    frame = {"prefix": spec.prefix, "suffix": spec.suffix, "case_marks": marks}
     with PackedCorpus(files, pieces, **frame, length=config.length, seed=config.seed) as packed:
         trainer = Trainer(MaskedLM(module, masking), lr=config.lr, device=place)
         if resume:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from unire.exceptions import UnireError
 from unire.windows.spec import unbound
@@ -31,6 +31,8 @@ CHUNK = 4096
 
 RUN = 8
 """Words of a run that texts may have in common by chance once, but not twice."""
+
+_CAPITALISED = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]\w*")
 
 _OPENERS: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 
@@ -87,7 +89,8 @@ class PackedCorpus:
     Documents are shuffled and joined, each followed by `suffix`; the result is cut into rows, and each row is put
     between `prefix` and `suffix`. A row may hold parts of several documents. The first pass over the text comes in
     that order, as far as it is tokenised; every further pass takes the same rows in a new order. Row n is the same in
-    every run with the same seed, so a place in the corpus is a number.
+    every run with the same seed, so a place in the corpus is a number. With `case_marks`, an encoder that knows no
+    capitals is told of them by a piece behind every word that begins with one, as in `windows/`.
 
         with PackedCorpus(files, tokenizer, prefix=(0,), suffix=(2,), length=256) as corpus:
             corpus.rows(0, 64)  # [64, 256]
@@ -102,6 +105,7 @@ class PackedCorpus:
         suffix: tuple[int, ...],
         length: int,
         seed: int = 0,
+        case_marks: tuple[int, ...] = (),
     ) -> None:
         self.files = files
         self.prefix = prefix
@@ -109,6 +113,8 @@ class PackedCorpus:
         self.length = length
         self.seed = seed
         self._tokenizer = unbound(tokenizer)
+        self._marks = [tokenizer.id_to_token(mark) for mark in case_marks]
+        self._tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in self._marks])
         dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.int32
         self._store: NDArray[Any] = np.empty((1024, length - len(prefix) - len(suffix)), dtype)
         self._stored = 0
@@ -183,9 +189,14 @@ class PackedCorpus:
                 self._changed.notify_all()
 
     def _tokenise(self, documents: list[str]) -> NDArray[Any]:
-        encodings = self._tokenizer.encode_batch_fast(documents, add_special_tokens=False)
+        texts = [_CAPITALISED.sub(self._marked, text) for text in documents] if self._marks else documents
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = chain.from_iterable(chain(encoding.ids, self.suffix) for encoding in encodings)
         return np.fromiter(ids, self._store.dtype)
+
+    def _marked(self, word: re.Match[str]) -> str:
+        capital, all_capitals = self._marks
+        return f"{word[0]} {all_capitals if len(word[0]) > 1 and word[0].isupper() else capital} "
 
     def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
         """Store the full rows of `pieces` and return what is left."""

@@ -1,79 +1,24 @@
-"""Cross-validation: folds that are given or drawn, and a training for each."""
+"""Cross-validation: a training for each fold."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
-from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.scoring import Scores, score
 from unire.scoring.protocol import Average
+from unire.splits import Fold
 from unire.training.config import TrainingConfig
 from unire.training.loop import origin, train
 from unire.training.reporting import Reporter
 from unire.training.state import fingerprint
 
-__all__ = ["Fold", "cross_validate", "draw_folds", "over_folds", "read_folds", "split_folds"]
-
-
-@dataclass(frozen=True)
-class Fold:
-    """The data of one training in a cross-validation."""
-
-    train: list[Document]
-    dev: list[Document]
-    test: list[Document]
-
-
-def read_folds(path: Path) -> list[list[str]]:
-    """The ids of every fold's test documents, from a JSON list of lists (or an object with just one)."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnireError(f"folds {str(path)!r} cannot be read: {error}") from None
-    if isinstance(data, dict) and len(data) == 1:
-        data = next(iter(data.values()))
-    if not isinstance(data, list) or len(data) < 2 or not all(isinstance(fold, list) and fold for fold in data):
-        raise UnireError(f"folds {str(path)!r} must be a JSON list with one list of test document ids per fold")
-    return [[str(name) for name in fold] for fold in data]
-
-
-def draw_folds(documents: Sequence[Document], n_folds: int, seed: int = 0) -> list[list[str]]:
-    """The documents dealt into folds of equal size, at random but the same for the same seed."""
-    if not 2 <= n_folds <= len(documents):
-        raise UnireError(f"{len(documents)} documents cannot be dealt into {n_folds} folds; give 2 to {len(documents)}")
-    order = np.random.default_rng(seed).permutation(len(documents))
-    return [[documents[i].id for i in order[fold::n_folds]] for fold in range(n_folds)]
-
-
-def split_folds(
-    documents: Sequence[Document], folds: Sequence[Sequence[str]], dev_fraction: float = 0.1, seed: int = 0
-) -> Iterator[Fold]:
-    """Each fold's data: its documents are the test set, a seeded sample of the others is dev, the rest trains."""
-    by_id = {document.id: document for document in documents}
-    if len(by_id) < len(documents):
-        raise UnireError("folds need documents with different ids, but some share one")
-    for number, ids in enumerate(folds, start=1):
-        if missing := [name for name in ids if name not in by_id]:
-            raise UnireError(f"fold {number} names the document {missing[0]!r}, which the data does not have")
-        held_out = set(ids)
-        rest = [document for document in documents if document.id not in held_out]
-        order = np.random.default_rng([seed, number]).permutation(len(rest))
-        n_dev = round(dev_fraction * len(rest))
-        dev = set(order[:n_dev].tolist())
-        yield Fold(
-            train=[document for i, document in enumerate(rest) if i not in dev],
-            dev=[rest[i] for i in sorted(dev)],
-            test=[by_id[name] for name in ids],
-        )
+__all__ = ["cross_validate", "over_folds"]
 
 
 def cross_validate(

@@ -20,6 +20,7 @@ from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import notes_of
+from unire.formats import dygie, native
 from unire.segment import segment
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut, read_documents
@@ -31,6 +32,8 @@ CHUNK = 512
 """Documents that one process makes into steps at a time; those of like length go together."""
 ANNOTATED = (".json", ".jsonl")
 """How files end that hold documents in one of our formats; others are plain text, a document per line."""
+LINES = {"unire": native.from_json, "dygie": dygie.from_json}
+"""Formats with a document a line, which is made into one where it is needed; others are read first."""
 LEAK = "unlabelled document with text of dev or test, left out"
 PARTED = "unlabelled sentence that teacher and student split otherwise, left out"
 
@@ -206,18 +209,18 @@ def _items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
     for file in files:
         if file.suffix not in ANNOTATED:
             yield from ((None, line) for line in read_documents([file]))
-        elif formats.FORMATS[name := formats.guess(file)].lines:
+        elif (name := formats.guess(file)) in LINES:
             yield from ((name, line) for line in read_documents([file]))
         else:
             for document in formats.read(file, name):
-                yield from (("unire", json.dumps(item)) for item in formats.FORMATS["unire"].to_json(document))
+                yield from (("unire", json.dumps(item)) for item in native.to_json(document))
 
 
 def _document(format: str | None, line: str) -> Document:
     if format is None:
         return segment(line)
     try:
-        return formats.FORMATS[format].from_json(json.loads(line), 0)
+        return LINES[format](json.loads(line), 0)
     except ValueError as error:
         raise UnireError(f"not valid JSON: {error}") from None
 

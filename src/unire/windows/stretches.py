@@ -85,6 +85,8 @@ def balanced_runs(
     if not stretches:
         return []
     fewest = len(ends(max_pieces))
+    if fewest == 1:
+        return [list(stretches)]
     # The smallest capacity that needs no more runs fills them evenly.
     capacity = bisect_left(range(max_pieces), True, key=lambda capacity: len(ends(capacity)) <= fewest)
     cuts = ends(capacity)

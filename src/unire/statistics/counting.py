@@ -1,11 +1,11 @@
-"""What a data set holds, and what of it a table can hold."""
+"""The counts of a data set."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,18 +13,30 @@ from unire import tables
 from unire.documents import Document, Entity, Relation
 from unire.labels import LabelSpace
 
-__all__ = ["Statistics"]
+__all__ = ["Counts", "Statistics"]
 
 
-class Counts(dict[str, int]):
-    """Counts by name. Unlike those of a `Counter`, zeros stay when they are added."""
+K = TypeVar("K")
 
-    def __add__(self, other: Mapping[str, int]) -> Counts:
+
+class Counts(dict[K, int]):
+    """Counts by name, or by number. Unlike those of a `Counter`, zeros stay when they are added."""
+
+    def __add__(self, other: Mapping[K, int]) -> Counts[K]:
         return Counts({name: self.get(name, 0) + other.get(name, 0) for name in {**self, **other}})
 
     @property
     def total(self) -> int:
         return sum(self.values())
+
+    def quantile(self: Counts[int], share: float) -> int:
+        """The smallest number that at least `share` of what was counted does not exceed; of nothing, 0."""
+        below = 0
+        for number in sorted(self):
+            below += self[number]
+            if below >= share * self.total:
+                return number
+        return 0
 
 
 @dataclass(frozen=True)
@@ -34,23 +46,25 @@ class Statistics:
     documents: int = 0
     sentences: int = 0
     words: int = 0
-    longest_sentence: int = 0
-    """In words."""
+    sentence_lengths: Counts[int] = field(default_factory=Counts)
+    """Sentences of each number of words."""
+    entity_lengths: Counts[int] = field(default_factory=Counts)
+    """Entities of each number of words."""
     overlapping_entities: int = 0
     """Entities that share a word with another one."""
-    entity_types: Counts = field(default_factory=Counts)
+    entity_types: Counts[str] = field(default_factory=Counts)
     """Entities of each type."""
-    relation_types: Counts = field(default_factory=Counts)
+    relation_types: Counts[str] = field(default_factory=Counts)
     """Relations of each type."""
-    doubled_types: Counts = field(default_factory=Counts)
+    doubled_types: Counts[str] = field(default_factory=Counts)
     """The same, a symmetric relation counting for both directions unless the other one is annotated too."""
-    unheld: Counts = field(default_factory=Counts)
+    unheld: Counts[str] = field(default_factory=Counts)
     """What no table can hold, by reason."""
     empty_cells: int = 0
     """Cells of ⊥ in the tables of all sentences."""
-    entity_cells: Counts = field(default_factory=Counts)
+    entity_cells: Counts[str] = field(default_factory=Counts)
     """Cells of each entity type."""
-    relation_cells: Counts = field(default_factory=Counts)
+    relation_cells: Counts[str] = field(default_factory=Counts)
     """Cells of each relation type."""
 
     @classmethod
@@ -71,6 +85,11 @@ class Statistics:
         return total
 
     @property
+    def longest_sentence(self) -> int:
+        """In words."""
+        return max(self.sentence_lengths, default=0)
+
+    @property
     def entities(self) -> int:
         return self.entity_types.total
 
@@ -89,7 +108,6 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        sums["longest_sentence"] = max(self.longest_sentence, other.longest_sentence)
         return Statistics(**sums)
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +123,8 @@ class Statistics:
             "entity_types": dict(self.entity_types),
             "relation_types": dict(self.relation_types),
             "doubled_types": dict(self.doubled_types),
+            "sentence_lengths": dict(sorted(self.sentence_lengths.items())),
+            "entity_lengths": dict(sorted(self.entity_lengths.items())),
             "unheld": dict(self.unheld),
             "cells": {
                 "empty": self.empty_cells,
@@ -127,7 +147,8 @@ def _of_document(document: Document, labels: LabelSpace) -> Statistics:
         documents=1,
         sentences=len(document.sentences),
         words=document.n_words,
-        longest_sentence=max(map(len, document.sentences), default=0),
+        sentence_lengths=Counts(Counter(map(len, document.sentences))),
+        entity_lengths=Counts(Counter(entity.end - entity.start for entity in document.entities)),
         overlapping_entities=_overlapping(document.entities),
         entity_types=Counts(Counter(entity.label for entity in document.entities)),
         relation_types=relations,

@@ -1,0 +1,133 @@
+"""How fast is extraction? Ratios, all from one run.
+
+    python benchmarks/extraction.py cpu SCIERC_TEST [--model science] [--json FILE]
+    python benchmarks/extraction.py gpu SCIERC_TEST [--sentences 20000] [--json FILE]
+
+`cpu`: from raw text (SciERC's abstracts restored to ordinary text) to documents, by a model of the box, against the way
+of the paper's authors on the same cores: a BERT-base in PyTorch, fp32, a window of 200 words for each sentence,
+words given. The weights of the BERT-base are random, which does not matter to its speed.
+
+`gpu`: from words to documents, a BERT-base with random weights. With a window per sentence, against the forward pass of
+its encoder alone on the same batches; and in shared windows. The share of decoding is measured with the GPU waited for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import BertConfig
+
+from unire import Document, Extractor, LabelSpace, formats, pretrained
+from unire.decoding import decode
+from unire.engines.torch_engine import TorchEngine
+from unire.modeling.model import TensorBatch, UniRE
+from unire.settings import Settings
+from unire.treebank import restored
+from unire.windows import Layout
+
+LABELS = LabelSpace.load("scierc")
+
+
+def bert_base(like: str, layout: Layout, device: str) -> Extractor:
+    """A model of BERT-base's shape with random weights, and the tokenizer of a model in the box."""
+    tokenizer = Tokenizer.from_file(str(pretrained.find(like) / "tokenizer.json"))
+    settings = Settings(Settings.load(pretrained.find(like)).spec, BertConfig().to_dict(), layout=layout)
+    torch.manual_seed(0)
+    model = UniRE(settings, LABELS, tokenizer).to(device)
+    torch.nn.init.normal_(model.biaffine.U, std=0.1)  # something to decode
+    return Extractor(TorchEngine(model), tokenizer, settings, LABELS)
+
+
+def timed(action: Callable[[], Any], rounds: int) -> float:
+    """Seconds of the best round."""
+    best = float("inf")
+    for _ in range(rounds):
+        started = time.perf_counter()
+        action()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def n_sentences(documents: Sequence[Document]) -> int:
+    return sum(len(document.sentences) for document in documents)
+
+
+def on_cpu(documents: list[Document], model: str) -> dict[str, float]:
+    texts = [restored(document).text for document in documents]
+    small = Extractor.load(model, device="cpu")
+    large = bert_base(model, "in-place", "cpu")
+    few = documents[: max(1, len(documents) // 10)]
+    list(small.annotate(few))  # the first run prepares things
+    ours = n_sentences(documents) / timed(lambda: small.extract(texts), 5)
+    theirs = n_sentences(few) / timed(lambda: list(large.annotate(few)), 2)
+    print(f"{model}, raw text to documents:              {ours:8.1f} sentences/s")
+    print(f"BERT-base, fp32, a window per sentence:    {theirs:8.1f} sentences/s")
+    print(f"ratio                                      {ours / theirs:8.1f}")
+    return {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
+
+
+def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, float]:
+    repeated = list(
+        itertools.islice(itertools.cycle(documents), -(-sentences * len(documents) // n_sentences(documents)))
+    )
+    count = n_sentences(repeated)
+    found: dict[str, float] = {}
+    for layout in ("in-place", "shared"):
+        extractor = bert_base(model, layout, "cuda")
+        engine = extractor.engine
+        whole = timed(lambda extractor=extractor: list(extractor.annotate(repeated)), 3)
+        batches = [batch for batch, _ in extractor.tables(repeated)]
+        moved = [TensorBatch.of(batch, "cuda") for batch in batches]
+
+        @torch.inference_mode()
+        def encode(model: UniRE = engine.model, moved: list[TensorBatch] = moved) -> None:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                for batch in moved:
+                    model.encode(batch)
+
+        encoder = timed(encode, 3)
+        decoding = 0.0
+        for batch in batches:
+            P = engine.tables(batch)
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            decode(P, batch.lengths, LABELS)
+            decoding += time.perf_counter() - started
+        found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}
+        found[f"{layout} decoding"] = decoding / whole
+        print(
+            f"{layout:>8}: {count / whole:8.0f} sentences/s, {encoder / whole:.0%} of the encoder alone "
+            f"({count / encoder:.0f}), decoding {decoding / whole:.1%} of the time"
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("where", choices=("cpu", "gpu"))
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", default="science")
+    parser.add_argument("--sentences", type=int, default=20_000)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    documents = list(formats.read(arguments.data))
+    if arguments.where == "cpu":
+        found = on_cpu(documents, arguments.model)
+    else:
+        found = on_gpu(documents, arguments.model, arguments.sentences)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`unire data check`: what is odd about annotated data, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unire import formats
+from unire.cli import printing
+from unire.cli.options import Format, Json, Labels, Symmetric, Words, label_space
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.inspection import Finding, Kind, inspect
+from unire.inspection.pieces import piece_counter
+
+__all__ = ["check"]
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="The files of a data set: train, dev, test.", show_default=False)],
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    words: Words = False,
+    encoder: Annotated[
+        Path | None,
+        typer.Option("--encoder", help="Folder of an encoder or a model: sentences too long for it are found."),
+    ] = None,
+    near: Annotated[
+        float,
+        typer.Option("--near", min=0.5, max=1, help="Share of common words that makes sentences almost the same."),
+    ] = 0.8,
+    show: Annotated[int, typer.Option("--show", min=0, help="How many findings of each kind are printed.")] = 5,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything but hints is found.")] = False,
+    json: Json = False,
+) -> None:
+    """Find what is odd about annotated data, and what tables will do with it.
+
+    \b
+        unire data check train.jsonl dev.jsonl test.jsonl --labels scierc --strict
+        unire data check annotations/ --encoder models/mine
+    """
+    findings: list[Finding] = []
+    parts: dict[str, list[Document]] = {}
+    for path in files:
+
+        def unreadable(error: UnireError, path: Path = path) -> None:
+            findings.append(Finding(Kind.UNREADABLE, str(path), "", str(error).removeprefix(str(path)).lstrip(",: ")))
+
+        parts[str(path)] = list(formats.read(path, format, spaces=words, on_error=unreadable))
+    space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
+    counter, max_pieces = piece_counter(encoder) if encoder else (None, 0)
+    findings += inspect(parts, space, near=near, count_pieces=counter, max_pieces=max_pieces)
+    counts = {kind: sum(finding.kind is kind for finding in findings) for kind in Kind}
+    if json:
+        summary = {kind.what: count for kind, count in counts.items() if count}
+        printing.print_json({"summary": summary, "findings": [finding.to_dict() for finding in findings]})
+    else:
+        _print(findings, counts, show)
+    if strict and any(count for kind, count in counts.items() if not kind.hint):
+        raise typer.Exit(1)
+
+
+def _print(findings: list[Finding], counts: dict[Kind, int], show: int) -> None:
+    shown: Counter[Kind] = Counter()
+    for finding in sorted(findings, key=lambda finding: list(Kind).index(finding.kind)):
+        shown[finding.kind] += 1
+        if shown[finding.kind] <= show:
+            printing.out.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+        elif shown[finding.kind] == show + 1:
+            rest = counts[finding.kind] - show
+            printing.out.print(f"… and {rest:,} more; --show says how many are printed", highlight=False)
+    if findings:
+        printing.out.print()
+    rows = [(f"{kind.what}{' (hint)' if kind.hint else ''}", count) for kind, count in counts.items() if count]
+    printing.table("Findings", ("", "count"), rows or [("nothing odd", 0)])

@@ -1,0 +1,126 @@
+"""`unire data convert`: from one format to another, with nothing lost in silence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from unire import formats
+from unire.cli import printing
+from unire.cli.options import Json, Words
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.formats.format import OnError, refuse
+from unire.labels import LabelSpace
+from unire.splits import part_by_lists, read_lists
+from unire.statistics import TABLE_2, Statistics
+
+__all__ = ["convert"]
+
+READ = ", ".join(formats.FORMATS)
+WRITTEN = ", ".join(name for name, form in formats.FORMATS.items() if form.write)
+
+
+def convert(
+    input: Annotated[Path, typer.Argument(help="A file or a folder of annotated data.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", help="What to write; with --splits the folder for the parts.", show_default=False)
+    ],
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help=f"Format of the input: {READ}. Guessed when left out.", show_default=False),
+    ] = None,
+    target: Annotated[str, typer.Option("--to", help=f"Format of the output: {WRITTEN}.")] = "unire",
+    words: Words = False,
+    splits: Annotated[
+        Path | None,
+        typer.Option(
+            "--splits",
+            help="A folder of lists, `train`, `dev`, `test` or `fold-1/train` …, with a document's name a line. "
+            "Without a list `dev`, a sample of `train` becomes it.",
+            show_default=False,
+        ),
+    ] = None,
+    dev_fraction: Annotated[
+        float, typer.Option("--dev-fraction", min=0, max=0.9, help="Share of `train` that is drawn as dev.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that sample.")] = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first document that cannot be read or written.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Turn annotated data from one format into another.
+
+    \b
+        unire data convert annotations/ --out train.jsonl
+        unire data convert --from spert conll04.json --to brat --out conll04-brat
+        unire data convert --from ace05 ace_2005/data/English --splits lists/ --out ace05
+
+    What is changed on the way, and what the output has no place for, is counted and said. Documents that cannot be read
+    or written are reported with their place, and the others converted all the same.
+    """
+    notes: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    broken: list[str] = []
+
+    def report(error: UnireError) -> None:
+        broken.append(str(error))
+        if not json:
+            printing.errors.print(f"[red]left out:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+    source = source or formats.guess(input)
+    on_error: OnError = refuse if strict else report
+    documents: Iterable[Document] = formats.read(input, source, spaces=words, notes=notes, on_error=on_error)
+    if splits or source in TABLE_2:  # needed twice, so not as a stream
+        documents = list(documents)
+    parts = {"": documents}
+    if splits:
+        parts = dict(part_by_lists(list(documents), read_lists(splits), dev_fraction, seed))
+        notes["document on no split list, left out"] += _unlisted(documents, parts.values())
+    suffix = formats.FORMATS[target].suffix if target in formats.FORMATS else ""
+    written = {
+        name: formats.write(part, out / f"{name}{suffix}" if name else out, target, lost=lost, on_error=on_error)
+        for name, part in parts.items()
+    }
+    comparison = _compared(parts, source) if source in TABLE_2 else []
+    if json:
+        summary = {"documents": written if splits else written[""], "from": source, "to": target, "out": str(out)}
+        table = {row: {"here": here, "paper": paper} for row, here, paper in comparison}
+        told = {"notes": dict(+notes), "lost": dict(+lost), "left_out": broken}
+        printing.print_json({**summary, **({"table_2": table} if table else {}), **told})
+        return
+    for name, count in written.items():
+        place = out / f"{name}{suffix}" if name else out
+        printing.out.print(
+            f"{count:,} documents in the format {source} written to {place} as {target}.", highlight=False
+        )
+    if comparison:
+        printing.out.print()
+        rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]
+        printing.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows)
+    printing.print_notes(notes)
+    printing.print_notes(lost, "not held")
+    if broken:
+        printing.print_notes({"document that cannot be read or written": len(broken)}, "left out")
+
+
+def _unlisted(documents: Iterable[Document], parts: Iterable[Iterable[Document]]) -> int:
+    listed = {document.id for part in parts for document in part}
+    return sum(document.id not in listed for document in documents)
+
+
+def _compared(parts: Mapping[str, Iterable[Document]], corpus: str) -> list[tuple[str, int, int | None]]:
+    """Our counts, and those of the paper where it has them. A document of several folds counts once."""
+    documents = {document.id: document for part in parts.values() for document in part}
+    counts = Statistics.of(documents.values(), LabelSpace.load(corpus))
+    paper = TABLE_2[corpus]
+    names = {"documents": "documents", "sentences": "sentences", "entities": "entities kept"}
+    names |= {"relations": "relations kept", "relations_doubled": "relations, symmetric ones doubled"}
+    rows = [(name, getattr(counts, field), paper.get(field)) for field, name in names.items()]
+    return [*rows, *((f"not held by tables: {reason}", count, None) for reason, count in counts.unheld.items())]

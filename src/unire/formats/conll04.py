@@ -1,0 +1,174 @@
+"""`conll04`: the columns of Roth and Yih's corpus, one sentence after the other.
+
+    7   Peop   0   O   NNP/NNP   Ada/Lovelace   O   O   O
+    7   O      1   O   VBD       lived          O   O   O
+    7   O      2   O   IN        in             O   O   O
+    7   Loc    3   O   NNP       London         O   O   O
+
+    0   3   Live_In
+
+Columns are parted by tabs. A row is an element, an entity or a word outside of one: the sentence's number, the entity
+type or `O`, the element's number, its tags and its words, both joined by slashes. An empty line parts the rows from the
+relations, which name two elements each, and another one parts the sentences. Every sentence is a document, named by
+its number. A comma is spelt `COMMA`, and a slash inside a word `\\/`, as in the Penn Treebank.
+
+Tags are left out when reading, and noted; written are `,` for commas and `X` for the rest. Overlapping entities, what
+crosses sentences, scores, attributes, meta data, the text and the cuts of a document have no place in the format, and
+a document of several sentences becomes one for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from unire.documents import Document, Entity, Relation
+from unire.exceptions import UnireError
+from unire.formats import json_files
+from unire.formats.contents import Content
+from unire.formats.format import OnError, Reading, at
+
+__all__ = ["HOLDS", "is_row", "read", "write"]
+
+HOLDS = frozenset({Content.WORDS, Content.TWINS, Content.CHARACTERLESS})
+NO_ENTITY = "O"
+LABEL, NUMBER, TAGS, WORDS = 1, 2, 4, 5
+"""The columns that are read."""
+COMMA = ("COMMA", ",")
+SLASH = re.compile(r"(?<!\\)(?:\\\\)*/")
+ESCAPED = re.compile(r"\\([\\/])")
+
+Block = list[tuple[int, list[str]]]
+"""The lines of a sentence, by columns, each with its number."""
+
+
+def is_row(line: str) -> bool:
+    """Whether a line is an element of a sentence."""
+    columns = line.split("\t")
+    return len(columns) > WORDS and columns[NUMBER].strip().isdecimal()
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    for block in _blocks(path, how.on_error):
+        document = None
+        with at(f"{path}, line {block[0][0]} and on", how.on_error):
+            document = _document(block, how)
+        if document is not None:
+            yield document
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    with path.open("wb") as file:
+        for document in documents:
+            text = None
+            with at(f"document {document.id!r} cannot be written", on_error):
+                try:
+                    text = "\n".join(_rows(document)).encode()
+                except UnicodeEncodeError as error:
+                    raise UnireError(str(error)) from None
+            if text is not None:
+                file.write(text + b"\n\n")
+
+
+def _blocks(path: Path, on_error: OnError) -> Iterator[Block]:
+    """The lines of each sentence: rows after anything but rows begin a new one."""
+    block: Block = []
+    in_rows = False
+    for number, raw in json_files.lines(path):
+        columns = None
+        with at(f"{path}, line {number}", on_error):
+            columns = json_files.decoded(raw).split("\t")
+        if columns is None:
+            continue
+        row = len(columns) > WORDS
+        if row and not in_rows and block:
+            yield block
+            block = []
+        if raw:
+            block.append((number, columns))
+        in_rows = row
+    if block:
+        yield block
+
+
+def _document(block: Block, how: Reading) -> Document:
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    labels: list[str] = []
+    relations = []
+    for number, columns in block:
+        if len(columns) > WORDS:
+            if columns[NUMBER] != str(len(spans)):
+                raise UnireError(f"line {number} should be element {len(spans)}, but is element {columns[NUMBER]!r}")
+            element = _words(columns[WORDS], columns[TAGS].split("/"))
+            spans.append((len(words), len(words) + len(element)))
+            words += element
+            labels.append(columns[LABEL])
+        elif len(columns) == 3 and all(re.fullmatch("[0-9]{1,9}", part) for part in columns[:2]):
+            relations.append((number, int(columns[0]), int(columns[1]), columns[2]))
+        else:
+            raise UnireError(f"line {number} is neither an element of nine columns nor a relation of three")
+    if not spans:
+        raise UnireError("there are relations, but no sentence before them")
+    how.notes["sentence whose part-of-speech tags are left out"] += 1
+    document = Document.from_words([words], id=block[0][1][0])
+    entities = {
+        i: document.entity(*span, label)
+        for i, (span, label) in enumerate(zip(spans, labels, strict=True))
+        if label != NO_ENTITY
+    }
+    for number, head, tail, _ in relations:
+        if missing := [argument for argument in (head, tail) if argument not in entities]:
+            raise UnireError(f"line {number}: element {missing[0]} of a relation is no entity")
+    linked = [Relation(entities[head], entities[tail], label) for _, head, tail, label in relations]
+    return document.annotated(entities.values(), linked)
+
+
+def _words(cell: str, tags: list[str]) -> list[str]:
+    """The words of an element; one with a single tag is a single word, whatever slashes it has."""
+    parts = [cell] if len(tags) == 1 else _split(cell)
+    if len(parts) != len(tags):
+        tags = [""] * len(parts)
+    return [
+        COMMA[1] if (part, tag) == COMMA else ESCAPED.sub(r"\1", part) for part, tag in zip(parts, tags, strict=True)
+    ]
+
+
+def _split(cell: str) -> list[str]:
+    """What stands between the slashes that no backslash takes away."""
+    ends = [match.end() - 1 for match in SLASH.finditer(cell)]
+    return [cell[start + 1 : end] for start, end in zip([-1, *ends], [*ends, len(cell)], strict=True)]
+
+
+def _rows(document: Document) -> Iterator[str]:
+    starts = {entity.start: entity for entity in document.entities}
+    numbers: dict[Entity, int] = {}
+    number = start = 0
+    while start < document.n_words:
+        entity = starts.get(start)
+        end, label = (entity.end, entity.label) if entity else (start + 1, NO_ENTITY)
+        if entity:
+            if label == NO_ENTITY:
+                raise UnireError(f"the format conll04 has no entity type {NO_ENTITY!r}: it means that there is none")
+            numbers[entity] = number
+        words = document.words[start:end]
+        tags = "/".join(COMMA[1] if word == COMMA[1] else "X" for word in words)
+        spelt = "/".join(map(_spelt, words))
+        yield "\t".join((_cell(document.id), _cell(label), str(number), "O", tags, spelt, "O", "O", "O"))
+        number, start = number + 1, end
+    yield ""
+    for relation in document.relations:
+        yield f"{numbers[relation.head]}\t{numbers[relation.tail]}\t{_cell(relation.label)}"
+
+
+def _spelt(word: str) -> str:
+    if not word:
+        raise UnireError("the format conll04 has no empty words")
+    return COMMA[0] if word == COMMA[1] else _cell(word).replace("\\", "\\\\").replace("/", "\\/")
+
+
+def _cell(text: str) -> str:
+    if any(character in text for character in "\t\n\r"):
+        raise UnireError(f"{text!r} has a tab or a line end in it, and the format conll04 no place for one")
+    return text

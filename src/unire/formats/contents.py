@@ -1,0 +1,244 @@
+"""What a document may hold, and what is left of it in a format that holds less.
+
+Every format says which `Content` it has a place for. `fit` takes the rest out of a document and counts it, so that
+writers can write all that they are given and nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+
+from unire.documents import Document, Entity, Relation
+from unire.formats.characters import CHARACTERS, locate
+
+__all__ = ["ARGUMENT", "EVERYTHING", "SERIOUS", "Content", "fit"]
+
+
+class Content(Enum):
+    """Something that one format holds and another does not. The value says what is lost, as a note would."""
+
+    META = "document with meta data"
+    CUTS = "sentence with the cuts of a decoder"
+    WORDS = "document whose words are not those between spaces"
+    SPANNING_ENTITIES = "entity across sentences"
+    SPANNING_RELATIONS = "relation across sentences"
+    OVERLAPS = "entity that overlaps a longer one"
+    TWINS = "relation of an entity that is not the first on its words"
+    CHARACTERLESS = "entity that cannot be told by its characters"
+    SCORES = "score"
+    ATTRIBUTES = "entity or relation with attributes"
+    TEXT = "text that is not the words joined by spaces"
+    EMPTY = "sentence without words"
+    NOTHING = "document without sentences"
+    SENTENCES = "document of several sentences, written as one document for each"
+
+
+EVERYTHING = frozenset(Content)
+
+ARGUMENT = "relation whose entity is left out"
+EXACT = "exact characters of an entity"
+SERIOUS = frozenset(
+    {
+        Content.SPANNING_ENTITIES.value,
+        Content.SPANNING_RELATIONS.value,
+        Content.OVERLAPS.value,
+        Content.TWINS.value,
+        Content.CHARACTERLESS.value,
+        Content.NOTHING.value,
+        ARGUMENT,
+    }
+)
+"""Losses of entities, relations and documents themselves, rather than of something about them."""
+
+
+def fit(document: Document, holds: frozenset[Content], lost: Counter[str]) -> list[Document]:
+    """The document with only what a format holds, as one document or several; what it does not hold is counted."""
+    for content, leave_out in STEPS.items():
+        if content not in holds:
+            document = leave_out(document, lost)
+    if not document.sentences and Content.NOTHING not in holds:
+        lost[Content.NOTHING.value] += 1
+        return []
+    if Content.SENTENCES in holds or len(document.sentences) == 1:
+        return [document]
+    return _one_by_one(document, lost)
+
+
+def _leave_out_meta(document: Document, lost: Counter[str]) -> Document:
+    if document.meta:
+        lost[Content.META.value] += 1
+        document = replace(document, meta={})
+    return document
+
+
+def _leave_out_cuts(document: Document, lost: Counter[str]) -> Document:
+    if cut := sum(sentence.cuts is not None for sentence in document.sentences):
+        lost[Content.CUTS.value] += cut
+        document = document.annotated(document.entities, document.relations)
+    return document
+
+
+def _leave_out_words(document: Document, lost: Counter[str]) -> Document:
+    """Only counted: the text that remains is split anew when it is read."""
+    lines = document.text.split("\n")
+    if [line.split() for line in lines] != [list(s.words) for s in document.sentences]:
+        lost[Content.WORDS.value] += 1
+    return document
+
+
+def _leave_out_spanning_entities(document: Document, lost: Counter[str]) -> Document:
+    if not document.spanning_entities:
+        return document
+    inside = [entity for sentence in document.sentences for entity in sentence.entities]
+    return _with_entities(document, inside, Content.SPANNING_ENTITIES, lost)
+
+
+def _leave_out_spanning_relations(document: Document, lost: Counter[str]) -> Document:
+    if not document.spanning_relations:
+        return document
+    inside = [relation for sentence in document.sentences for relation in sentence.relations]
+    return _with_relations(document, inside, Content.SPANNING_RELATIONS, lost)
+
+
+def _leave_out_overlaps(document: Document, lost: Counter[str]) -> Document:
+    """Of overlapping entities the longest stays, of equally long ones the first, as in a table."""
+    taken: set[int] = set()
+    kept: dict[int, Entity] = {}
+    for i, entity in sorted(enumerate(document.entities), key=lambda pair: pair[1].start - pair[1].end):
+        words = range(*entity.span)
+        if taken.isdisjoint(words):
+            taken.update(words)
+            kept[i] = entity
+    return _with_entities(document, [kept[i] for i in sorted(kept)], Content.OVERLAPS, lost)
+
+
+def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:
+    first: dict[tuple[int, int], Entity] = {}
+    for entity in document.entities:
+        first.setdefault(entity.span, entity)
+    itself = set(map(id, first.values()))
+    if all(id(r.head) in itself and id(r.tail) in itself for r in document.relations):  # the quick way to see it
+        return document
+    kept = [r for r in document.relations if first.get(r.head.span) == r.head and first.get(r.tail.span) == r.tail]
+    return _with_relations(document, kept, Content.TWINS, lost)
+
+
+def _leave_out_characterless(document: Document, lost: Counter[str]) -> Document:
+    """Entities on empty words, and those whose characters other words share."""
+    told = [e for e in document.entities if locate(document.offsets, e.char_start, e.char_end) == e.span]
+    return _with_entities(document, told, Content.CHARACTERLESS, lost)
+
+
+def _leave_out_scores(document: Document, lost: Counter[str]) -> Document:
+    items: list[Entity | Relation] = [*document.entities, *document.relations]
+    if scored := sum(item.score is not None for item in items):
+        lost[Content.SCORES.value] += scored
+        document = _changed(document, lambda e: replace(e, score=None), lambda r: replace(r, score=None))
+    return document
+
+
+def _leave_out_attributes(document: Document, lost: Counter[str]) -> Document:
+    items: list[Entity | Relation] = [*document.entities, *document.relations]
+    if described := sum(bool(item.attributes) for item in items):
+        lost[Content.ATTRIBUTES.value] += described
+        document = _changed(
+            document, lambda entity: replace(entity, attributes={}), lambda r: replace(r, attributes={})
+        )
+    return document
+
+
+def _leave_out_text(document: Document, lost: Counter[str]) -> Document:
+    if document.is_joined:
+        return document
+    lost[Content.TEXT.value] += 1
+    if exact := sum(CHARACTERS in entity.attributes for entity in document.entities):
+        lost[EXACT] += exact
+    return _of_words(document, [sentence.words for sentence in document.sentences])
+
+
+def _leave_out_empty(document: Document, lost: Counter[str]) -> Document:
+    words = [sentence.words for sentence in document.sentences if sentence.words]
+    if len(words) == len(document.sentences):
+        return document
+    lost[Content.EMPTY.value] += len(document.sentences) - len(words)
+    return _of_words(document, words)
+
+
+STEPS: dict[Content, Callable[[Document, Counter[str]], Document]] = {
+    Content.META: _leave_out_meta,
+    Content.CUTS: _leave_out_cuts,
+    Content.WORDS: _leave_out_words,
+    Content.SPANNING_ENTITIES: _leave_out_spanning_entities,
+    Content.SPANNING_RELATIONS: _leave_out_spanning_relations,
+    Content.OVERLAPS: _leave_out_overlaps,
+    Content.TWINS: _leave_out_twins,
+    Content.CHARACTERLESS: _leave_out_characterless,
+    Content.SCORES: _leave_out_scores,
+    Content.ATTRIBUTES: _leave_out_attributes,
+    Content.TEXT: _leave_out_text,
+    Content.EMPTY: _leave_out_empty,
+}
+"""In the order in which they are taken: the text is joined anew once nothing more depends on its characters."""
+
+
+def _one_by_one(document: Document, lost: Counter[str]) -> list[Document]:
+    """A document for every sentence, called `ID#0`, `ID#1` and so on, without the meta data of the whole."""
+    lost[Content.SENTENCES.value] += 1
+    document = _leave_out_meta(document, lost)
+    parts = []
+    for i, sentence in enumerate(document.sentences):
+        bare = Document.from_words([sentence.words], id=f"{document.id}#{i}")
+        parts.append(_moved(bare, sentence.entities, sentence.relations, sentence.start))
+    return parts
+
+
+def _of_words(document: Document, words: Sequence[Sequence[str]]) -> Document:
+    """The same annotation on words joined by spaces."""
+    bare = Document.from_words(words, id=document.id, meta=document.meta)
+    return _moved(bare, document.entities, document.relations)
+
+
+def _moved(bare: Document, entities: Iterable[Entity], relations: Iterable[Relation], by: int = 0) -> Document:
+    """Annotation on the words of another document, `by` words further to the left."""
+
+    def move(entity: Entity) -> Entity:
+        attributes = {name: value for name, value in entity.attributes.items() if name != CHARACTERS}
+        return bare.entity(entity.start - by, entity.end - by, entity.label, entity.score, attributes)
+
+    return bare.annotated(map(move, entities), (replace(r, head=move(r.head), tail=move(r.tail)) for r in relations))
+
+
+def _changed(
+    document: Document, change: Callable[[Entity], Entity], change_relation: Callable[[Relation], Relation]
+) -> Document:
+    relations = (
+        replace(change_relation(relation), head=change(relation.head), tail=change(relation.tail))
+        for relation in document.relations
+    )
+    return _annotated(document, map(change, document.entities), relations)
+
+
+def _with_entities(document: Document, kept: list[Entity], content: Content, lost: Counter[str]) -> Document:
+    """The document with some of its entities and the relations that then still have theirs."""
+    if not (dropped := len(document.entities) - len(kept)):
+        return document
+    lost[content.value] += dropped
+    present = set(kept)
+    relations = [r for r in document.relations if r.head in present and r.tail in present]
+    if orphaned := len(document.relations) - len(relations):
+        lost[ARGUMENT] += orphaned
+    return _annotated(document, kept, relations)
+
+
+def _with_relations(document: Document, kept: list[Relation], content: Content, lost: Counter[str]) -> Document:
+    if not (dropped := len(document.relations) - len(kept)):
+        return document
+    lost[content.value] += dropped
+    return _annotated(document, document.entities, kept)
+
+
+def _annotated(document: Document, entities: Iterable[Entity], relations: Iterable[Relation]) -> Document:
+    return document.annotated(entities, relations, [sentence.cuts for sentence in document.sentences])

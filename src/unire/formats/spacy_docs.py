@@ -1,0 +1,161 @@
+"""`spacy`: spaCy's `DocBin`, a file of `Doc` objects. Needs `unire[spacy]`; blank pipelines are all it uses.
+
+Words, spaces and sentence starts are the tokens' own. All entities stand in `doc.spans["sc"]`, the group that spaCy's
+span categoriser reads; those that do not overlap also in `doc.ents`. Relations stand in `doc._.relations`, as
+`{"head": 0, "tail": 1, "label": "Live_In"}`, head and tail being positions in the group. What a `Doc` has no place for
+(names, scores, attributes, meta data, cuts, a text with other white space) lies beside them, in
+`doc.user_data["unire"]`.
+
+Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.formats import fields, json_files, native
+from unire.formats.fields import Json
+from unire.formats.format import OnError, Reading, at, needed
+
+__all__ = ["from_doc", "read", "to_doc", "write"]
+
+GROUP = "sc"
+OURS = "unire"
+RELATIONS: Any = ("._.", "relations", None, None)
+"""Where spaCy keeps `doc._.relations`."""
+
+
+def read(path: Path, how: Reading) -> Iterator[Document]:
+    needed("spacy", "spacy")
+    import spacy
+    from spacy.tokens import DocBin
+
+    with json_files.reading(path):
+        raw = path.read_bytes()
+    try:
+        docs = list(DocBin().from_bytes(raw).get_docs(spacy.blank("xx").vocab))
+    except Exception as error:  # whatever spaCy stumbles over, it is the file that cannot be read
+        raise UnireError(f"{path} is not a DocBin that can be read: {error}") from None
+    for position, doc in enumerate(docs):
+        document = None
+        with at(f"{path}, document {position} (counted from 0)", how.on_error):
+            document = _checked(doc, position, how)
+        if document is not None:
+            yield document
+
+
+def _checked(doc: Any, position: int, how: Reading) -> Document:
+    try:
+        return from_doc(doc, position, how)
+    except UnireError:
+        raise
+    except Exception as error:  # a hash without a string, say: broken files fail late and in many ways
+        raise UnireError(f"spaCy cannot read it: {error}") from None
+
+
+def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
+    needed("spacy", "spacy")
+    import spacy
+    from spacy.tokens import DocBin
+
+    docs = DocBin(store_user_data=True)
+    vocab = spacy.blank("xx").vocab
+    for document in documents:
+        with at(f"document {document.id!r} cannot be written", on_error):
+            docs.add(to_doc(document, vocab))
+    path.write_bytes(docs.to_bytes())
+
+
+def to_doc(document: Document, vocab: Any) -> Any:
+    """A `Doc` with everything that the document holds."""
+    from spacy.tokens import Doc, Span
+    from spacy.util import filter_spans
+
+    if "" in document.words:
+        raise UnireError("spaCy has no empty words")
+    gaps = zip(document.offsets, [*document.offsets[1:], (len(document.text), 0)], strict=True)
+    starts = {sentence.start for sentence in document.sentences}
+    aside = _aside(document)
+    try:
+        doc = Doc(
+            vocab,
+            words=list(document.words),
+            spaces=[document.text[end:start] == " " for (_, end), (start, _) in gaps],
+            sent_starts=[i in starts for i in range(document.n_words)],
+        )
+        spans = [Span(doc, *entity.span, label=entity.label) for entity in document.entities]
+    except ValueError as error:
+        raise UnireError(str(error)) from None
+    doc.spans[GROUP] = spans
+    doc.ents = filter_spans([span for span in spans if span.label_])
+    doc.user_data[RELATIONS] = [
+        {"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)}
+        for relation, head, tail in fields.numbered(document.relations, document.entities)
+    ]
+    if doc.text != document.text:
+        aside |= {"text": document.text, "offsets": document.offsets}
+    doc.user_data[OURS] = json_files.spelt(aside).decode()
+    return doc
+
+
+def _aside(document: Document) -> Json:
+    """What a `Doc` has no place for."""
+    aside: Json = {"id": document.id, "sentences": list(map(len, document.sentences))}
+    if any(entity.score is not None or entity.attributes for entity in document.entities):
+        aside["entities"] = [fields.extras(entity) for entity in document.entities]
+    if any(sentence.cuts is not None for sentence in document.sentences):
+        aside["cuts"] = [sentence.cuts for sentence in document.sentences]
+    if document.meta:
+        aside["meta"] = dict(document.meta)
+    return aside
+
+
+def from_doc(doc: Any, position: int, how: Reading) -> Document:
+    """The document of a `Doc`, whoever made it; white space among its tokens is left out."""
+    aside: Json = {}
+    if isinstance(doc.user_data.get(OURS), str):
+        aside = fields.expect(json_files.parsed(doc.user_data[OURS].encode()), dict, f'"{OURS}" of the user data')
+    tokens = [token for token in doc if OURS in doc.user_data or not token.is_space]
+    if "sentences" not in aside and not doc.has_annotation("SENT_START"):
+        how.notes["document without sentence boundaries, taken as one sentence"] += 1
+    lengths = aside.get("sentences", [len(tokens)])
+    if "sentences" not in aside and doc.has_annotation("SENT_START"):
+        lengths = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
+    offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
+    item: Json = {
+        "id": aside.get("id", position),
+        "text": aside.get("text", doc.text),
+        "sentences": fields.portions([token.text for token in tokens], lengths),
+        "offsets": fields.portions(fields.expect(offsets, list, '"offsets"'), lengths),
+        "entities": _entities(doc, tokens, aside, how),
+        "relations": [dict(relation) for relation in doc.user_data.get(RELATIONS, ())],
+        **{key: aside[key] for key in ("cuts", "meta") if key in aside},
+    }
+    return native.from_json(item, position)
+
+
+def _entities(doc: Any, tokens: list[Any], aside: Json, how: Reading) -> list[Json]:
+    """The spans of the group that is read, as items of the format `unire`."""
+    groups = dict(doc.spans)
+    spans = list(groups.get(GROUP, next(iter(groups.values())) if len(groups) == 1 else doc.ents))
+    if len(groups) > 1 and GROUP not in groups:
+        how.notes[f"document with several groups of spans but no {GROUP}, of which `doc.ents` are taken"] += 1
+    extras = fields.expect(aside.get("entities", [{}] * len(spans)), list, '"entities"')
+    if len(extras) != len(spans):
+        how.notes["document whose scores and attributes are left out, since its spans were changed"] += 1
+        extras = [{}] * len(spans)
+    places = [token.i for token in tokens]
+    return [
+        {
+            **fields.expect(extra, dict, "an entity"),
+            "start": bisect_left(places, span.start),
+            "end": bisect_left(places, span.end),
+            "label": span.label_,
+        }
+        for span, extra in zip(spans, extras, strict=True)
+    ]

@@ -1,0 +1,175 @@
+"""What Label Studio and Prodigy export."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+
+TEXT = "Ada lives in London. She writes."
+
+
+def region(name: str, start: int, end: int, *labels: str, **more: Any) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": TEXT[start:end], "labels": list(labels)}
+    return {"id": name, "type": "labels", "from_name": "label", "to_name": "text", "value": value, **more}
+
+
+def relation(head: str, tail: str, *labels: str, direction: str = "right") -> dict[str, Any]:
+    return {"type": "relation", "from_id": head, "to_id": tail, "direction": direction, "labels": list(labels)}
+
+
+def task(*result: Any, **more: Any) -> dict[str, Any]:
+    return {"id": 7, "data": {"text": TEXT, "source": "x"}, "annotations": [{"result": list(result)}], **more}
+
+
+def read_tasks(folder: Path, *tasks: Any, notes: Counter[str] | None = None) -> list[Document]:
+    path = folder / "tasks.json"
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+    assert formats.guess(path) == "labelstudio"
+    return list(formats.read(path, notes=notes))
+
+
+ADA, LONDON, SHE = region("a", 0, 3, "Peop"), region("b", 13, 19, "Loc"), region("c", 21, 24, "Peop")
+
+
+def test_an_export_of_label_studio_is_read(tmp_path: Path) -> None:
+    (document,) = read_tasks(tmp_path, task(ADA, LONDON, SHE, relation("a", "b", "Live_In")))
+    assert document.id == "7"
+    assert document.meta == {"source": "x"}
+    assert [len(sentence) for sentence in document.sentences] == [5, 3]
+    assert [str(r) for r in document.relations] == ["Ada [Peop] –Live_In→ London [Loc]"]
+
+
+@pytest.mark.parametrize(("direction", "pairs"), [("right", ["Ada"]), ("left", ["London"]), ("bi", ["Ada", "London"])])
+def test_a_relation_points_right_left_or_both_ways(tmp_path: Path, direction: str, pairs: list[str]) -> None:
+    (document,) = read_tasks(tmp_path, task(ADA, LONDON, relation("a", "b", "R", direction=direction)))
+    assert [r.head.text for r in document.relations] == pairs
+
+
+def test_several_labels_are_several_entities_and_relations(tmp_path: Path) -> None:
+    (document,) = read_tasks(tmp_path, task(region("a", 0, 3, "A", "B"), LONDON, relation("a", "b", "R", "S")))
+    assert [e.label for e in document.entities] == ["A", "B", "Loc"]
+    assert [(r.head.label, r.label) for r in document.relations] == [("A", "R"), ("A", "S")]
+
+
+def test_what_else_is_said_of_a_region_becomes_attributes(tmp_path: Path) -> None:
+    choice = {"id": "a", "type": "choices", "from_name": "sure", "value": {"choices": ["yes"]}}
+    (document,) = read_tasks(tmp_path, task({**ADA, "meta": {"text": ["hm"]}}, choice))
+    assert document.entities[0].attributes == {"sure": ["yes"], "text": ["hm"]}
+
+
+def test_skipped_missing_and_further_annotations_are_noted(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    skipped, done, other = {"was_cancelled": True, "result": [ADA]}, {"result": [ADA, LONDON]}, {"result": []}
+    first = {**task(), "annotations": [skipped, done, other]}
+    second = {**task(), "annotations": [skipped]}
+    documents = read_tasks(tmp_path, first, second, notes=notes)
+    assert [len(d.entities) for d in documents] == [2, 0]
+    assert +notes == {
+        "annotation beside another one of the same text, left out": 1,
+        "text that is not annotated": 1,
+    }
+
+
+def test_a_region_on_white_space_is_left_out_with_its_relations(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    (document,) = read_tasks(tmp_path, task(region("a", 3, 4, "X"), LONDON, relation("a", "b", "R")), notes=notes)
+    assert len(document.entities) == 1
+    assert not document.relations
+    assert +notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ([ADA, relation("a", "z", "R")], 'refers to a missing region by its "to_id"'),
+        ([ADA, LONDON, relation("a", "b")], "has no label; give it one, or take it out"),
+        ([ADA, LONDON, relation("a", "b", "R", direction="up")], 'is none of "right", "left" and "bi"'),
+        ([ADA, ADA], "has the name of another one"),
+        ([region("a", 0, 99, "X")], "characters 0 to 99 of 'X' do not lie in a text of 32 characters"),
+        ([{**ADA, "value": 7}], '"value" must be a JSON object'),
+        ([7], "a region or relation must be a JSON object"),
+    ],
+)
+def test_a_broken_task_is_refused(tmp_path: Path, result: list[Any], reason: str) -> None:
+    with pytest.raises(UnireError, match=re.escape(reason)):
+        read_tasks(tmp_path, task(*result))
+
+
+# Prodigy
+
+
+def span(start: int, end: int, label: str, **more: Any) -> dict[str, Any]:
+    return {"start": start, "end": end, "label": label, **more}
+
+
+def example(**more: Any) -> dict[str, Any]:
+    return {"text": TEXT, "spans": [span(0, 3, "Peop"), span(13, 19, "Loc")], "answer": "accept", **more}
+
+
+def link(**more: Any) -> dict[str, Any]:
+    return {"head": 0, "child": 3, "label": "Live_In", **more}
+
+
+def read_lines(folder: Path, *items: Any, notes: Counter[str] | None = None) -> list[Document]:
+    path = folder / "annotations.jsonl"
+    path.write_text("".join(f"{json.dumps(item)}\n" for item in items), encoding="utf-8")
+    assert formats.guess(path) == "prodigy"
+    return list(formats.read(path, notes=notes))
+
+
+def tokens() -> list[dict[str, Any]]:
+    return [
+        {"text": m[0], "start": m.start(), "end": m.end(), "id": i} for i, m in enumerate(re.finditer(r"\w+|\.", TEXT))
+    ]
+
+
+def test_an_export_of_prodigy_is_read(tmp_path: Path) -> None:
+    item = example(relations=[link(head_span=span(0, 3, "Peop"), child_span=span(13, 19, "Loc"))], _task_hash=1)
+    (document,) = read_lines(tmp_path, {**item, "meta": {"source": "x"}})
+    assert [len(sentence) for sentence in document.sentences] == [5, 3]
+    assert [str(r) for r in document.relations] == ["Ada [Peop] –Live_In→ London [Loc]"]
+    assert document.meta == {"source": "x", "_task_hash": 1}
+
+
+def test_tokens_are_the_words_and_relations_may_name_them_alone(tmp_path: Path) -> None:
+    (document,) = read_lines(tmp_path, example(tokens=tokens(), relations=[link()]))
+    assert [len(sentence) for sentence in document.sentences] == [8]
+    assert [str(r) for r in document.relations] == ["Ada [Peop] –Live_In→ London [Loc]"]
+
+
+def test_what_was_not_accepted_is_left_out_and_noted(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    documents = read_lines(tmp_path, example(answer="reject"), example(), example(answer="ignore"), notes=notes)
+    assert len(documents) == 1
+    assert notes == {"text that was not accepted, left out": 2}
+
+
+def test_a_span_on_white_space_is_left_out(tmp_path: Path) -> None:
+    (document,) = read_lines(tmp_path, example(spans=[span(3, 4, "X")]))
+    assert not document.entities
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (example(relations=[link(head_span=span(0, 2, "Peop"))]), 'has a "head" that is no span'),
+        (example(relations=[link(child=9)]), 'has a "child" that is no span'),
+        (example(tokens=[{"text": "Ada", "start": 0, "end": 99}]), "does not lie in a text of 32 characters"),
+        (example(tokens=tokens(), sentences=[5]), '"sentences" must say how many of 8 words each sentence has'),
+        (example(tokens=tokens(), spans=[span(0, 3, "X", token_start=0, token_end=8)]), "lies outside the document"),
+        (example(spans=[span(0, 99, "X")]), "characters 0 to 99 of 'X' do not lie in"),
+        (example(spans=[{"start": 0, "end": 3}]), "must be a string, but is null"),
+    ],
+)
+def test_a_broken_example_is_refused(tmp_path: Path, item: Any, reason: str) -> None:
+    with pytest.raises(UnireError, match=re.escape(reason)):
+        read_lines(tmp_path, item)

@@ -1,0 +1,216 @@
+"""`unire data convert`, `split`, `show` and the plot of `stats`, and the parts that they deal."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from unire import formats
+from unire.cli.main import app
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.splits import deal, draw_folds, part_by_lists, read_lists
+
+FIXTURES = Path(__file__).parent / "fixtures"
+TWENTY, PEOPLE = FIXTURES / "twenty.jsonl", FIXTURES / "people.json"
+runner = CliRunner()
+
+
+def data(*arguments: object):
+    return runner.invoke(app, ["data", *map(str, arguments)])
+
+
+def reason(*arguments: object) -> str:
+    ran = data(*arguments)
+    assert isinstance(ran.exception, UnireError), ran.output
+    return str(ran.exception)
+
+
+# convert
+
+
+def test_a_file_is_converted_and_what_is_lost_is_said(tmp_path: Path) -> None:
+    ran = data("convert", TWENTY, "--to", "spert", "--out", tmp_path / "out.json")
+    count = len(list(formats.read(TWENTY)))
+    assert f"{count} documents in the format dygie written to" in ran.output
+    assert f"not held: {count} × document of several sentences, written as one document for each" in ran.output
+    assert len(list(formats.read(tmp_path / "out.json"))) == 20
+
+
+def test_the_way_there_and_back_is_no_change(tmp_path: Path) -> None:
+    assert data("convert", PEOPLE, "--to", "brat", "--out", tmp_path / "brat").exit_code == 0
+    assert data("convert", tmp_path / "brat", "--words", "--to", "spert", "--out", tmp_path / "b.json").exit_code == 0
+    assert list(formats.read(tmp_path / "b.json")) == list(formats.read(PEOPLE))
+
+
+def test_broken_lines_are_reported_with_their_number_and_do_not_stop_the_rest(tmp_path: Path) -> None:
+    lines = TWENTY.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]), encoding="utf-8")
+    ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
+    assert ran.exit_code == 0
+    assert "a.jsonl, line 2: not valid JSON" in " ".join(ran.output.split())
+    assert "left out: 1 × document that cannot be read or written" in ran.output
+    assert list(formats.read(tmp_path / "b.jsonl")) == list(formats.read(TWENTY))
+
+
+def test_strict_stops_at_the_first_broken_line_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(TWENTY.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
+    wrong = reason("convert", tmp_path / "a.jsonl", "--strict", "--out", tmp_path / "b.jsonl")
+    assert "not valid JSON" in wrong
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_a_conversion_can_be_told_as_json(tmp_path: Path) -> None:
+    ran = data("convert", PEOPLE, "--to", "conll04", "--out", tmp_path / "out", "--json")
+    assert json.loads(ran.stdout) == {
+        "documents": 6,
+        "from": "spert",
+        "to": "conll04",
+        "out": str(tmp_path / "out"),
+        "notes": {},
+        "lost": {},
+        "left_out": [],
+    }
+
+
+def test_unknown_formats_are_refused(tmp_path: Path) -> None:
+    assert "unknown format 'x'" in reason("convert", PEOPLE, "--to", "x", "--out", tmp_path / "o")
+    assert "unknown format 'x'" in reason("convert", PEOPLE, "--from", "x", "--out", tmp_path / "o")
+
+
+# split
+
+
+def labelled(labels: list[str], name: int) -> Document:
+    return Document.from_words([["w"] * 9], [(i, i + 1, label) for i, label in enumerate(labels)], id=str(name))
+
+
+@given(st.lists(st.lists(st.sampled_from("ABC"), max_size=4), max_size=20), st.integers(0, 3))
+def test_every_document_is_dealt_once_and_sizes_are_exact(contents: list[list[str]], seed: int) -> None:
+    documents = [labelled(labels, i) for i, labels in enumerate(contents)]
+    parts = deal(documents, [8, 1, 1], seed)
+    assert Counter(d.id for part in parts for d in part) == Counter(d.id for d in documents)
+    exact = [len(documents) * share for share in (0.8, 0.1, 0.1)]
+    assert all(abs(len(part) - size) < 1 for part, size in zip(parts, exact, strict=True))
+    assert all([d.id for d in part] == [d.id for d in documents if d in part] for part in parts)
+    assert deal(documents, [8, 1, 1], seed) == parts
+
+
+def test_rare_labels_are_dealt_to_every_part() -> None:
+    documents = [labelled(["common"] + ["rare"] * (i % 10 == 0), i) for i in range(100)]
+    for seed in range(5):
+        parts = deal(documents, [8, 1, 1], seed)
+        assert [sum(len(d.entities) - 1 for d in part) for part in parts] == [8, 1, 1]
+    assert deal(documents, [8, 1, 1], 0) != deal(documents, [8, 1, 1], 1)
+
+
+def test_folds_are_of_equal_size_and_like_labels() -> None:
+    documents = [labelled(["A"] * (i % 5 == 0) + ["B"] * (i % 2), i) for i in range(50)]
+    folds = draw_folds(documents, 5)
+    assert [len(fold) for fold in folds] == [10] * 5
+    assert [sum(int(name) % 5 == 0 for name in fold) for fold in folds] == [2] * 5
+    with pytest.raises(UnireError, match="50 documents cannot be dealt into 51 folds"):
+        draw_folds(documents, 51)
+
+
+def test_parts_are_written_and_are_the_same_again(tmp_path: Path) -> None:
+    for out in ("one", "two"):
+        ran = data("split", PEOPLE, "--parts", "train=4,test=2", "--out", tmp_path / out, "--json")
+        assert json.loads(ran.stdout)["documents"] == {"train": 4, "test": 2}
+    train = list(formats.read(tmp_path / "one" / "train.jsonl"))
+    assert train == list(formats.read(tmp_path / "two" / "train.jsonl"))
+    assert len(train) == 4
+
+
+def test_folds_are_written_as_training_reads_them(tmp_path: Path) -> None:
+    ran = data("split", PEOPLE, "--folds", 3, "--out", tmp_path / "folds.json")
+    assert "fold 3" in ran.output
+    folds = json.loads((tmp_path / "folds.json").read_text())
+    assert sorted(name for fold in folds for name in fold) == ["101", "102", "103", "104", "105", "106"]
+    assert "cannot be written" in reason("split", PEOPLE, "--folds", 3, "--out", tmp_path)
+
+
+@pytest.mark.parametrize("parts", ["train", "train=x", "train=0", "=1", "../x=1", "a=inf"])
+def test_shares_that_make_no_sense_are_refused(tmp_path: Path, parts: str) -> None:
+    assert "must be names and shares above 0" in reason("split", PEOPLE, "--parts", parts, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_unknown_format_of_parts_is_refused(tmp_path: Path) -> None:
+    assert "unknown format 'x'" in reason("split", PEOPLE, "--to", "x", "--out", tmp_path / "o")
+
+
+# Lists of names
+
+
+def test_lists_are_read_with_whatever_paths_and_endings_they_have(tmp_path: Path) -> None:
+    (tmp_path / "fold0").mkdir()
+    (tmp_path / "train.txt").write_text("\ufeffnw/timex2norm/A.1\n\nB.sgm\n", encoding="utf-8")
+    (tmp_path / "fold0" / "test").write_text("..\\C.apf.xml\n")
+    (tmp_path / ".hidden").write_text("x")
+    assert read_lists(tmp_path) == {"fold0/test": ["C"], "train": ["A.1", "B"]}
+
+
+def test_folders_that_hold_no_lists_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnireError, match="has no files; put a list of names into it"):
+        read_lists(tmp_path)
+    (tmp_path / "train").write_bytes(b"\xff")
+    with pytest.raises(UnireError, match="is not UTF-8, and so no list of names"):
+        read_lists(tmp_path)
+    with pytest.raises(UnireError, match="is not a folder"):
+        read_lists(tmp_path / "train")
+
+
+def test_documents_that_share_a_name_cannot_be_listed() -> None:
+    with pytest.raises(UnireError, match="need documents with different ids"):
+        part_by_lists([labelled([], 0), labelled([], 0)], {"train": ["0"]})
+
+
+# show, stats
+
+
+def test_documents_are_shown_by_name_and_by_label() -> None:
+    shown = " ".join(data("show", PEOPLE, "--id", "105").output.split())
+    assert "Jun Okafor — Work_For → Norrland Rail" in shown
+    shown = data("show", PEOPLE, "--label", "OrgBased_In", "--limit", 1).output
+    assert shown.count("OrgBased_In") >= 1
+    assert len(data("show", PEOPLE, "--limit", 0).output) > len(data("show", PEOPLE, "--limit", 2).output)
+    assert "has no such document" in reason("show", PEOPLE, "--id", "nobody")
+
+
+def test_a_page_is_made_of_documents(tmp_path: Path) -> None:
+    ran = data("show", PEOPLE, "--html", tmp_path / "a.html", "--limit", 0)
+    assert "6 documents on the page" in ran.output
+    assert "Norrland" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_statistics_are_drawn(tmp_path: Path, kind: str) -> None:
+    ran = data("stats", TWENTY, "--labels", "scierc", "--plot", tmp_path / f"a.{kind}")
+    assert ran.exit_code == 0, ran.output
+    starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
+    assert (tmp_path / f"a.{kind}").read_bytes().startswith(starts[kind])
+
+
+def test_pictures_of_unknown_kinds_and_without_matplotlib_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "must end in .png, .svg or .pdf" in reason("stats", TWENTY, "--plot", tmp_path / "a.gif")
+    (tmp_path / "b.svg").mkdir()
+    assert "cannot be written" in reason("stats", TWENTY, "--plot", tmp_path / "b.svg")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    assert "unire[plot]" in reason("stats", TWENTY, "--plot", tmp_path / "a.svg")
+
+
+def test_table_2_and_lengths_are_counted(data_folder: Path) -> None:
+    files = [data_folder / "scierc" / f"{name}.json" for name in ("train", "dev", "test")]
+    ran = data("stats", *files, "--labels", "scierc")
+    flat = " ".join(ran.output.split())
+    assert "total 2,687 8,094 (6) 5,463 (7)" in flat
+    assert "longest 101 68 97 101" in flat

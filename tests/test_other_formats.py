@@ -1,0 +1,314 @@
+"""What the paper's authors and Roth and Yih have; what spaCy, Parquet and `datasets` hold; how formats are guessed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+
+ADA = Document.from_words(
+    [["Ada", "lives", "in", "London"], ["She", "writes"]],
+    [(0, 1, "Peop"), (3, 4, "Loc"), (4, 5, "Peop")],
+    [(0, 1, "Live_In")],
+    id="ada",
+)
+
+# unire-released
+
+
+def line(**more: Any) -> dict[str, Any]:
+    mentions = [
+        {"emId": "E1", "text": "Ada", "offset": [0, 1], "label": "Peop"},
+        {"emId": "E2", "text": "London", "offset": [3, 4], "label": "Loc"},
+    ]
+    relation = {"em1Id": "E1", "em1Text": "Ada", "em2Id": "E2", "em2Text": "London", "label": "Live_In"}
+    item = {"sentId": 0, "articleId": "a", "sentText": "Ada lives in London"}
+    return {**item, "entityMentions": mentions, "relationMentions": [relation], **more}
+
+
+def released(folder: Path, *items: Any, notes: Counter[str] | None = None) -> list[Document]:
+    path = folder / "train.json"
+    path.write_text("".join(f"{json.dumps(item)}\n" for item in items), encoding="utf-8")
+    assert formats.guess(path) == "unire-released"
+    return list(formats.read(path, notes=notes))
+
+
+def test_sentences_of_an_article_are_one_document(tmp_path: Path) -> None:
+    documents = released(tmp_path, line(), line(sentId="1"), line(), line(articleId="b", sentId=1))
+    assert [(d.id, len(d.sentences)) for d in documents] == [("a", 2), ("a", 1), ("b", 1)]
+    assert [str(r) for r in documents[0].relations] == ["Ada [Peop] –Live_In→ London [Loc]"] * 2
+    assert documents[0].relations[1].head.start == 4
+
+
+def test_what_was_made_for_one_encoder_is_left_out_and_noted(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    released(tmp_path, line(wordpieceSentText="x", wordpieceTokensIndex=[]), line(sentId=1), notes=notes)
+    assert notes == {
+        '"wordpieceSentText" of a sentence, left out': 1,
+        '"wordpieceTokensIndex" of a sentence, left out': 1,
+    }
+
+
+def test_the_released_form_is_written_as_the_authors_have_it(tmp_path: Path) -> None:
+    formats.write([ADA], tmp_path / "out", "unire-released")
+    first = json.loads((tmp_path / "out").read_text(encoding="utf-8").splitlines()[0])
+    assert first == line(articleId="ada")
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (line(sentText=7), '"sentText" must be a string'),
+        (line(sentId="x"), '"sentId" must be a whole number, but is "x"'),
+        (line(entityMentions=[{"emId": "E1", "offset": [0], "label": "X"}]), "is not [start, end]"),
+        (line(entityMentions=[{"emId": "E1", "offset": [0, 9], "label": "X"}]), "lies outside the document"),
+        (line(entityMentions=line()["entityMentions"] * 2), 'has the "emId" of another one'),
+        (line(relationMentions=[{"em1Id": "E1", "em2Id": "E9", "label": "R"}]), 'missing entity by its "em2Id"'),
+    ],
+)
+def test_a_broken_sentence_is_refused_by_line(tmp_path: Path, item: Any, reason: str) -> None:
+    with pytest.raises(UnireError, match=re.escape(reason)) as caught:
+        released(tmp_path, line(), item)
+    assert "line 2: " in str(caught.value)
+
+
+# conll04
+
+COLUMNS = """7\tPeop\t0\tO\tNNP/NNP\tAda/Lovelace\tO\tO\tO
+7\tO\t1\tO\t,\tCOMMA\tO\tO\tO
+7\tO\t2\tO\tCC\tand/or\tO\tO\tO
+7\tLoc\t3\tO\tNNP\tLondon\tO\tO\tO
+
+0\t3\tLive_In
+
+8\tO\t0\tO\tX\tNothing\tO\tO\tO
+
+
+9\tO\t0\tO\tX/X/X\ta/b\tO\tO\tO
+
+"""
+
+
+def columns(folder: Path, text: str) -> Path:
+    path = folder / "conll04.corp"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_columns_of_roth_and_yih_are_read(tmp_path: Path) -> None:
+    path = columns(tmp_path, COLUMNS)
+    assert formats.guess(path) == "conll04"
+    documents = list(formats.read(path, notes=(notes := Counter())))
+    assert [(d.id, d.words) for d in documents] == [
+        ("7", ("Ada", "Lovelace", ",", "and/or", "London")),
+        ("8", ("Nothing",)),
+        ("9", ("a", "b")),
+    ]
+    assert [str(r) for r in documents[0].relations] == ["Ada Lovelace [Peop] –Live_In→ London [Loc]"]
+    assert notes == {"sentence whose part-of-speech tags are left out": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("7\tLoc\t3", "7\tLoc\t4"), "line 4 should be element 3, but is element '4'"),
+        (("0\t3\tLive_In", "0\t1\tLive_In"), "line 6: element 1 of a relation is no entity"),
+        (("0\t3\tLive_In", "0\tx\tLive_In"), "line 6 is neither an element of nine columns nor a relation of three"),
+        (("0\t3\tLive_In", "0\t3"), "line 6 is neither"),
+    ],
+)
+def test_a_broken_sentence_of_columns_does_not_stop_the_rest(tmp_path: Path, change: Any, reason: str) -> None:
+    path = columns(tmp_path, COLUMNS.replace(*change))
+    errors: list[UnireError] = []
+    assert [d.id for d in formats.read(path, "conll04", on_error=errors.append)] == ["8", "9"]
+    assert [str(error) for error in errors] == [str(errors[0])]
+    assert reason in str(errors[0])
+
+
+def test_relations_without_a_sentence_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnireError, match="no sentence before them"):
+        list(formats.read(columns(tmp_path, "0\t1\tR\n"), "conll04"))
+    path = tmp_path / "a"
+    path.write_bytes(COLUMNS.encode() + b"\xff\n")
+    with pytest.raises(UnireError, match="line 13: not UTF-8"):
+        list(formats.read(path, "conll04"))
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (Document.from_words([["a", ""]], id="d"), "no empty words"),
+        (Document.from_words([["a\tb"]], id="d"), "has a tab or a line end in it"),
+        (Document.from_words([["a"]], [(0, 1, "O")], id="d"), "no entity type 'O'"),
+        (Document.from_words([["\ud83d"]], id="d"), "surrogates"),
+    ],
+)
+def test_what_columns_cannot_spell_is_refused(tmp_path: Path, document: Document, reason: str) -> None:
+    with pytest.raises(UnireError, match=re.escape(reason)):
+        formats.write([document], tmp_path / "out", "conll04")
+
+
+# spaCy
+
+
+def docs(path: Path, *made: Any) -> Path:
+    from spacy.tokens import DocBin
+
+    DocBin(docs=made, store_user_data=True).to_disk(path)
+    return path
+
+
+def test_docs_of_others_are_read_without_white_space(tmp_path: Path) -> None:
+    import spacy
+    from spacy.tokens import Span
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    doc = nlp("Ada left.\n\nShe writes.")
+    doc.ents = [Span(doc, 0, 1, label="Peop")]
+    (document,) = formats.read(docs(tmp_path / "a.spacy", doc))
+    assert [s.words for s in document.sentences] == [("Ada", "left", "."), ("She", "writes", ".")]
+    assert [str(e) for e in document.entities] == ["Ada [Peop]"]
+    assert document.text == "Ada left.\n\nShe writes."
+
+
+def test_docs_without_sentences_and_with_unknown_groups_are_noted(tmp_path: Path) -> None:
+    import spacy
+    from spacy.tokens import Span
+
+    doc = spacy.blank("en")("Ada left")
+    doc.spans["one"] = [Span(doc, 0, 1, label="X")]
+    single = spacy.blank("en")("Ada left")
+    single.spans["one"] = [Span(single, 0, 1, label="X")]
+    doc.spans["two"] = []
+    notes: Counter[str] = Counter()
+    documents = list(formats.read(docs(tmp_path / "a", doc, single), notes=notes))
+    assert [len(d.entities) for d in documents] == [0, 1]
+    assert notes == {
+        "document without sentence boundaries, taken as one sentence": 2,
+        "document with several groups of spans but no sc, of which `doc.ents` are taken": 1,
+    }
+
+
+def test_entities_that_do_not_overlap_are_spacys_own_too(tmp_path: Path) -> None:
+    import spacy
+    from spacy.tokens import DocBin
+
+    document = Document.from_words([["a", "b", "c"]], [(0, 2, "X", 0.5), (1, 2, "Y"), (2, 3, "Z")], [(0, 2, "R")])
+    formats.write([document], tmp_path / "a.spacy", "spacy")
+    (doc,) = DocBin().from_disk(tmp_path / "a.spacy").get_docs(spacy.blank("en").vocab)
+    assert [(e.text, e.label_) for e in doc.ents] == [("a b", "X"), ("c", "Z")]
+    doc.spans["sc"] = list(doc.spans["sc"])[:1]
+    doc.user_data.pop(("._.", "relations", None, None))
+    notes: Counter[str] = Counter()
+    (changed,) = formats.read(docs(tmp_path / "b", doc), notes=notes)
+    assert [e.score for e in changed.entities] == [None]
+    assert notes == {"document whose scores and attributes are left out, since its spans were changed": 1}
+
+
+def test_what_is_no_docbin_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\x78\x9cnonsense")
+    with pytest.raises(UnireError, match="is not a DocBin that can be read"):
+        list(formats.read(tmp_path / "a"))
+    with pytest.raises(UnireError, match="spaCy has no empty words"):
+        formats.write([Document.from_words([[""]])], tmp_path / "b", "spacy")
+    with pytest.raises(UnireError, match="cannot be written"):
+        formats.write([Document.from_words([["\ud83d"]])], tmp_path / "b", "spacy")
+
+
+# Parquet and datasets
+
+
+def test_a_data_set_of_hugging_face_is_made_and_read() -> None:
+    dataset = formats.to_dataset([ADA])
+    assert dataset.column_names[:2] == ["id", "text"]
+    assert list(formats.from_dataset(dataset)) == [ADA]
+    assert list(formats.from_dataset(dataset.to_iterable_dataset())) == [ADA]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"doc_key": "a", "sentences": [["Ada", "left"]], "ner": [[[0, 0, "Peop"]]], "relations": [[]]},
+        {"orig_id": "a", "tokens": ["Ada", "left"], "entities": [{"type": "Peop", "start": 0, "end": 1}]},
+    ],
+)
+def test_rows_in_the_form_of_dygie_and_spert_are_read(row: dict[str, Any]) -> None:
+    (document,) = formats.from_dataset([row])
+    assert document == Document.from_words([["Ada", "left"]], [(0, 1, "Peop")], id="a")
+
+
+def test_a_row_that_is_no_document_is_refused_by_its_number(tmp_path: Path) -> None:
+    with pytest.raises(UnireError, match=r'the data set, row 1 \(counted from 0\): "sentences" is missing'):
+        list(formats.from_dataset([{"tokens": []}, {"title": "x"}]))
+    item = {
+        "id": "a",
+        "text": "a",
+        "sentences": [["a"]],
+        "entities": [{"start": 0, "end": 1, "label": "X", "attributes": "{"}],
+    }
+    with pytest.raises(UnireError, match='"attributes" is not JSON'):
+        list(formats.from_dataset([item]))
+    with pytest.raises(UnireError, match="must be a JSON object, but is 7"):
+        list(formats.from_dataset([{**item, "entities": [7]}]))
+
+
+def test_many_rows_are_written_and_read_in_chunks(tmp_path: Path) -> None:
+    documents = [Document.from_words([[str(i)]], id=str(i)) for i in range(1200)]
+    for name in ("parquet", "datasets"):
+        assert formats.write(documents, tmp_path / name, name) == 1200
+        assert formats.guess(tmp_path / name) == name
+        assert list(formats.read(tmp_path / name)) == documents
+
+
+def test_the_folder_of_several_data_sets_is_refused_with_their_names(tmp_path: Path) -> None:
+    from datasets import DatasetDict
+
+    DatasetDict({"train": formats.to_dataset([ADA]), "test": formats.to_dataset([ADA])}).save_to_disk(tmp_path / "d")
+    with pytest.raises(UnireError, match="holds several data sets; give the folder of one: test, train"):
+        list(formats.read(tmp_path / "d"))
+    assert list(formats.read(tmp_path / "d" / "train")) == [ADA]
+
+
+def test_a_list_of_data_files_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    formats.write([ADA], tmp_path / "d", "datasets")
+    state = tmp_path / "d" / "state.json"
+    state.write_text(json.dumps({"_data_files": [{"filename": "../../secret.arrow"}]}))
+    with pytest.raises(UnireError, match="does not lie in the folder"):
+        list(formats.read(tmp_path / "d"))
+
+
+def test_broken_tables_are_refused(tmp_path: Path) -> None:
+    formats.write([ADA], tmp_path / "a.parquet", "parquet")
+    raw = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(UnireError, match=r"a\.parquet cannot be read"):
+        list(formats.read(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("name", ["parquet", "datasets", "spacy"])
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for module in ("pyarrow", "datasets", "spacy"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UnireError, match=re.escape(f'pip install "unire[{name}]"')):
+        formats.write([ADA], tmp_path / "a", name)
+
+
+# Guessing
+
+
+def test_a_long_first_item_does_not_keep_a_list_from_being_guessed(tmp_path: Path) -> None:
+    text = "a " * 600_000
+    (tmp_path / "a").write_text(json.dumps([{"annotations": [], "data": {"text": text}}]))
+    assert formats.guess(tmp_path / "a") == "labelstudio"
+    (tmp_path / "b").write_text(json.dumps([{"tokens": text.split()}]))
+    assert formats.guess(tmp_path / "b") == "spert"

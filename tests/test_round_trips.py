@@ -1,0 +1,236 @@
+"""Write ⇄ read: what a format holds comes back as it was, and what it does not hold is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unire import formats
+from unire.documents import Document, Entity, Relation
+from unire.exceptions import UnireError
+from unire.formats.characters import fragments
+from unire.formats.contents import EVERYTHING, Content, fit
+
+SLOW = {"spacy", "datasets", "parquet", "brat"}
+WRITTEN = [name for name, form in formats.FORMATS.items() if form.write]
+WORDY = [name for name in WRITTEN if name != "brat"]
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+described = st.just({}) | st.dictionaries(
+    st.text(max_size=4).filter(lambda name: name != "characters"), values, max_size=2
+)
+scores = st.none() | st.floats(0, 1)
+names = st.sampled_from(["A", "B", "Live_In", "Ö"]) | st.text(max_size=3)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    """Any document: empty words and sentences, overlaps, repeats, odd characters, everything that can be said of it."""
+    word = st.sampled_from(["Ada", ",", "a/b", "in", "\\", "COMMA", "x", ""]) | st.text(min_size=1, max_size=3)
+    split = draw(st.lists(st.lists(word, max_size=4), max_size=3))
+    n = sum(map(len, split))
+    entities: list[Any] = []
+    if n:
+        for _ in range(draw(st.integers(0, 4))):
+            start = draw(st.integers(0, n - 1))
+            entities.append((start, draw(st.integers(start + 1, n)), draw(names), draw(scores), draw(described)))
+    argument = st.integers(0, len(entities) - 1)
+    relations = draw(st.lists(st.tuples(argument, argument, names, scores, described), max_size=3)) if entities else []
+    meta = draw(described)
+    name = draw(st.sampled_from(["a", "b/c", "../x", "."]) | st.text(max_size=3))
+    if draw(st.booleans()):
+        return Document.from_words(split, entities, relations, id=name, meta=meta)
+    gap = draw(st.text(max_size=2))
+    text, offsets = gap, []
+    for word in (word for words in split for word in words):
+        offsets.append((len(text), len(text) + len(word)))
+        text += word + gap
+    spread = Document.from_words(split, entities, relations, text=text, offsets=offsets, id=name, meta=meta)
+    cuts = [draw(st.none() | st.lists(st.integers(s.start, s.end), max_size=2).map(tuple)) for s in spread.sentences]
+    return spread.annotated(spread.entities, spread.relations, cuts)
+
+
+def again(given: list[Document], format: str, **how: Any) -> tuple[list[Document], list[UnireError]]:
+    """What is read of what is written, and what was refused."""
+    refused: list[UnireError] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "written"
+        count = formats.write(given, path, format, lost=Counter(), on_error=refused.append)
+        assert count <= len(given)
+        found = []
+        with contextlib.suppress(UnireError) if not count else contextlib.nullcontext():
+            found = list(formats.read(path, format, **how))
+    return found, refused
+
+
+def plain(item: Entity | Relation) -> str:
+    if isinstance(item, Entity):
+        return repr(replace(item, attributes={}))
+    return f"{plain(item.head)} {plain(item.tail)} {item.label!r} {item.score}"
+
+
+def everything(item: Entity | Relation) -> str:
+    """An entity or a relation in full; dataclasses compare all but its attributes."""
+    ends = [everything(item.head), everything(item.tail)] if isinstance(item, Relation) else []
+    return json.dumps([plain(item), dict(item.attributes), ends], sort_keys=True)
+
+
+def in_order(items: Iterable[Entity | Relation]) -> list[str]:
+    return sorted(map(everything, items))
+
+
+def assert_same(found: list[Document], expected: list[Document]) -> None:
+    """Equal in all that is compared and in what is not, but for the order in which annotation is listed."""
+    assert [d.bare for d in found] == [d.bare for d in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.meta == other.meta
+        assert [s.cuts for s in one.sentences] == [s.cuts for s in other.sentences]
+        assert in_order(one.entities) == in_order(other.entities)
+        assert in_order(one.relations) == in_order(other.relations)
+
+
+@pytest.mark.parametrize("format", WORDY)
+def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None:
+    examples = 40 if format in SLOW else 150
+    seen: Counter[bool] = Counter()
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(documents())
+    def check(document: Document) -> None:
+        expected = fit(document, formats.FORMATS[format].holds, Counter())
+        found, refused = again([document], format)
+        seen[bool(refused)] += 1
+        assert_same(found, [part for part in expected if not any(repr(part.id) in str(error) for error in refused)])
+
+    check()
+    assert seen[False] > examples / 10  # what no format of the kind can spell is refused, but most is not
+
+
+@pytest.mark.parametrize("format", WRITTEN)
+@given(documents())
+def test_a_document_that_loses_something_is_counted_and_no_other(format: str, document: Document) -> None:
+    lost: Counter[str] = Counter()
+    held = fit(document, formats.FORMATS[format].holds - {Content.WORDS}, lost)
+    if lost - Counter({Content.WORDS.value: 1}):
+        return
+    assert_same(held, [document])
+
+
+@given(documents())
+def test_what_holds_everything_takes_nothing_out(document: Document) -> None:
+    assert fit(document, EVERYTHING, lost := Counter()) == [document]
+    assert not lost
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents())
+def test_brat_keeps_the_text_and_the_characters_of_everything(document: Document) -> None:
+    (expected,) = fit(document, formats.FORMATS["brat"].holds, Counter())
+    found, refused = again([document], "brat")
+    if refused:
+        return
+    assert [d.text for d in found] == [expected.text]
+    assert [d.id for d in found] == [expected.id]
+    kept = [e for e in expected.entities if expected.text[e.char_start : e.char_end].strip()]
+    assert Counter(map(spelt, found[0].entities)) == Counter(map(spelt, kept))
+    assert len(found[0].relations) == sum(r.head in kept and r.tail in kept for r in expected.relations)
+
+
+def spelt(entity: Entity) -> str:
+    said = {name: value for name, value in sorted(entity.attributes.items()) if name != "characters"}
+    return repr((fragments(entity)[0][0], fragments(entity)[-1][1], entity.label, said))
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents())
+def test_words_between_spaces_come_back_from_brat(document: Document) -> None:
+    plain = [["".join(word.split()) or "w" for word in sentence.words] or ["w"] for sentence in document.sentences]
+    if not plain:
+        return
+    text = Document.from_words(plain, id="a").text
+    entities = [(0, 1, "X", None, {"sub type": 1, "kind": "k", "sure": True}), (0, len(plain[0]), "Y")]
+    document = Document.from_words(plain, entities, [(0, 1, "R")], id="a")
+    assert document.text == text
+    found, _ = again([document], "brat", spaces=True)
+    assert_same(found, [document])
+
+
+@pytest.mark.parametrize("format", WORDY)
+def test_words_of_white_space_stand_where_they_stood(format: str) -> None:
+    """The text is the words joined, and yet its one word stands elsewhere in it."""
+    document = Document.from_words([["\n"], [], []], text="\n\n\n", offsets=[(1, 2)], id="d")
+    expected = fit(document, formats.FORMATS[format].holds, Counter())
+    found, refused = again([document], format)
+    if not refused:
+        assert_same(found, expected)
+    if Content.TEXT in formats.FORMATS[format].holds:
+        assert found[0].offsets == ((1, 2),)
+
+
+def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
+    document = Document.from_words([["a"], ["b"]], [(0, 1, "X")], id="d")
+    for name in WORDY:
+        expected = fit(document, formats.FORMATS[name].holds, Counter())
+        found, _ = again([document, document], name)
+        assert_same(found, expected + expected)
+    _, refused = again([document, document], "brat")
+    assert "another one has the same name" in str(refused[0])
+
+
+def test_losses_are_said_by_kind_and_number() -> None:
+    document = Document.from_words(
+        [["Ada", "lives"], [], ["in", "London"]],
+        [(0, 1, "Peop", 0.5, {"sure": True}), (0, 2, "Peop"), (1, 3, "Loc"), (3, 4, "Loc"), (3, 4, "City")],
+        [(0, 3, "Live_In"), (0, 1, "R"), (2, 3, "R")],
+        text="Ada lives. in London",
+        offsets=[(0, 3), (4, 9), (11, 13), (14, 20)],
+        meta={"source": "x"},
+    )
+    document = document.annotated(document.entities, document.relations, [(0, 1), None, None])
+    lost: Counter[str] = Counter()
+    parts = fit(document, formats.FORMATS["conll04"].holds, lost)
+    assert [part.words for part in parts] == [("Ada", "lives"), ("in", "London")]
+    assert [str(e) for part in parts for e in part.entities] == ["Ada lives [Peop]", "London [Loc]"]
+    assert lost == {
+        "document with meta data": 1,
+        "sentence with the cuts of a decoder": 1,
+        "entity across sentences": 1,
+        "relation whose entity is left out": 2,
+        "relation across sentences": 1,
+        "entity that overlaps a longer one": 2,
+        "text that is not the words joined by spaces": 1,
+        "sentence without words": 1,
+        "document of several sentences, written as one document for each": 1,
+    }
+
+
+@pytest.mark.parametrize("format", WRITTEN)
+@pytest.mark.parametrize("name", ["scierc/test.json", "scierc/dev.json", "conll04/test.json", "ade/ade_full.json"])
+def test_real_data_come_back_equal_from_every_format_that_holds_them(
+    data_folder: Path, tmp_path: Path, name: str, format: str
+) -> None:
+    documents = [replace(d, meta={}) if format in ("conll04", "brat") else d for d in formats.read(data_folder / name)]
+    if format == "brat":
+        documents = documents[:300]  # each is two files, and all are synced to disk
+    lost: Counter[str] = Counter()
+    formats.write(documents, tmp_path / "out", format, lost=lost)
+    if lost.keys() - {Content.WORDS.value}:
+        assert (name.split("/")[0], format) in {("scierc", "spert"), ("scierc", "conll04"), ("ade", "conll04")}
+        return
+    found = list(formats.read(tmp_path / "out", format, spaces=True))
+    found.sort(key=lambda d: d.id)
+    assert_same(found, sorted(documents, key=lambda d: d.id))
