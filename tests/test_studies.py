@@ -257,7 +257,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     assert all(seconds > 0 for row in rows[:-1] for seconds in row["seconds"].values())
     assert rows[-1]["seconds"]["biaffine"] == 0
     assert rows[5]["ent"] != rows[0]["ent"]
-    table, paper = speed.tables(speed.result(rows, twenty, "cpu"))
+    table, paper = speed.tables(speed.collected(rows, twenty, "cpu"))
     assert len(table.rows) == len(rows)
     assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
 

@@ -96,12 +96,12 @@ def speed(
     \b
         unire study speed --model models/mine --model models/small --data test.jsonl
     """
-    from unire.studies.speed import result
+    from unire.studies.speed import collected
     from unire.studies.speed import speed as run
 
     documents = documents_from(data, format)
     rows = [row for model in models for row in run(model, documents, device=device, rounds=rounds, tell=tell)]
-    finish({**result(rows, documents, device), **_facts(models, data)}, out, json)
+    finish({**collected(rows, documents, device), **_facts(models, data)}, out, json)
 
 
 def compare(

@@ -38,7 +38,7 @@ def run_all(setup: Setup, *, seeds: int, jobs: int, tell: Callable[[str], None])
         return errors.errors(test, list(extractor.annotate(test)), extractor.labels)
 
     def of_speed() -> Json:
-        return speed.result(speed.speed(model, test, tell=tell), test, None)
+        return speed.collected(speed.speed(model, test, tell=tell), test, None)
 
     for name, files, study in (
         ("threshold", setup.dev, of_threshold),

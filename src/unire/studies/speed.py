@@ -30,7 +30,7 @@ from unire.studies.results import Json, Table, n_sentences, percent
 from unire.studies.stopwatch import stage_seconds
 from unire.windows import Layout
 
-__all__ = ["PAPER", "Case", "charts", "result", "speed", "tables"]
+__all__ = ["PAPER", "Case", "charts", "collected", "speed", "tables"]
 
 WINDOWS = (100, 200, 300)
 LAYOUTS: tuple[Layout, ...] = ("in-place", "released", "shared")
@@ -110,7 +110,7 @@ def speed(
     return rows
 
 
-def result(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
+def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
     """The rows of all models as the result of a study."""
     chosen = choose_device(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unire.decoding import decode
 from unire.documents import Document
 from unire.engines import Engine
 from unire.extractor import Extractor
@@ -42,14 +41,13 @@ def stage_seconds(
         settings: How windows are made and tables decoded.
         documents: What is read.
     """
-    labels = model.labels
     with _TimedEngine(engine, model) as watched:
-        timed = Extractor(watched, model.tokenizer, settings, labels)
+        timed = Extractor(watched, model.tokenizer, settings, model.labels)
         decoder = 0.0
         began = watched.now()
         for batch, P in timed.tables(documents):
             start = watched.now()
-            decode(P, batch.lengths, labels, decoder=settings.decoder, alpha=settings.alpha, permits=timed.permits)
+            timed.decode(batch, P)
             decoder += watched.now() - start
         windows = watched.now() - began - watched.tables_seconds - decoder
     encoder = watched.encoder_seconds or watched.tables_seconds
