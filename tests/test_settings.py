@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
+from unire.calibration import Calibration, Curve
 from unire.checks import fits
 from unire.exceptions import UnireError
 from unire.modeling.encoder import build_encoder
@@ -23,13 +24,21 @@ def written(**changes: object) -> dict[str, Any]:
 
 def test_settings_come_back_as_they_were_written():
     settings = Settings(SPEC, {"model_type": "bert"}, HeadSettings(20, 0.1), "shared", 0, 64, "hard", 1)
-    settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), provenance={"seed": 3})
+    settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), constraints=True, provenance={"seed": 3})
+    settings = settings.with_(calibration=Calibration(Curve(0.25, -1.5), Curve(2, 0.5)))
     assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
 def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
     head = {"d": 20, "mlp_dropout": 0.1, "logit_dropout": 0.2}
     assert Settings.from_dict(written(head=head, future=1)).head == HeadSettings(20, 0.1)
+
+
+def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_any():
+    older = {key: value for key, value in written().items() if key not in ("calibration", "constraints")}
+    assert Settings.from_dict(older).calibration == Calibration()
+    assert not Settings.from_dict(older).constraints
+    assert Settings.from_dict({**older, "signatures": [["Peop", "Work_For", "Org"]]}).constraints
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,12 @@ def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
         ({"provenance": "x"}, "provenance = 'x'"),
         ({"head": {"d": "x"}}, "head setting d = 'x'"),
         ({"head": {"d": 0}}, "makes no sense"),
+        ({"signatures": 3}, "signatures is not a list of lists"),
+        ({"constraints": "on"}, "constraints = 'on'"),
+        ({"calibration": []}, "calibration is not an object"),
+        ({"calibration": {"entities": 1}}, "calibration of entities is not an object"),
+        ({"calibration": {"entities": {"slope": -1}}}, "slope -1 and intercept 0.0 makes no sense"),
+        ({"calibration": {"relations": {"slope": "x"}}}, "calibration setting slope = 'x'"),
     ],
 )
 def test_a_value_that_cannot_be_gets_one_sentence_with_the_folders_name(changes, message, tmp_path):

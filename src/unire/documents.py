@@ -38,7 +38,8 @@ class Entity:
     char_end: int
     text: str
     score: float | None = None
-    """Mean probability of its square in the table; `None` for gold annotation."""
+    """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
+    `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
     `[start, end]` of its parts where they are not those of its words."""
@@ -59,7 +60,8 @@ class Relation:
     tail: Entity
     label: str
     score: float | None = None
-    """Mean probability of its rectangle in the table; `None` for gold annotation."""
+    """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
+    where the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label, as plain JSON values."""
 

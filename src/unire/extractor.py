@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
 from tokenizers import Tokenizer
 
-from unire.decoding import DECODERS, decode
+from unire.calibration import Calibration
+from unire.decoding import DECODERS, Decoded, decode
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.engines import Engine, start_engine
@@ -41,7 +43,7 @@ class Extractor:
         self.engine = engine
         self.settings = settings
         self.labels = labels
-        self.permits = labels.permits(settings.signatures)
+        self.permits = labels.permits(settings.signatures) if settings.constraints else None
         self.windower = Windower(
             tokenizer,
             settings.spec,
@@ -59,6 +61,7 @@ class Extractor:
         device: str | None = None,
         decoder: str | None = None,
         alpha: float | None = None,
+        constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
     ) -> Extractor:
         """A trained model from the box, a folder or the Hub.
 
@@ -67,12 +70,18 @@ class Extractor:
             engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
                 model was exported, otherwise torch.
             device: `cpu`, `cuda`, …; a GPU when there is one.
-            decoder: `split` or `hard`; the model's own when left out.
+            decoder: `split` or `hard`; the model's own when left out. Scores are calibrated for that one alone.
             alpha: The distance above which `split` cuts; the model's own when left out.
+            constraints: Which types of entities a relation may join: `learnt` (those that it joins in the training
+                data), `none` (any), or types that are given, as `{"Work_For": [["Peop", "Org"]]}` or a JSON file of
+                that form; the model's own choice of the first two when left out.
         """
         model = ModelFolder.open(source)
-        own = model.settings
-        settings = own.with_(decoder=decoder or own.decoder, alpha=own.alpha if alpha is None else alpha)
+        settings = _constrained(model.settings, model.labels, constraints)
+        if decoder not in (None, settings.decoder):
+            settings = settings.with_(decoder=decoder, calibration=Calibration())
+        if alpha is not None:
+            settings = settings.with_(alpha=alpha)
         return cls(start_engine(model, engine, device), model.tokenizer, settings, model.labels)
 
     # A string is an iterable of strings too, and so is a list: the first that fits is meant.
@@ -126,15 +135,7 @@ class Extractor:
                 if batch is None:
                     yield from findings.documents()
                     continue
-                decoded = decode(
-                    P,
-                    batch.lengths,
-                    self.labels,
-                    decoder=self.settings.decoder,
-                    alpha=self.settings.alpha,
-                    permits=self.permits,
-                )
-                findings.add(batch.tables, decoded)
+                findings.add(batch.tables, self.decode(batch, P))
         finally:
             batches.close()  # the documents may come from a terminal: they are not waited for
             tables.close(wait=True)
@@ -145,6 +146,18 @@ class Extractor:
         """The probability tables of `documents`, batch by batch, in an order that suits the engine."""
         for batch in self._collated(documents, notes):
             yield batch, self.engine.tables(batch)
+
+    def decode(self, batch: Batch, P: Any) -> Decoded:
+        """What the tables of a batch hold, with calibrated scores."""
+        settings = self.settings
+        decoded = decode(
+            P, batch.lengths, self.labels, decoder=settings.decoder, alpha=settings.alpha, permits=self.permits
+        )
+        return replace(
+            decoded,
+            entity_scores=settings.calibration.entities(decoded.entity_scores),
+            relation_scores=settings.calibration.relations(decoded.relation_scores),
+        )
 
     def _batches(
         self, documents: Iterable[Document], notes: Counter[str] | None
@@ -183,6 +196,20 @@ def _segmented(text: str) -> Document:
             f"a text is a string, but one of those given is {type(text).__name__}; decode or read it first"
         )
     return segment(text)
+
+
+def _constrained(
+    settings: Settings, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
+) -> Settings:
+    if constraints is None:
+        return settings
+    if constraints == "none":
+        return settings.with_(constraints=False)
+    if constraints != "learnt":
+        return settings.with_(constraints=True, signatures=labels.given_signatures(constraints))
+    if not settings.signatures:
+        raise UnireError("the model has learnt no type constraints; give them as a JSON file, or train it again")
+    return settings.with_(constraints=True)
 
 
 def notes_of(passage: Passage) -> dict[str, int]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from unire import pretrained
+from unire.card import model_card
 from unire.exceptions import UnireError
-from unire.files import recover
+from unire.files import recover, replacing
 from unire.labels import LabelSpace
 from unire.settings import Settings
 
-__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "is_model", "resolve"]
+__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "is_model", "resolve", "write_settings"]
 
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
@@ -47,6 +49,40 @@ class ModelFolder:
     @property
     def has_graph(self) -> bool:
         return (self.path / GRAPH).is_file()
+
+    def save(self, settings: Settings, out: Path | None = None) -> None:
+        """Write the model with other settings: in its place, or, weights and all, as a new folder."""
+        if out is not None and out.exists():
+            raise UnireError(f"{str(out)!r} is there already; give a new folder")
+        try:
+            if out is None:
+                write_settings(self.path, settings, self.labels)
+                return
+            with replacing(out, directory=True) as temporary:
+                for name in FILES:
+                    if (self.path / name).exists():
+                        shutil.copyfile(self.path / name, temporary / name)
+                write_settings(temporary, settings, self.labels)
+        except OSError as error:
+            raise UnireError(
+                f"the model cannot be written to {str(out or self.path)!r}: {error.strerror or error}"
+            ) from None
+
+
+def write_settings(folder: Path, settings: Settings, labels: LabelSpace) -> None:
+    """Write all that a model folder says of itself, for programs and for people."""
+    texts = {
+        "config.json": _json(settings.to_dict()),
+        "labels.json": _json(labels.to_dict()),
+        "README.md": model_card(settings, labels),
+    }
+    for name, text in texts.items():
+        with replacing(folder / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def resolve(source: str | Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -149,16 +149,46 @@ class LabelSpace:
         relations = (relation for document in documents for relation in document.relations)
         return tuple(sorted({(r.head.label, r.label, r.tail.label) for r in relations}))
 
-    def permits(self, signatures: Collection[tuple[str, str, str]]) -> NDArray[np.bool_] | None:
-        """Which relations may join which entities, by ids: [head type, tail type, relation type]; `None` for all.
+    def given_signatures(
+        self, given: str | Path | Mapping[str, Iterable[Sequence[str]]]
+    ) -> tuple[tuple[str, str, str], ...]:
+        """Signatures that somebody wrote down: `{"Work_For": [["Peop", "Org"]]}`, or a JSON file that holds this."""
+        if isinstance(given, Mapping):
+            return self._checked_signatures(given)
+        try:
+            return self._checked_signatures(json.loads(Path(given).read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise UnireError(f"type constraints {str(given)!r} cannot be read: {error}") from None
+        except UnireError as error:
+            raise UnireError(f"{str(given)!r}: {error}") from None
+
+    def _checked_signatures(self, given: object) -> tuple[tuple[str, str, str], ...]:
+        form = 'type constraints are an object such as {"Work_For": [["Peop", "Org"]]}'
+        if not isinstance(given, Mapping):
+            raise UnireError(form)
+        found = []
+        for relation, pairs in given.items():
+            self.relation_id(relation)
+            if not isinstance(pairs, (list, tuple)) or not pairs:
+                raise UnireError(f"{relation!r} has no list of the types that it joins; {form}")
+            for pair in pairs:
+                if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(isinstance(t, str) for t in pair):
+                    raise UnireError(f"{relation!r} has {pair!r} where the types of head and tail should be; {form}")
+                head, tail = pair
+                self.entity_id(head)
+                self.entity_id(tail)
+                found.append((head, relation, tail))
+        return tuple(sorted(set(found)))
+
+    def permits(self, signatures: Collection[tuple[str, str, str]]) -> NDArray[np.bool_]:
+        """Which relations may join which entities, by ids: [head type, tail type, relation type].
 
         Args:
-            signatures: Head type, relation type and tail type of what may be. A symmetric relation may go both ways.
+            signatures: Head type, relation type and tail type of what may be. A symmetric relation may go both ways,
+                and a relation that none of them names may join anything.
         """
-        if not signatures:
-            return None
-        permits = np.zeros((len(self),) * 3, np.bool_)
-        permits[..., LabelSpace.NONE] = True
+        permits = np.ones((len(self),) * 3, np.bool_)
+        permits[..., [self.relation_id(relation) for _, relation, _ in signatures]] = False
         for head, relation, tail in signatures:
             permits[self.entity_id(head), self.entity_id(tail), self.relation_id(relation)] = True
             if relation in self.symmetric:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from unire.calibration import Calibration, Curve
 from unire.checks import check_kinds
 from unire.exceptions import UnireError
 from unire.windows import EncoderSpec, Layout
@@ -54,7 +55,11 @@ class Settings:
     alpha: float = 1.4
     """α: adjacent rows and columns farther apart than this are cut."""
     signatures: tuple[tuple[str, str, str], ...] = ()
-    """Head type, relation type and tail type of the relations that may be found; all may be when there is none."""
+    """Head type, relation type and tail type of the relations in the training data, each once."""
+    constraints: bool = False
+    """Whether only such relations may be found."""
+    calibration: Calibration = field(default_factory=Calibration)
+    """What makes of a table's mean probability the chance that a finding is right; fitted on dev."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where the model comes from: encoder, data, preset, seed, scores."""
 
@@ -70,7 +75,8 @@ class Settings:
         return {
             "format": "unire",
             "format_version": FORMAT_VERSION,
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("spec", "head")},
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("spec", "head", "calibration")},
+            "calibration": asdict(self.calibration),
             "spec": self.spec.to_dict(),
             "head": asdict(self.head),
         }
@@ -87,8 +93,8 @@ class Settings:
                 f"it was written in format {version}, but this version of unire reads up to {FORMAT_VERSION}; "
                 "upgrade unire"
             )
-        values = _known(cls, data)
-        for name in ("spec", "encoder", "head"):
+        values = {"calibration": {}, **_known(cls, data)}
+        for name in ("spec", "encoder", "head", "calibration"):
             if not isinstance(values.get(name), Mapping):
                 raise UnireError(f"its config.json is incomplete or damaged: {name} is not an object")
         values["spec"] = EncoderSpec.from_dict(values["spec"])
@@ -96,6 +102,9 @@ class Settings:
             values["signatures"] = tuple(map(tuple, values.get("signatures", ())))
         except TypeError:
             raise UnireError("its config.json is incomplete or damaged: signatures is not a list of lists") from None
+        # before there was a choice, a model had signatures where it was to keep to them
+        values.setdefault("constraints", bool(values["signatures"]))
+        values["calibration"] = _calibration(values["calibration"])
         values["head"] = HeadSettings(**_known(HeadSettings, values["head"]))
         return cls(**values)
 
@@ -112,6 +121,15 @@ class Settings:
             raise UnireError(f"model folder {str(folder)!r} cannot be used: {error}") from None
 
 
+def _calibration(data: Mapping[str, Any]) -> Calibration:
+    curves = {}
+    for name, curve in _known(Calibration, data).items():
+        if not isinstance(curve, Mapping):
+            raise UnireError(f"its config.json is incomplete or damaged: calibration of {name} is not an object")
+        curves[name] = Curve(**_known(Curve, curve))
+    return Calibration(**curves)
+
+
 def checked_alpha(alpha: float) -> float:
     """A threshold α that can cut."""
     if not 0 < alpha < math.inf:
@@ -119,6 +137,6 @@ def checked_alpha(alpha: float) -> float:
     return alpha
 
 
-def _known(cls: type[Settings | HeadSettings], data: Mapping[str, Any]) -> dict[str, Any]:
+def _known(cls: type[Settings | HeadSettings | Calibration | Curve], data: Mapping[str, Any]) -> dict[str, Any]:
     """What `data` says of the fields of `cls`; what other versions of unire wrote beside it is not looked at."""
     return {f.name: data[f.name] for f in fields(cls) if f.name in data}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unire import formats
 from unire.cli import printing, protocols
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Constraints, Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.decoding.split import ALPHA
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.oracle import oracle as read_off_gold
-from unire.scoring import Protocol
+from unire.scoring import Confidence, Protocol, outcomes
 from unire.settings import checked_alpha
 
 __all__ = ["evaluate"]
@@ -39,6 +39,7 @@ def evaluate(
     alpha: Annotated[
         float | None, typer.Option("--alpha", help="α; the model's own when left out.", show_default=False)
     ] = None,
+    constraints: Constraints = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
@@ -53,12 +54,16 @@ def evaluate(
     drop_overlapping: protocols.DropOverlapping = False,
     all_protocols: protocols.AllProtocols = False,
     bootstrap: protocols.Bootstrap = 0,
+    reliability: Annotated[
+        bool, typer.Option("--reliability", help="Show how many findings of each score are right.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Score a model on annotated data.
 
     \b
         unire evaluate --model models/mine --data test.jsonl
+        unire evaluate --model models/mine --data dev.jsonl --constraints learnt
         unire evaluate --oracle --labels scierc --data test.jsonl
     """
     if oracle == (model is not None):
@@ -66,13 +71,15 @@ def evaluate(
     gold = documents_from(data, format)
     notes: Counter[str] = Counter()
     if model is None:
+        if constraints is not None or reliability:
+            raise UnireError("gold tables have no constraints and no scores to doubt; give a --model")
         space = label_space(labels, symmetric, gold)
         threshold = ALPHA if alpha is None else checked_alpha(alpha)
         predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=threshold))
     else:
         if labels is not None or symmetric is not None:
             raise UnireError("a model has its own label space; leave out --labels and --symmetric")
-        extractor = Extractor.load(model, device=device, decoder=decoder, alpha=alpha)
+        extractor = Extractor.load(model, device=device, decoder=decoder, alpha=alpha, constraints=constraints)
         space = extractor.labels
         space.check(gold)
         predicted = list(extractor.annotate(gold, notes=notes))
@@ -80,6 +87,12 @@ def evaluate(
         formats.write(predicted, predictions)
     if not json:
         printing.print_notes(notes)
+    facts: dict[str, Any] = {
+        "model": model or "oracle",
+        "data": [path.name for path in data],
+        "notes": dict(+notes),
+    }
+    confidence = None if model is None else Confidence.of(outcomes(gold, predicted, space))
     protocols.report(
         gold,
         predicted,
@@ -88,5 +101,7 @@ def evaluate(
         all_protocols=all_protocols,
         resamples=bootstrap,
         json=json,
-        facts={"model": model or "oracle", "data": [path.name for path in data], "notes": dict(+notes)},
+        facts=facts if confidence is None else {**facts, "confidence": confidence.to_dict()},
     )
+    if confidence is not None and not json:
+        printing.print_confidence(confidence, bins=reliability)

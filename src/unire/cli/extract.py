@@ -16,6 +16,7 @@ import typer
 from unire import formats
 from unire.cli import printing
 from unire.cli.meter import Meter
+from unire.cli.options import Constraints
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -80,8 +81,10 @@ def extract(
         bool, typer.Option("--resume", help="Go on with an --out that was stopped; none is lost or doubled.")
     ] = False,
     min_score: Annotated[
-        float, typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score.")
+        float,
+        typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
     ] = 0.0,
+    constraints: Constraints = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
@@ -106,7 +109,7 @@ def extract(
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input")
-    run = _Run(given, model, device, min_score)
+    run = _Run(given, model, device, min_score, constraints)
     try:
         if out is None and format is None and sys.stdout.isatty() and not json:
             _show(run)
@@ -128,6 +131,7 @@ class _Run:
     model: str
     device: str | None
     min_score: float
+    constraints: str | None
     notes: Counter[str] = dataclass_field(default_factory=Counter)
     count: int = 0
     """Documents done."""
@@ -150,7 +154,7 @@ class _Run:
                 positions.append(item.position)
                 yield item.document()
 
-        extractor = Extractor.load(self.model, device=self.device)
+        extractor = Extractor.load(self.model, device=self.device, constraints=self.constraints)
         with Meter(self.given.size, self.count, shown=bar) as meter:
             for document in extractor.annotate(read(), notes=self.notes):
                 yield document.confident(self.min_score) if self.min_score else document
@@ -198,7 +202,13 @@ def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
 
 
 def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
-    about = {"input": asdict(run.given), "model": run.model, "min-score": run.min_score, "format": name}
+    about = {
+        "input": asdict(run.given),
+        "model": run.model,
+        "min-score": run.min_score,
+        "constraints": run.constraints,
+        "format": name,
+    }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
             printing.errors.print(f"{out} is complete: there is nothing to resume")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from unire import __version__
-from unire.cli import adapt, data, distill, evaluate, export, extract, models, printing, score, train
+from unire.cli import adapt, calibrate, data, distill, evaluate, export, extract, models, printing, score, train
 from unire.exceptions import UnireError
 
 __all__ = ["app", "main"]
@@ -26,6 +26,7 @@ app.command(no_args_is_help=True)(train.train)
 app.command(no_args_is_help=True)(adapt.adapt)
 app.command(no_args_is_help=True)(distill.distill)
 app.command(no_args_is_help=True)(evaluate.evaluate)
+app.command(no_args_is_help=True)(calibrate.calibrate)
 app.command(no_args_is_help=True)(extract.extract)
 app.command(no_args_is_help=True)(score.score)
 app.command(no_args_is_help=True)(export.export)

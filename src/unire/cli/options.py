@@ -13,7 +13,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
+__all__ = ["Constraints", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
 
 Labels = Annotated[
     str | None,
@@ -37,6 +37,16 @@ Format = Annotated[
     typer.Option(
         "--format",
         help=f"Format of the data: {', '.join(formats.FORMATS)}. Guessed when left out.",
+        show_default=False,
+    ),
+]
+Constraints = Annotated[
+    str | None,
+    typer.Option(
+        "--constraints",
+        metavar="none|learnt|FILE",
+        help='Types that relations may join: any, those of the training data, or a JSON file, {"Work_For": [["Peop", '
+        '"Org"]]}. The model\'s own choice when left out.',
         show_default=False,
     ),
 ]

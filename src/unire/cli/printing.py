@@ -10,9 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unire.scoring import Counts, Intervals, Scores, TypedCounts
+from unire.scoring import Confidence, Counts, Intervals, Scores, TypedCounts
 
-__all__ = ["errors", "fail", "out", "print_intervals", "print_json", "print_notes", "print_scores", "table"]
+__all__ = [
+    "errors",
+    "fail",
+    "out",
+    "print_confidence",
+    "print_intervals",
+    "print_json",
+    "print_notes",
+    "print_scores",
+    "table",
+]
 
 out = Console()
 errors = Console(stderr=True)
@@ -57,6 +67,16 @@ def print_intervals(intervals: Intervals) -> None:
     ]
     title = f"{100 * intervals.confidence:g}% intervals from {intervals.samples} resamples of the documents"
     table(title, ("", "P", "R", "F1"), rows)
+
+
+def print_confidence(confidence: Confidence, *, bins: bool) -> None:
+    """How far scores can be believed, in one line, and by scores where that is asked for."""
+    out.print(f"Expected calibration error of the scores: {confidence}", highlight=False, soft_wrap=True)
+    for name, part in (("Entities", confidence.entities), ("Relations", confidence.relations)):
+        if bins:
+            rows = [(f"{b.low:.1f}–{b.high:.1f}", b.n, f"{b.score:.2f}", f"{b.right:.2f}") for b in part.bins]
+            out.print()
+            table(f"{name} by score", ("", "n", "mean score", "share right"), rows)
 
 
 def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:

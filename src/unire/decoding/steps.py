@@ -45,8 +45,11 @@ def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
 def permitted(
     scores: Array, heads: NDArray[np.int64], tails: NDArray[np.int64], permits: NDArray[np.bool_] | None
 ) -> Array:
-    """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`, 0 where the relation may not join them."""
-    return scores if permits is None else scores * put(permits[heads, tails].astype(np.float64), scores)
+    """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`: -1 where the relation may not join them.
+
+    Then it loses against ⊥ even where that has nothing.
+    """
+    return scores if permits is None else library(scores).where(put(permits[heads, tails], scores), scores, -1)
 
 
 def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -26,12 +26,14 @@ class TorchEngine:
     """Runs a model in evaluation mode; in bf16 on hardware that has it, unless told otherwise."""
 
     def __init__(
-        self, model: UniRE, *, bf16: bool | None = None, max_cells: int = 400_000, max_pieces: int = 16_384
+        self, model: UniRE, *, bf16: bool | None = None, max_cells: int | None = None, max_pieces: int | None = None
     ) -> None:
         self.model = model
-        self.bf16 = (model.device.type == "cuda" and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
-        self.max_cells = max_cells
-        self.max_pieces = max_pieces
+        on_gpu = model.device.type == "cuda"
+        self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
+        # a GPU is only kept busy by batches that a CPU's caches could not hold
+        self.max_cells = max_cells or (2_000_000 if on_gpu else 400_000)
+        self.max_pieces = max_pieces or (32_768 if on_gpu else 16_384)
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:

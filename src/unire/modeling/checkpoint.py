@@ -5,7 +5,6 @@ What `unire export` makes of one is a checkpoint too: with a graph for onnxrunti
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +17,7 @@ from torch import Tensor
 
 from unire.exceptions import UnireError
 from unire.files import replacing
-from unire.folders import FILES, WEIGHTS, ModelFolder
-from unire.modeling.card import model_card
+from unire.folders import FILES, WEIGHTS, ModelFolder, write_settings
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import dequantized
 from unire.settings import Settings
@@ -43,10 +41,8 @@ def writing(model: UniRE, folder: Path) -> Iterator[Path]:
     try:
         with replacing(folder, directory=True) as temporary:
             yield temporary
-            _write_json(temporary / "config.json", model.settings.to_dict())
-            _write_json(temporary / "labels.json", model.labels.to_dict())
+            write_settings(temporary, model.settings, model.labels)
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")
-            (temporary / "README.md").write_text(model_card(model.settings, model.labels), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 
@@ -101,7 +97,3 @@ def tensors_from(path: Path) -> dict[str, Tensor]:
         raise UnireError(f"{str(path)!r} is missing, cut short or no safetensors file: {error}") from None
     whole = (torch.uint8, torch.int8)
     return {name: tensor if tensor.dtype in whole else tensor.float() for name, tensor in weights.items()}
-
-
-def _write_json(path: Path, data: object) -> None:
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

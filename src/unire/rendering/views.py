@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding import decode, split
+from unire.decoding import split
 from unire.decoding.arrays import to_float, to_host
 from unire.decoding.findings import Findings
 from unire.documents import Document
@@ -59,8 +59,7 @@ def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter
         findings = Findings(bare, labels)
         tables: list[list[SentenceTable]] = [[] for _ in chunk]
         for batch, P in extractor.tables(bare, notes=notes):
-            decoded = decode(P, batch.lengths, labels, decoder=settings.decoder, alpha=settings.alpha)
-            findings.add(batch.tables, decoded)
+            findings.add(batch.tables, extractor.decode(batch, P))
             by_distance = settings.decoder == "split"
             distances = split.prepare(P, batch.lengths, labels).distances if by_distance else None
             for i, place in enumerate(batch.tables):

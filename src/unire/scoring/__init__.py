@@ -20,21 +20,26 @@ from unire.scoring.bootstrap import (
 )
 from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.protocol import HEADLINE, Protocol
+from unire.scoring.reliability import Confidence, Outcomes, Reliability, outcomes
 from unire.scoring.scorer import score
 from unire.scoring.scores import Scores
 
 __all__ = [
     "HEADLINE",
     "Comparison",
+    "Confidence",
     "Counts",
     "Difference",
     "Interval",
     "Intervals",
+    "Outcomes",
     "Protocol",
     "RateIntervals",
+    "Reliability",
     "Scores",
     "TypedCounts",
     "bootstrap",
+    "outcomes",
     "paired_bootstrap",
     "score",
 ]

@@ -21,7 +21,7 @@ from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.scores import Scores
 
-__all__ = ["Tally", "score", "tallies"]
+__all__ = ["Compared", "Tally", "compared", "score", "tallies"]
 
 SPLIT = LabelSpace.NONE
 """The id under which split positions are counted: ⊥'s, which is never counted for itself."""
@@ -69,10 +69,36 @@ class Tally(NamedTuple):
     """Sentences left out."""
 
 
+class Compared(NamedTuple):
+    """Both sides of one document: what makes each annotation the same as another, and the score that it has."""
+
+    gold: Document
+    predicted: Document
+    dropped: list[Sentence]
+    """Sentences left out."""
+    true: dict[Key, float | None]
+    found: dict[Key, float | None]
+
+
 def tallies(
     gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol
 ) -> Iterator[Tally]:
     """Count each document for itself."""
+    for truth, guess, dropped, true_keys, found_keys in compared(gold, predicted, labels, protocol):
+        splittable = _interior(truth.sentences) - _interior(dropped) if protocol.spans == "words" else set()
+        true = true_keys.keys() | {(SPLIT, cut) for cut in _cuts(truth, gold=True) & splittable}
+        found = found_keys.keys() | {(SPLIT, cut) for cut in _cuts(guess, gold=False) & splittable}
+        counts = [
+            np.bincount(np.fromiter((key[0] for key in keys), np.intp, len(keys)), minlength=len(labels))
+            for keys in (true & found, found, true)
+        ]
+        yield Tally(np.stack(counts, axis=-1), len(dropped))
+
+
+def compared(
+    gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol
+) -> Iterator[Compared]:
+    """Each document with its predictions, and what the protocol sees in both."""
     for position, (truth, guess) in enumerate(zip_longest(gold, predicted)):
         if truth is None or guess is None:
             short, long = ("gold", "predicted") if truth is None else ("predicted", "gold")
@@ -82,27 +108,19 @@ def tallies(
         name = f"document {truth.id!r}" if truth.id else f"document number {position + 1}"
         _require_same(truth, guess, protocol, name)
         dropped = [s for s in truth.sentences if _overlap(s.entities)] if protocol.drop_overlapping else []
-        splittable = _interior(truth.sentences) - _interior(dropped) if protocol.spans == "words" else set()
         sides = []
         for side, document in (("gold", truth), ("predictions", guess)):
-            is_gold = side == "gold"
             try:
-                keys = _keys(document, labels, protocol, dropped, gold=is_gold)
+                sides.append(_keys(document, labels, protocol, dropped, gold=side == "gold"))
             except UnireError as error:
                 raise UnireError(f"{name} of the {side}: {error}") from None
-            sides.append(keys | {(SPLIT, cut) for cut in _cuts(document, gold=is_gold) & splittable})
-        true, found = sides
-        counts = [
-            np.bincount(np.fromiter((key[0] for key in keys), np.intp, len(keys)), minlength=len(labels))
-            for keys in (true & found, found, true)
-        ]
-        yield Tally(np.stack(counts, axis=-1), len(dropped))
+        yield Compared(truth, guess, dropped, *sides)
 
 
 def _keys(
     document: Document, labels: LabelSpace, protocol: Protocol, dropped: Sequence[Sentence], *, gold: bool
-) -> set[Key]:
-    """The document's entities and relations as the protocol tells them apart."""
+) -> dict[Key, float | None]:
+    """The document's entities and relations as the protocol tells them apart, with their scores."""
     words = protocol.spans == "words"
     span = attrgetter("start", "end") if words else attrgetter("char_start", "char_end")
     entities, relations = document.entities, document.relations
@@ -119,15 +137,17 @@ def _keys(
     def argument(entity: Entity) -> Key:
         return (*span(entity), labels.entity_id(entity.label)) if protocol.relations == "strict" else span(entity)
 
-    keys: set[Key] = {(labels.entity_id(entity.label), *span(entity)) for entity in entities}
+    keys: dict[Key, float | None] = {
+        (labels.entity_id(entity.label), *span(entity)): entity.score for entity in entities
+    }
     for relation in relations:
         label, head, tail = labels.relation_id(relation.label), argument(relation.head), argument(relation.tail)
         if relation.label in labels.symmetric:
             if protocol.symmetric == "once":
                 head, tail = min(head, tail), max(head, tail)
             elif protocol.symmetric == "doubled" and gold:
-                keys.add((label, *tail, *head))
-        keys.add((label, *head, *tail))
+                keys[(label, *tail, *head)] = relation.score
+        keys[(label, *head, *tail)] = relation.score
     return keys
 
 

@@ -100,7 +100,7 @@ def distill(
             Documents that hold text of dev or test are left out.
         documents: The annotated training data.
         out: Where the student is written, as a folder.
-        dev: Selects the best epoch and α; without it the last epoch is kept.
+        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The student's label space, the first teacher's when left out. Every teacher must have the same types.
         config: How it is trained; `paper` when left out.

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import unire
+from unire.confidence import calibrated, uncalibrated
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
@@ -85,7 +86,7 @@ def train(
         encoder: A pretrained encoder, by Hub name or folder.
         documents: The training data.
         out: Where the model is written, as a folder. The state to resume from lies beside it, in `OUT.resume`.
-        dev: Selects the best epoch and α; without it the last epoch is kept.
+        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then).
         config: A preset with changes; `paper` when left out.
@@ -152,8 +153,7 @@ class Trainer:
         accelerator = Accelerator(mixed_precision="bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-        if config.constraints:
-            model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
+        model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
         if reporter is None or not accelerator.is_main_process:
             reporter = Reporter()
         trainer = cls(model, documents, dev, config, accelerator, out, reporter, **more)
@@ -233,13 +233,12 @@ class Trainer:
             interrupt.check()
 
     def finish(self, test: Sequence[Document]) -> Trained:
-        """Take the best epoch, tune α on dev, score, and save the model."""
+        """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
         self._take_best()
         self._save_model({})  # whatever happens from here on, the training was not for nothing
         try:
-            if self.dev and self.config.tune_alpha:
-                self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
-                self.model.settings = self.extractor.settings
+            if self.dev:
+                self._tune()
             scores = {"dev": self._score(self.dev), "test": self._score(test)}
         except KeyboardInterrupt:
             return self._result(interrupted=True)
@@ -247,6 +246,13 @@ class Trainer:
         if self.accelerator.is_main_process:
             self.snapshots.remove()
         return self._result(scores["dev"], scores["test"])
+
+    def _tune(self) -> None:
+        """What is fitted on dev once the weights stand: α, and then the calibration of what it finds."""
+        if self.config.tune_alpha:
+            self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
+        self.extractor.settings = calibrated(self.extractor.settings, uncalibrated(self.extractor, self.dev), ["dev"])
+        self.model.settings = self.extractor.settings
 
     def stop(self) -> Trained:
         """Save the best model so far, as it is."""
@@ -430,6 +436,7 @@ def new_model(
         max_table=config.max_table,
         decoder=config.decoder,
         alpha=config.alpha,
+        constraints=config.constraints,
         provenance={
             "unire": unire.__version__,
             **origin(encoder),

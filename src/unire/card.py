@@ -75,6 +75,8 @@ def _facts(settings: Settings) -> dict[str, Any]:
         "epochs": p.get("epochs", "unknown"),
         "windows": f"{settings.layout}, W = {settings.window}",
         "decoding": f"{settings.decoder}, α = {settings.alpha:g}",
+        "type constraints": _constraints(settings),
+        **_calibration(p),
         **_export(p),
         "written by": f"unire {p.get('unire', 'unknown')}",
     }
@@ -119,6 +121,23 @@ def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
     return rows
 
 
+def _constraints(settings: Settings) -> str:
+    if not settings.signatures:
+        return "none"
+    return f"{len(settings.signatures)} learnt from the training data, {'on' if settings.constraints else 'off'}"
+
+
+def _calibration(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """What the scores were fitted on, and how far off they were there."""
+    if not (made := provenance.get("calibration")):
+        return {}
+    errors = [
+        f"{100 * part['before']:.1f}% → {100 * part['after']:.1f}% for {part['n']:,} {name}"
+        for name, part in made["errors"].items()
+    ]
+    return {"scores": f"calibrated on {', '.join(made['data'])}: expected calibration error {', '.join(errors)}"}
+
+
 def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
     if "rebuild" not in provenance:
         return []
@@ -128,11 +147,13 @@ def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
 def _limits(settings: Settings, labels: LabelSpace) -> list[str]:
     """What any model of this kind cannot do, and what this one was not made for."""
     data = ", ".join(settings.provenance.get("data", [])) or "its training data"
+    calibrated = "calibration" in settings.provenance
+    kind = "chances on text like that of the calibration" if calibrated else "the model's own probabilities"
     limits = [
         f"It knows {len(labels.entity_types)} types of entities and {len(labels.relation_types)} of relations, and "
         f"text like that of {data}. On other kinds of text, and in other languages, expect less.",
         "Entities do not overlap, and relations do not cross the end of a sentence.",
-        "Scores are the model's own probabilities. They are not proof: what matters should be read by somebody.",
+        f"Scores are {kind}. They are not proof: what matters should be read by somebody.",
     ]
     if settings.provenance.get("export", {}).get("precision") == "int8":
         limits.append("Weights, and in onnxruntime activations too, are rounded to eight bits.")

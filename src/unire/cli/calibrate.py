@@ -1,0 +1,74 @@
+"""`unire calibrate`: scores that are the chance of being right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unire import pretrained
+from unire.cli import printing
+from unire.cli.options import Format, Json, documents_from
+from unire.confidence import Effect, calibrated, uncalibrated
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.folders import ModelFolder
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    model: Annotated[str, typer.Argument(help="A model: a folder, in the box, or a Hub name.", show_default=False)],
+    data: Annotated[
+        list[Path],
+        typer.Option("--data", help="Annotated file that the model was not trained on; may be given several times."),
+    ],
+    test: Annotated[
+        list[Path] | None,
+        typer.Option("--test", help="Another annotated file, to see what it does there.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="New folder for the calibrated model; else MODEL itself is changed.", show_default=False
+        ),
+    ] = None,
+    format: Format = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Calibrate a model's scores: of what has a score of 0.8, four in five should be right.
+
+    \b
+        unire calibrate models/mine --data dev.jsonl --test test.jsonl
+        unire calibrate science --data my-own.jsonl --out models/mine
+
+    What is found and how it ranks stay the same, and so do the weights.
+    `unire train` calibrates on dev by itself.
+    """
+    if out is None and (model in pretrained.names() or not Path(model).is_dir()):
+        raise UnireError(f"{model!r} is not a folder of yours to change; give a new one with --out")
+    extractor = Extractor.load(model, device=device)
+    found = {}
+    for part, files in (("data", data), ("test", test)):
+        if files:
+            documents = documents_from(files, format)
+            extractor.labels.check(documents)
+            found[part] = uncalibrated(extractor, documents)
+    settings = calibrated(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
+    effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
+    ModelFolder.open(model).save(settings, out)
+    place = str(out or model)
+    if json:
+        printing.print_json({"out": place, **{part: effect.to_dict() for part, effect in effects.items()}})
+        return
+    rows = [
+        (f"{part}: {name}", found["n"], f"{100 * found['before']:.1f}%", f"{100 * found['after']:.1f}%")
+        for part, effect in effects.items()
+        for name, found in effect.to_dict().items()
+    ]
+    printing.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
+    printing.errors.print(f"calibrated model in [bold]{place}[/]", highlight=False)

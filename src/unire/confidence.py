@@ -1,0 +1,59 @@
+"""Confidence: a model's scores made the chances that its findings are right, on annotated documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from unire.calibration import Calibration, Curve
+from unire.documents import Document
+from unire.extractor import Extractor
+from unire.scoring import Confidence, Outcomes, outcomes
+from unire.settings import Settings
+
+__all__ = ["Effect", "calibrated", "fit", "uncalibrated"]
+
+
+def uncalibrated(extractor: Extractor, documents: Sequence[Document]) -> Outcomes:
+    """What is found in annotated documents, with the scores as they come from the tables, and whether it is right."""
+    raw = copy(extractor)
+    raw.settings = extractor.settings.with_(calibration=Calibration())
+    return outcomes(documents, raw.annotate(documents), extractor.labels)
+
+
+def fit(found: Outcomes) -> Calibration:
+    """The calibration that makes such outcomes most likely."""
+    return Calibration(Curve.fit(*found.entities), Curve.fit(*found.relations))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a calibration does to the scores of some findings."""
+
+    before: Confidence
+    after: Confidence
+
+    @classmethod
+    def of(cls, calibration: Calibration, found: Outcomes) -> Effect:
+        curves = zip((calibration.entities, calibration.relations), found, strict=True)
+        after = Outcomes(*(scored._replace(scores=curve(scored.scores)) for curve, scored in curves))
+        return cls(Confidence.of(found), Confidence.of(after))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Expected calibration errors, and of how many findings."""
+        return {
+            name: {"n": before.n, "before": before.error, "after": after.error}
+            for name, before, after in (
+                ("entities", self.before.entities, self.after.entities),
+                ("relations", self.before.relations, self.after.relations),
+            )
+        }
+
+
+def calibrated(settings: Settings, found: Outcomes, data: Sequence[str]) -> Settings:
+    """A model's settings with the calibration that is fitted to its `uncalibrated` findings in the files `data`."""
+    calibration = fit(found)
+    made = {"data": list(data), "errors": Effect.of(calibration, found).to_dict()}
+    return settings.with_(calibration=calibration, provenance={**settings.provenance, "calibration": made})

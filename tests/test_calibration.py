@@ -1,0 +1,257 @@
+"""Calibration: scores become chances, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from noisy import noisy_extractor
+from unire import Document, Extractor, pretrained
+from unire.calibration import FLATTEST, Calibration, Curve
+from unire.cli.main import app
+from unire.confidence import Effect, calibrated, fit, uncalibrated
+from unire.exceptions import UnireError
+from unire.folders import ModelFolder
+from unire.labels import LabelSpace
+from unire.scoring import Confidence, Reliability, outcomes
+from unire.settings import Settings
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+
+scores = st.lists(st.floats(0, 1), min_size=1, max_size=50).map(np.array)
+curves = st.builds(Curve, st.floats(0.01, 20), st.floats(-20, 20))
+judged = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60).map(
+    lambda found: (np.array([score for score, _ in found]), np.array([right for _, right in found], bool))
+)
+
+
+def likelihood(p: np.ndarray, right: np.ndarray) -> float:
+    """The logarithm of it; a score of just 0 or 1 is never quite meant."""
+    p = np.clip(p, 2.0**-25, 1 - 2.0**-25)
+    return float(np.where(right, np.log(p), np.log1p(-p)).sum())
+
+
+def run(*arguments: object) -> str:
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+# Curves
+
+
+@given(curves, scores)
+def test_a_curve_keeps_the_order_and_stays_between_0_and_1(curve, some):
+    ordered = np.sort(some)
+    found = curve(ordered)
+    assert (np.diff(found) >= 0).all()
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+@given(scores)
+def test_a_curve_that_was_not_fitted_changes_nothing(some):
+    assert (Curve()(some) == some).all()
+
+
+def test_the_scores_next_to_1_are_still_told_apart():
+    near = np.array([1 - 2.0**-23, 1 - 2.0**-24, 1.0])  # neighbours in float32
+    assert (np.diff(Curve(0.1, -1.3)(near)) > 0).all()
+
+
+@given(judged)
+def test_a_fitted_curve_makes_what_happened_more_likely(found):
+    some, right = found
+    curve = Curve.fit(some, right)
+    assert curve.slope >= FLATTEST
+    assert likelihood(curve(some), right) >= likelihood(some, right) - 1e-6
+
+
+def test_without_findings_nothing_is_fitted():
+    assert Curve.fit(np.array([]), np.array([], bool)) == Curve()
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_single_finding_moves_little(right):
+    curve = Curve.fit(np.array([0.6]), np.array([right]))
+    assert abs(float(curve(np.array([0.6]))[0]) - 0.6) < 0.2
+
+
+def test_a_curve_rises_even_where_low_scores_were_right_more_often():
+    some = np.repeat([0.1, 0.9], 500)
+    curve = Curve.fit(some, some < 0.5)
+    assert curve.slope == FLATTEST
+    assert curve(some).mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_chances_are_recovered_from_scores_that_are_too_sure():
+    rng = np.random.default_rng(0)
+    chance = rng.uniform(0.05, 0.95, 20_000)
+    right = rng.random(20_000) < chance
+    logits = (np.log(chance / (1 - chance)) + 1.3) / 0.2
+    too_sure = 1 / (1 + np.exp(-logits))
+    curve = Curve.fit(too_sure, right)
+    assert (curve.slope, curve.intercept) == (pytest.approx(0.2, rel=0.05), pytest.approx(-1.3, abs=0.1))
+    assert Reliability.of(too_sure, right).error > 0.2
+    assert Reliability.of(curve(too_sure), right).error < 0.015
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(0, 0), (-1, 0), (math.inf, 0), (math.nan, 0), (1, math.inf)])
+def test_a_curve_that_does_not_rise_is_refused(slope, intercept):
+    with pytest.raises(UnireError, match="calibration of slope"):
+        Curve(slope, intercept)
+
+
+# What is measured
+
+
+@given(judged)
+def test_the_expected_calibration_error_is_its_definition(found):
+    some, right = found
+    expected = 0.0
+    for k in range(10):
+        inside = [(s, r) for s, r in zip(some, right, strict=True) if min(int(s * 10), 9) == k]
+        if inside:
+            expected += abs(sum(s for s, _ in inside) - sum(r for _, r in inside)) / len(some)
+    reliability = Reliability.of(some, right)
+    assert reliability.error == pytest.approx(expected)
+    assert reliability.n == len(some)
+    assert all(part.low <= part.score <= part.high + 1e-12 and part.n for part in reliability.bins)
+
+
+def test_right_is_what_the_headline_protocol_counts():
+    labels = LabelSpace(("A", "B"), ("R", "S"), frozenset({"S"}))
+    words = [["a", "b", "c"]]
+    gold = Document.from_words(words, [(0, 1, "A"), (1, 2, "A"), (2, 3, "B")], [(0, 1, "S"), (0, 2, "R")])
+    entities = [(0, 1, "A", 0.9), (1, 2, "A", 0.8), (2, 3, "A", 0.7)]
+    relations = [(1, 0, "S", 0.6), (0, 2, "R", 0.5), (1, 0, "R", 0.4)]
+    found = outcomes([gold], [Document.from_words(words, entities, relations)], labels)
+    assert dict(zip(found.entities.scores, found.entities.right, strict=True)) == {0.9: True, 0.8: True, 0.7: False}
+    # the other way round of a symmetric relation is right, a relation of an entity of the wrong type is not
+    assert dict(zip(found.relations.scores, found.relations.right, strict=True)) == {0.6: True, 0.5: False, 0.4: False}
+
+
+def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
+    confidence = Confidence.of(outcomes(twenty, twenty, scierc_labels))
+    assert (confidence.entities.n, confidence.relations.n, confidence.entities.error) == (0, 0, 0.0)
+    assert str(confidence) == "0.0% for 0 entities, 0.0% for 0 relations"
+
+
+# Models
+
+
+def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
+    raw = noisy_extractor(twenty, scierc_labels, noise=2.5)
+    found = uncalibrated(raw, twenty)
+    settings = calibrated(raw.settings, found, ["dev.json"])
+    fitted = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=settings.calibration)
+    before, after = (list(extractor.annotate(twenty)) for extractor in (raw, fitted))
+    changed = 0
+    for one, other in zip(before, after, strict=True):
+        assert [(e.span, e.label) for e in one.entities] == [(e.span, e.label) for e in other.entities]
+        assert [(r.head.span, r.label) for r in one.relations] == [(r.head.span, r.label) for r in other.relations]
+        changed += sum(a.score != b.score for a, b in zip(one.entities, other.entities, strict=True))
+    assert changed
+    assert uncalibrated(fitted, twenty).entities.scores.tolist() == found.entities.scores.tolist()
+
+    effect = Effect.of(settings.calibration, found)
+    assert effect.after == Confidence.of(outcomes(twenty, after, scierc_labels))
+    assert effect.after.relations.error < effect.before.relations.error
+    errors = settings.provenance["calibration"]["errors"]
+    assert errors["relations"] == {
+        "n": effect.before.relations.n,
+        "before": effect.before.relations.error,
+        "after": effect.after.relations.error,
+    }
+
+
+def test_both_curves_are_fitted_apart(twenty, scierc_labels):
+    found = uncalibrated(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
+    calibration = fit(found)
+    assert calibration == Calibration(Curve.fit(*found.entities), Curve.fit(*found.relations))
+    assert calibration.entities != calibration.relations
+
+
+@pytest.fixture
+def folder(unexported, tmp_path) -> Path:
+    return Path(shutil.copytree(unexported, tmp_path / "model"))
+
+
+def test_another_decoder_is_not_calibrated_by_the_curves_of_the_first(folder):
+    model = ModelFolder.open(folder)
+    model.save(model.settings.with_(calibration=Calibration(Curve(0.5, 0))))
+    assert Extractor.load(folder).settings.calibration.entities.slope == 0.5
+    assert Extractor.load(folder, decoder="split", alpha=1.0).settings.calibration.entities.slope == 0.5
+    assert Extractor.load(folder, decoder="hard").settings.calibration == Calibration()
+
+
+def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    report = json.loads(run("calibrate", folder, "--data", TWENTY, "--test", TWENTY, "--json"))
+    assert report["out"] == str(folder)
+    assert report["data"] == report["test"]
+    assert report["data"]["relations"]["after"] < report["data"]["relations"]["before"]
+    after = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"config.json", "README.md"}
+    settings = Settings.load(folder)
+    assert settings.calibration != Calibration()
+    assert settings.with_(calibration=Calibration(), provenance={}) == Settings.from_dict(
+        json.loads(before["config.json"])
+    ).with_(provenance={})
+    assert "calibrated on fixtures/twenty.jsonl: expected calibration error " in after["README.md"].decode()
+
+    text = run("calibrate", folder, "--data", TWENTY)
+    assert "data: relations" in text
+    assert Settings.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
+
+
+def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
+    monkeypatch.setattr(pretrained, "BOX", tmp_path)
+    with pytest.raises(UnireError, match="'model' is not a folder of yours to change; give a new one with --out"):
+        run("calibrate", "model", "--data", TWENTY)
+    out = tmp_path / "new" / "calibrated"
+    before = (folder / "config.json").read_bytes()
+    assert "of the tables" in run("calibrate", "model", "--data", TWENTY, "--out", out)
+    assert (folder / "config.json").read_bytes() == before
+    document = Extractor.load(out).extract_words([twenty[0].words])
+    raw = Extractor.load(folder).extract_words([twenty[0].words])
+    curve = Settings.load(out).calibration.entities
+    assert [e.score for e in document.entities] == curve(np.array([e.score for e in raw.entities])).tolist()
+    with pytest.raises(UnireError, match="is there already; give a new folder"):
+        run("calibrate", "model", "--data", TWENTY, "--out", out)
+
+
+def test_a_place_that_cannot_be_written_gets_one_sentence(folder, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UnireError, match=r"the model cannot be written to '.*file/out'") as caught:
+        run("calibrate", folder, "--data", TWENTY, "--out", tmp_path / "file" / "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_evaluation_tells_how_far_scores_can_be_believed(folder):
+    text = run("evaluate", "--model", folder, "--data", TWENTY)
+    assert "Expected calibration error of the scores: " in text
+    assert "share right" not in text
+    assert "Relations by score" in run("evaluate", "--model", folder, "--data", TWENTY, "--reliability")
+    report = json.loads(run("evaluate", "--model", folder, "--data", TWENTY, "--json"))
+    entities = report["confidence"]["entities"]
+    assert entities["n"] == sum(part["n"] for part in entities["bins"]) == report["scores"]["entities"]["predicted"]
+    assert 0 < entities["error"] <= 1
+    with pytest.raises(UnireError, match="give a --model"):
+        run("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--reliability")
+    assert "confidence" not in json.loads(run("evaluate", "--oracle", "--data", TWENTY, "--json"))
+
+
+def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
+    model = ModelFolder.open("science")
+    assert model.settings.calibration != Calibration()
+    assert not model.settings.constraints
+    assert not model.labels.permits(model.settings.signatures).all()
+    assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,169 @@
+"""Case marks: an encoder that knows no capitals is told of them, behind the pieces that words are read from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from tiny import FAMILIES, tiny_tokenizer
+from unire import Document, Extractor, TrainingConfig
+from unire.exceptions import UnireError
+from unire.exporting.agreement import compare
+from unire.exporting.export import export
+from unire.settings import Settings
+from unire.training.loop import new_model
+from unire.windows import EncoderSpec, Windower
+from unire.windows.pieces import WordTokenizer
+
+CONTROL = "\u0007"
+"""A word of which BERT's normalizer leaves nothing."""
+WORDS = ["ada", "lives", "in", "london", "usa", "neuroscientists"]
+GENOME = "GATTACA" * 12
+"""Of BERT's longest words, those of up to a hundred letters, all pieces are there."""
+
+
+def marked_tokenizer(family: str = "bert") -> Tokenizer:
+    """With unused pieces, of which real vocabularies of BERT's kind have hundreds."""
+    tokenizer = tiny_tokenizer(family, WORDS)
+    tokenizer.add_special_tokens(["[unused3]", "[unused7]", "[unused9]"])
+    return tokenizer
+
+
+def spec_of(tokenizer: Tokenizer, family: str = "bert", max_pieces: int = 128) -> EncoderSpec:
+    style = FAMILIES[family]
+    pad, unk = (tokenizer.token_to_id(token) for token in (style.pad, style.unk))
+    return EncoderSpec.probe(
+        tokenizer, max_pieces=max_pieces, token_types=style.token_types, pad_id=pad, unk_id=unk
+    ).with_case_marks(tokenizer)
+
+
+TOKENIZER = marked_tokenizer()
+SPEC = spec_of(TOKENIZER)
+
+
+def spelt(word: str, longest: int = 32) -> list[str]:
+    pieces = WordTokenizer(TOKENIZER, SPEC, longest)([word])
+    return [TOKENIZER.id_to_token(int(piece)) for piece in pieces.ids]
+
+
+@pytest.mark.parametrize(
+    ("word", "pieces"),
+    [
+        ("ada", "ada"),
+        ("Ada", "ada [unused3]"),
+        ("USA", "usa [unused7]"),
+        ("A", "a [unused3]"),
+        ("U.S", "u . s [unused7]"),
+        ("iPhone", "i ##p ##h ##o ##n ##e"),
+        ("3D", "3 ##d"),
+        ("-LRB-", "("),
+        ("Neuroscientists", "neuro ##scien ##tists [unused3]"),
+        ("[unused3]", "[ u ##n ##u ##s ##e ##d ##3 ]"),
+    ],
+)
+def test_a_word_has_its_pieces_and_then_the_mark_of_its_capitals(word, pieces):
+    assert " ".join(spelt(word)) == pieces
+
+
+def test_a_monstrous_word_keeps_its_mark_and_its_bound():
+    assert len(spelt(GENOME, longest=8)) == 8
+    assert spelt(GENOME, longest=8)[-1] == "[unused7]"
+    assert spelt(GENOME, longest=2) == [spelt(GENOME)[0], "[unused7]"]
+    assert spelt(GENOME, longest=1) == [spelt(GENOME)[0]]  # the first piece is what is read
+
+
+def test_a_word_without_a_piece_is_the_unknown_one_and_has_no_mark():
+    pieces = WordTokenizer(TOKENIZER, SPEC, 8)([CONTROL, "", "Ada"])
+    assert pieces.unknown.tolist() == [True, True, False]
+    assert pieces.ids.tolist()[:2] == [SPEC.unk_id] * 2
+
+
+def test_without_marks_capitals_make_no_difference():
+    plain = EncoderSpec.from_dict({**SPEC.to_dict(), "case_marks": []})
+    found = WordTokenizer(TOKENIZER, plain, 8)(["ada", "Ada", "ADA"])
+    assert found.bounds.tolist() == [0, 1, 2, 3]
+    assert len(set(found.ids.tolist())) == 1
+
+
+words = st.sampled_from(
+    [*WORDS, *map(str.title, WORDS), *map(str.upper, WORDS), CONTROL, "U.S.", "漢字", GENOME, 25 * GENOME, "."]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    sentences=st.lists(st.lists(words, max_size=12), max_size=5),
+    layout=st.sampled_from(["in-place", "released", "shared"]),
+    window=st.integers(0, 40),
+    max_table=st.integers(1, 15),
+    room=st.integers(4, 60),
+)
+def test_in_every_layout_each_word_is_read_from_its_first_piece(sentences, layout, window, max_table, room):
+    spec = spec_of(TOKENIZER, max_pieces=room)
+    document = Document.from_words(sentences)
+    windower = Windower(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
+    first = [WordTokenizer(TOKENIZER, SPEC, 1)([word]).ids[0] for word in document.words]
+    seen = 0
+    for passage in windower.passages(document):
+        assert all(len(part.pieces) <= room for part in passage.windows)
+        for table, reads in zip(passage.tables, passage.reads, strict=True):
+            read = [passage.windows[w].pieces[position] for w, position in reads]
+            assert read == first[table.start : table.end]
+            assert not set(read) & set(spec.case_marks)
+            seen += len(table)
+    assert seen == document.n_words
+
+
+def test_marks_survive_json_and_an_older_specification_has_none():
+    assert EncoderSpec.from_dict(json.loads(json.dumps(SPEC.to_dict()))) == SPEC
+    older = {key: value for key, value in SPEC.to_dict().items() if key != "case_marks"}
+    assert EncoderSpec.from_dict(older).case_marks == ()
+
+
+def test_an_encoder_without_unused_pieces_is_refused_with_one_sentence(encoder, scierc_labels):
+    with pytest.raises(UnireError, match=r"case marks need two unused pieces \(\[unused0\], …\)") as caught:
+        new_model(str(encoder), scierc_labels, TrainingConfig(case_marks=True))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def marked(encoder, scierc_labels, tmp_path_factory) -> Path:
+    """A random model with case marks, in full precision for both engines."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("marked")
+    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    tokenizer.add_tokens(["[unused0]", "[unused1]"], special_tokens=True)
+    torch.manual_seed(0)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    for saved in (tokenizer, model):
+        saved.save_pretrained(folder / "encoder")
+    ours = new_model(str(folder / "encoder"), scierc_labels, TrainingConfig(case_marks=True, alpha=0.5))
+    torch.nn.init.normal_(ours.biaffine.U, std=0.1)
+    ours.save_pretrained(folder / "model")
+    export(folder / "model", folder / "exported", precision="fp32")
+    return folder
+
+
+def test_a_checkpoint_keeps_its_marks_and_both_engines_see_them(marked, twenty):
+    spec = Settings.load(marked / "model").spec
+    assert len(spec.case_marks) == 2
+    assert Settings.load(marked / "exported").spec == spec
+    cased = twenty[:3]
+    lower = [Document.from_words([[w.lower() for w in s.words] for s in document.sentences]) for document in cased]
+    both = [Extractor.load(marked / "exported", engine=engine, device="cpu") for engine in ("torch", "onnx")]
+    for documents in (cased, lower):
+        assert compare(*both, documents).difference < 1e-3
+    ((batch, P),), ((plain, Q),) = (list(both[1].tables(documents)) for documents in (cased, lower))
+    assert np.isin(spec.case_marks, batch.input_ids).any()
+    assert not np.isin(spec.case_marks, plain.input_ids).any()
+    assert (batch.lengths == plain.lengths).all()
+    n = batch.lengths[0]
+    assert np.abs(P[0, :n, :n] - Q[0, :n, :n]).max() > 0.01
