@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from plan import Parts, Stage, plan
+
+from unire.exceptions import UnireError
+from unire.studies.jobs import Job, Record, run_jobs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -45,72 +46,53 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
     return list(chosen.values())
 
 
-@dataclass
-class Runner:
-    """Makes stages, several at a time."""
+def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
+    """Make what is not there yet, several stages at a time."""
+    by_name = {stage.name: stage for stage in stages}
 
-    work: Path
-    jobs: int
+    def keep(job: Job, record: Record) -> None:
+        _keep(by_name[job.name], record["printed"], work)
 
-    def make(self, stages: Sequence[Stage]) -> None:
-        waiting = [stage for stage in stages if not (self.work / stage.name).exists()]
-        running: dict[str, tuple[Stage, subprocess.Popen[bytes], float]] = {}
-        while waiting or running:
-            for stage in [stage for stage in waiting if self._may_start(stage, waiting, running)]:
-                waiting.remove(stage)
-                running[stage.name] = (stage, self._start(stage), time.monotonic())
-                print(f"{stage.name}: started", flush=True)
-            for stage, process, started in list(running.values()):
-                if process.poll() is not None:
-                    del running[stage.name]
-                    if process.returncode:
-                        for _, other, _ in running.values():
-                            other.terminate()
-                        sys.exit(f"{stage.name} failed; see {self._log(stage)}")
-                    self._keep(stage)
-                    print(f"{stage.name}: {time.monotonic() - started:.0f} s", flush=True)
-            time.sleep(0.2)
+    wanted_jobs = [_job(stage, work) for stage in stages]
+    # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
+    missing = [job for job in wanted_jobs if job.log.exists() or not (work / job.name).exists()]
+    run_jobs(missing, jobs, tell=lambda line: print(line, flush=True), finished=keep)
 
-    def _may_start(self, stage: Stage, waiting: Sequence[Stage], running: dict[str, object]) -> bool:
-        unmade = {other.name for other in waiting} | set(running)
-        alone = any(other.alone for other, *_ in running.values())  # type: ignore[misc]
-        room = not running if stage.alone else len(running) < self.jobs and not alone
-        return room and not unmade.intersection(stage.needs)
 
-    def _start(self, stage: Stage) -> subprocess.Popen[bytes]:
-        kind, *arguments = stage.command
-        out = str(self.work / stage.name)
-        if kind == "nearest":
-            command = [sys.executable, str(Path(__file__).parent / "nearest.py"), *arguments, out]
-        else:
-            options = ["--resume"] if (self.work / f"{stage.name}.resume").exists() else []
-            command = [sys.executable, "-m", "unire", kind, *arguments, "--out", out, "--json", *options]
-        self.work.mkdir(parents=True, exist_ok=True)
-        with self._log(stage).open("wb") as log, self._result(stage).open("wb") as result:
-            return subprocess.Popen(command, stdout=result, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "3"})
+def _job(stage: Stage, work: Path) -> Job:
+    kind, *arguments = stage.command
+    out = str(work / stage.name)
+    if kind == "nearest":
+        command = (str(Path(__file__).parent / "nearest.py"), *arguments, out)
+    else:
+        options = ["--resume"] if (work / f"{stage.name}.resume").exists() else []
+        command = ("-m", "unire", kind, *arguments, "--out", out, "--json", *options)
+    return Job(stage.name, command, work / f"{stage.name}.json", stage.needs, stage.alone)
 
-    def _keep(self, stage: Stage) -> None:
-        """Score a row by every protocol, and write down how it was made and what it reached."""
-        if stage.command[0] not in ("train", "distill", "export"):
-            return
-        record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
-        made = json.loads(self._result(stage).read_text())
-        if stage.command[0] == "export":
-            made["scores"] = {"test": made["scores"]}
-        record |= {key: value for key, value in made.items() if key not in ("history", "out", "folder")}
-        if stage.test is not None:
-            model = str(self.work / stage.name)
-            command = ["evaluate", "--model", model, "--data", str(stage.test), "--all-protocols", "--json"]
-            scored = subprocess.run([sys.executable, "-m", "unire", *command], capture_output=True, check=True)
-            record["protocols"] = json.loads(scored.stdout)["scores"]
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
-    def _log(self, stage: Stage) -> Path:
-        return self.work / f"{stage.name}.log"
-
-    def _result(self, stage: Stage) -> Path:
-        return self.work / f"{stage.name}.json"
+def _keep(stage: Stage, printed: dict[str, Any], work: Path) -> None:
+    """Score a row by every protocol, and write down how it was made and what it reached."""
+    if stage.command[0] not in ("train", "distill", "export"):
+        return
+    record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
+    made = dict(printed)
+    if stage.command[0] == "export":
+        made["scores"] = {"test": made["scores"]}
+    record |= {key: value for key, value in made.items() if key not in ("history", "out", "folder")}
+    if stage.test is not None:
+        command = [
+            "evaluate",
+            "--model",
+            str(work / stage.name),
+            "--data",
+            str(stage.test),
+            "--all-protocols",
+            "--json",
+        ]
+        scored = subprocess.run([sys.executable, "-m", "unire", *command], capture_output=True, check=True)
+        record["protocols"] = json.loads(scored.stdout)["scores"]
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -127,7 +109,10 @@ def main() -> None:
         for stage in stages:
             print(f"{stage.name}: unire {' '.join(stage.command)}")
         return
-    Runner(parts.work, arguments.jobs).make(stages)
+    try:
+        make(stages, parts.work, arguments.jobs)
+    except UnireError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

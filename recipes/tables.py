@@ -1,4 +1,4 @@
-"""Put the scores under `docs/results/` into the tables of `docs/results.md`.
+"""Put the scores under `docs/results/` and `docs/studies/` into the tables of `docs/results.md` and `docs/studies.md`.
 
     python recipes/tables.py
 
@@ -16,7 +16,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from unire.studies.report import STUDIES
+from unire.studies.results import load
+
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("results.md", "studies.md")
 MEASURES = tuple((kind, measure) for kind in ("entities", "relations") for measure in ("precision", "recall", "f1"))
 
 
@@ -111,12 +115,23 @@ def tried_table() -> str:
     return table(("data", "what", "seeds", "dev Ent F1", "dev Rel F1", ""), rows)
 
 
+def study_tables(name: str) -> str:
+    """The tables of a study with its charts, if it was run."""
+    result = load(DOCS / "studies", name)
+    if result is None:
+        return "Not measured yet.\n"
+    charts = [f"![{chart}](studies/{chart}.svg)\n" for chart in STUDIES[name].charts(result)]
+    tables = [f"{made.title}:\n\n{table(made.columns, made.rows)}" for made in STUDIES[name].tables(result)]
+    return "\n".join([*tables, *charts])
+
+
 def updated(page: str) -> str:
-    """The page with every table made anew."""
+    """A page with every table made anew."""
     tables = {
         "scierc": test_table(SCIERC, "scierc"),
         "conll04": test_table(CONLL04, "conll04"),
         "tried": tried_table(),
+        **{name: study_tables(name) for name in STUDIES},
     }
     for name, made in tables.items():
         page = re.sub(
@@ -126,8 +141,8 @@ def updated(page: str) -> str:
 
 
 def main() -> None:
-    page = DOCS / "results.md"
-    page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in (DOCS / name for name in PAGES):
+        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -74,6 +74,9 @@ def test_help_teaches():
         ["models"],
         ["score"],
         ["data", "stats"],
+        *(["study", name] for name in ("ablate", "window", "dropout", "beta2", "threshold", "errors", "speed")),
+        ["study", "compare"],
+        ["study", "report"],
     ):
         ran = run(*words, "--help")
         assert ran.exit_code == 0

@@ -46,6 +46,7 @@ ROOMS = (
     "outputs",
     "exporting",
     "training",
+    "studies",
     "cli",
 )
 """From the ground up: a room imports from itself and from those before it."""
@@ -58,7 +59,7 @@ DOORS = ("__init__", "__main__")
 
 HEAVY = {"accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"}
 """What `unire[train]` brings."""
-HEAVY_ROOMS = ("modeling", "exporting", "training", "engines/torch_engine.py")
+HEAVY_ROOMS = ("modeling", "exporting", "training", "studies", "engines/torch_engine.py")
 """Where a module may import it; anywhere else only a function may, when it is called."""
 
 

@@ -206,7 +206,15 @@ def test_every_option_in_the_readme_exists():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/paper-to-code.md", "docs/formats.md", "docs/your-data.md"],
+    [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "docs/paper-to-code.md",
+        "docs/formats.md",
+        "docs/studies.md",
+        "docs/your-data.md",
+    ],
 )
 def test_every_link_to_a_file_leads_somewhere(page):
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))

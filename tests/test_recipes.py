@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from unire.cli.main import app
+from unire.exceptions import UnireError
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -52,7 +54,7 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
             assert stage.name not in order or order.index(need) < order.index(stage.name)
 
 
-def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path, monkeypatch):
+def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text(
@@ -60,19 +62,62 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     )
     like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
-    runner = reproduce.Runner(tmp_path / "work", jobs=1)
-    runner.make([stage])
+    work = tmp_path / "work"
+    reproduce.make([stage], work, jobs=1)
     made = tmp_path / "work" / "near.txt"
     assert len(made.read_text(encoding="utf-8").splitlines()) == 2
     made.write_text("kept", encoding="utf-8")
-    runner.make([stage])
+    reproduce.make([stage], work, jobs=1)
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(SystemExit, match="far failed"):
-        runner.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))])
+    (work / "near.txt.json").unlink()
+    (work / "near.txt.log").unlink()
+    reproduce.make([stage], work, jobs=1)  # brought from elsewhere
+    assert made.read_text(encoding="utf-8") == "kept"
+    with pytest.raises(UnireError, match=r"far failed: FileNotFoundError.*far\.log has all"):
+        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
 
 
-def test_the_tables_of_the_results_are_up_to_date(recipes):
+@pytest.mark.parametrize(("name", "count"), [("results.md", 3), ("studies.md", 8)])
+def test_the_tables_of_a_page_are_up_to_date(recipes, name, count):
     _, _, tables = recipes
-    page = (tables.DOCS / "results.md").read_text(encoding="utf-8")
+    page = (tables.DOCS / name).read_text(encoding="utf-8")
     assert tables.updated(page) == page
-    assert page.count("<!-- end -->") == 3
+    assert page.count("<!-- end -->") == count
+
+
+@pytest.fixture
+def studies(monkeypatch):
+    monkeypatch.syspath_prepend(str(RECIPES))
+    import studies
+
+    yield studies
+    sys.modules.pop("studies")
+
+
+def test_the_studies_are_commands_with_options_that_they_have(studies):
+    group = get_command(app).commands["study"]
+    for _, name, *words in studies.commands("encoder", Path("data"), Path("out"), 5):
+        known = {option for parameter in group.commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, name
+
+
+def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkeypatch):
+    _, _, tables = recipes
+    result = {
+        "study": "errors",
+        "sentences": 2,
+        "gold": 3,
+        "correct": 1,
+        "errors": {"span splitting": 2},
+        "cases": [{"text": "A secret sentence."}],
+    }
+    (tmp_path / "report.json").write_text(json.dumps({"errors": result}), encoding="utf-8")
+    (tmp_path / "errors.svg").write_text("<svg/>", encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(studies, "DOCS", tmp_path / "docs" / "studies")
+    monkeypatch.setattr(tables, "DOCS", tmp_path / "docs")
+    studies.publish(tmp_path)
+    assert "secret" not in (tmp_path / "docs" / "studies" / "errors.json").read_text(encoding="utf-8")
+    page = tables.study_tables("errors")
+    assert "| span splitting | 2 |" in page
+    assert "(studies/errors.svg)" in page

@@ -1,0 +1,157 @@
+"""`unire study`: the paper's tables and figures, on one's own data and encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unire.cli import printing, study_systems
+from unire.cli.options import Format, Json, Labels, Symmetric
+from unire.cli.study_output import finish, tell
+from unire.cli.training import config_from
+from unire.exceptions import UnireError
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Repeat the paper's tables and figures on your data.", no_args_is_help=True)
+
+Encoder = Annotated[
+    str, typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")
+]
+Data = Annotated[list[Path], typer.Option("--data", help="Annotated file to train on; may be given several times.")]
+Dev = Annotated[list[Path], typer.Option("--dev", help="Selects the best epoch and α of every training.")]
+Test = Annotated[list[Path] | None, typer.Option("--test", help="Scored once, at the end of each.", show_default=False)]
+Out = Annotated[
+    Path, typer.Option("--out", help="Folder of the study: cells, models, results. Studies that share it share cells.")
+]
+Preset = Annotated[str, typer.Option("--preset", help="`paper`, `released` or `best`, from which variants depart.")]
+Epochs = Annotated[
+    int | None, typer.Option("--epochs", help="How often the data is read; the preset's own.", show_default=False)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of TrainingConfig.", show_default=False),
+]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Trainings of every variant.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side; 2 to 5 share a large GPU well.")]
+
+TRAININGS = {
+    "ablate": ("ablation", "ABLATION", "Train without one part of the method at a time (Table 4; scores on test)."),
+    "window": ("window", "WINDOW", "Train with windows of 100, 200 and 300 words (Table 6; scores on dev)."),
+    "dropout": ("dropout", "DROPOUT", "Train with a logit dropout of 0.1 to 0.4 (Table 6; scores on dev)."),
+    "beta2": ("beta2", "BETA2", "Train with a β₂ of 0.9 and of 0.999 (section 4; scores on dev)."),
+}
+"""Where each study of trainings is, and what it does."""
+
+
+def _training_command(module: str, study: str) -> Callable[..., None]:
+    def command(
+        encoder: Encoder,
+        data: Data,
+        dev: Dev,
+        out: Out,
+        test: Test = None,
+        labels: Labels = None,
+        symmetric: Symmetric = None,
+        format: Format = None,
+        preset: Preset = "paper",
+        epochs: Epochs = None,
+        settings: Set = None,
+        seeds: Seeds = 1,
+        jobs: Jobs = 1,
+        json: Json = False,
+    ) -> None:
+        from unire.studies.trainings import Setup, run
+
+        config = config_from(preset, settings or [], epochs=epochs)
+        setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test or ()), labels, symmetric, format)
+        asked = getattr(import_module(f"unire.studies.{module}"), study)
+        with _interruptible():
+            (result,) = run([asked], setup, seeds=seeds, jobs=jobs, tell=tell)
+        finish(result, out, json)
+
+    return command
+
+
+def _help(name: str, sentence: str) -> str:
+    return f"""{sentence}
+
+    \b
+        unire study {name} --encoder bert-base-uncased --labels scierc \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl \\
+            --seeds 3 --jobs 3 --out studies/mine
+
+    Every training is kept: a second start trains only what is missing.
+    """
+
+
+for _name, (_module, _study, _sentence) in TRAININGS.items():
+    app.command(_name, no_args_is_help=True, help=cleandoc(_help(_name, _sentence)))(_training_command(_module, _study))
+
+app.command(no_args_is_help=True)(study_systems.threshold)
+app.command(no_args_is_help=True)(study_systems.errors)
+app.command(no_args_is_help=True)(study_systems.speed)
+app.command(no_args_is_help=True)(study_systems.compare)
+
+
+@app.command(no_args_is_help=True)
+def report(
+    out: Out,
+    encoder: Annotated[
+        str | None,
+        typer.Option("--encoder", help="Run all studies first, as far as they are missing.", show_default=False),
+    ] = None,
+    data: Annotated[list[Path] | None, typer.Option("--data", help="To train on.", show_default=False)] = None,
+    dev: Annotated[list[Path] | None, typer.Option("--dev", help="To select on.", show_default=False)] = None,
+    test: Test = None,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    preset: Preset = "paper",
+    epochs: Epochs = None,
+    settings: Set = None,
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
+    json: Json = False,
+) -> None:
+    """Put the studies of a folder on one page with charts; with --encoder, run them all first.
+
+    \b
+        unire study report --out studies/mine
+        unire study report --out studies/mine --encoder bert-base-uncased --labels scierc \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl --seeds 3 --jobs 3
+
+    Beside the page are the numbers as JSON and the charts as SVG.
+    """
+    from unire.studies.report import write
+
+    if encoder is not None:
+        from unire.studies.everything import run_all
+        from unire.studies.trainings import Setup
+
+        if not (data and dev and test):
+            raise UnireError("to run all studies give --data, --dev and --test")
+        config = config_from(preset, settings or [], epochs=epochs)
+        setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
+        with _interruptible():
+            run_all(setup, seeds=seeds, jobs=jobs, tell=tell)
+    page = write(out)
+    if json:
+        printing.print_json({"page": str(page)})
+    else:
+        printing.out.print(str(page), highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """An interrupt is no accident: what is finished is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

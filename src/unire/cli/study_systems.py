@@ -1,0 +1,149 @@
+"""The studies of models that are there: `unire study threshold`, `errors`, `speed` and `compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from unire.cli import printing
+from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.study_output import finish, tell
+
+__all__ = ["compare", "errors", "speed", "threshold"]
+
+Gold = Annotated[list[Path], typer.Option("--data", help="Annotated file; may be given several times.")]
+Device = Annotated[
+    str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Folder of studies, where the numbers are kept.", show_default=False)
+]
+Show = Annotated[int, typer.Option("--show", min=0, help="Sentences to print; all are in the JSON.")]
+
+
+def threshold(
+    model: Annotated[str, typer.Option("--model", help="A model: in the box, a folder, or a Hub name.")],
+    data: Gold,
+    format: Format = None,
+    device: Device = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Distances at entity boundaries and elsewhere, and F1 over α (Figures 4 and 5).
+
+    \b
+        unire study threshold --model models/mine --data dev.jsonl --out studies/mine
+    """
+    from unire.extractor import Extractor
+    from unire.studies.threshold import threshold as run
+
+    documents = documents_from(data, format)
+    extractor = Extractor.load(model, device=device)
+    extractor.labels.check(documents)
+    finish({**run(extractor, documents), **_facts([model], data)}, out, json)
+
+
+def errors(
+    system: Annotated[str, typer.Argument(help="A model, or a file of predictions.", show_default=False)],
+    data: Gold,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    device: Device = None,
+    show: Show = 0,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Why relations are missed: five kinds of error, and the sentences behind them (Figure 6).
+
+    \b
+        unire study errors models/mine --data test.jsonl --show 3
+        unire study errors found.jsonl --data test.jsonl --labels scierc
+    """
+    from unire.studies.errors import errors as run
+    from unire.studies.systems import predict
+
+    gold = documents_from(data, format)
+    found = predict(system, gold, device=device, format=format)
+    space = found.labels or label_space(labels, symmetric, [*gold, *found.documents])
+    result = {**run(gold, found.documents, space), **_facts([system], data)}
+    finish(result, out, json)
+    if json:
+        return
+    for kind in result["errors"] if show else ():
+        printing.out.print(f"[bold]{kind}[/]", highlight=False)
+        for case in [case for case in result["cases"] if case["kind"] == kind][:show]:
+            printing.out.print(f"  {escape(case['text'])}", highlight=False)
+            printing.out.print(f"    gold:  {escape(case['gold'])}", highlight=False)
+            for item in case["relations"] or case["entities"]:
+                printing.out.print(f"    found: {escape(item)}", highlight=False)
+
+
+def speed(
+    models: Annotated[list[str], typer.Option("--model", help="A model; may be given several times.")],
+    data: Gold,
+    format: Format = None,
+    device: Device = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="The best of so many counts.")] = 3,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Sentences per second, stage by stage, as windows, decoder, engine, precision and batches change (Table 5).
+
+    \b
+        unire study speed --model models/mine --model models/small --data test.jsonl
+    """
+    from unire.studies.speed import collected
+    from unire.studies.speed import speed as run
+
+    documents = documents_from(data, format)
+    rows = [row for model in models for row in run(model, documents, device=device, rounds=rounds, tell=tell)]
+    finish({**collected(rows, documents, device), **_facts(models, data)}, out, json)
+
+
+def compare(
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            help="Models or files of predictions; the others are held against the first.", show_default=False
+        ),
+    ],
+    data: Gold,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    device: Device = None,
+    samples: Annotated[int, typer.Option("--bootstrap", metavar="N", min=1, help="Resamples of the documents.")] = 1000,
+    show: Show = 0,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Several systems on the same gold: every protocol, paired bootstrap, and where they differ.
+
+    \b
+        unire study compare models/mine models/shared --data test.jsonl
+        unire study compare found.jsonl theirs.jsonl --data test.jsonl --labels scierc --show 5
+    """
+    from unire.studies.compare import compare as run
+    from unire.studies.systems import common_labels, predict
+
+    gold = documents_from(data, format)
+    found = [predict(system, gold, device=device, format=format) for system in systems]
+    space = common_labels(found) or label_space(
+        labels, symmetric, [*gold, *(document for system in found for document in system.documents)]
+    )
+    result = {**run(gold, found, space, samples=samples), **_facts(systems, data)}
+    finish(result, out, json)
+    for case in [] if json else result["cases"][:show]:
+        printing.out.print(f"[bold]{escape(case['document'])}[/]  {escape(case['text'])}", highlight=False)
+        for name, items in case["found"].items():
+            for item in items:
+                verdict = "[green]right[/]" if item["right"] else "[red]wrong[/]"
+                printing.out.print(f"  {escape(name)}: {verdict}  {escape(item['item'])}", highlight=False)
+
+
+def _facts(systems: list[str], data: list[Path]) -> dict[str, list[str]]:
+    return {"of": [Path(system).name for system in systems], "data": [path.name for path in data]}

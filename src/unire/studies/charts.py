@@ -1,0 +1,150 @@
+"""Charts as SVG text: every axis has its name and unit, every chart says how much it counts."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from unire.exceptions import UnireError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["bars", "dots", "histogram", "lines", "stacks"]
+
+COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
+STYLE = {
+    "font.size": 10,
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#e4e7eb",
+    "svg.fonttype": "none",  # text stays text: it can be read, searched and copied
+    "svg.hashsalt": "unire",  # the same numbers, the same file
+}
+
+
+def dots(names: Sequence[str], panels: Mapping[str, Sequence[Sequence[float]]], *, unit: str, note: str) -> str:
+    """A panel for each measure with a row for each name: its values as dots, and their mean and deviation."""
+
+    def draw(figure: Figure) -> None:
+        for axes, (title, rows), colour in zip(
+            figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), COLOURS, strict=False
+        ):
+            for place, values in enumerate(rows):
+                below = [place + 0.22] * len(values)
+                axes.plot(values, below, "o", color=colour, alpha=0.45, markersize=4, linewidth=0)
+                spread = stdev(values) if len(values) > 1 else 0.0
+                axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
+            axes.set_title(title)
+            axes.set_xlabel(unit)
+            axes.set_yticks(range(len(names)), names)
+            axes.set_ylim(len(names) - 0.5, -0.5)  # the first on top
+
+    return _svg(draw, (9, 1.4 + 0.34 * len(names)), note)
+
+
+def histogram(
+    edges: Sequence[float], series: Mapping[str, Sequence[int]], *, x: str, y: str, mark: tuple[float, str], note: str
+) -> str:
+    """Shares of counts in bins, in percent of each series; `mark` is a place on the x axis and its name."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for (name, counts), colour in zip(series.items(), COLOURS, strict=False):
+            total = max(sum(counts), 1)
+            label = f"{name} (n = {sum(counts):,})"
+            axes.stairs([100 * count / total for count in counts], edges, fill=True, alpha=0.35, color=colour)
+            axes.stairs([100 * count / total for count in counts], edges, color=colour, linewidth=1.5, label=label)
+        _mark(axes, mark)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.set_xlim(edges[0], edges[-1])
+        axes.legend(frameon=False)
+
+    return _svg(draw, (7.5, 3.8), note)
+
+
+def lines(
+    xs: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    y: str,
+    mark: tuple[float, str],
+    note: str,
+) -> str:
+    """Curves over one axis; `mark` is a place on the x axis and its name."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+            axes.plot(xs, values, ".-", label=name, color=colour, linewidth=1.5, markersize=4)
+        _mark(axes, mark)
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.set_ylim(bottom=0)
+        axes.legend(frameon=False)
+
+    return _svg(draw, (7.5, 3.8), note)
+
+
+def bars(names: Sequence[str], values: Sequence[float], labels: Sequence[str], *, x: str, note: str) -> str:
+    """A bar for each name, with a label at its end."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        drawn = axes.barh(range(len(names)), values, color=COLOURS[0])
+        axes.bar_label(drawn, labels, padding=4)
+        _rows(axes, names)
+        axes.set_xlabel(x)
+        axes.margins(x=0.16)
+
+    return _svg(draw, (7.5, 1.3 + 0.36 * len(names)), note)
+
+
+def stacks(names: Sequence[str], parts: Mapping[str, Sequence[float]], *, x: str, note: str) -> str:
+    """A bar for each name, made of parts."""
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        left = [0.0] * len(names)
+        for (part, values), colour in zip(parts.items(), COLOURS, strict=False):
+            axes.barh(range(len(names)), values, left=left, color=colour, label=part)
+            left = [start + value for start, value in zip(left, values, strict=True)]
+        _rows(axes, names)
+        axes.set_xlabel(x)
+        axes.legend(frameon=False, ncols=len(parts), loc="lower left", bbox_to_anchor=(0, 1))
+
+    return _svg(draw, (8.5, 1.6 + 0.3 * len(names)), note)
+
+
+def _rows(axes: Any, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+
+
+def _mark(axes: Any, mark: tuple[float, str]) -> None:
+    place, name = mark
+    axes.axvline(place, color="#444444", linestyle="--", linewidth=1, label=name)
+
+
+def _svg(draw: Callable[[Figure], None], size: tuple[float, float], note: str) -> str:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UnireError('charts need matplotlib: pip install "unire[studies]"') from None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.supxlabel(note, fontsize=8.5, color="#59636e", x=0.01, ha="left")
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = file.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,164 @@
+"""Several systems on the same gold: every protocol, whether they differ by more than chance, and where they do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from unire.documents import Document, Entity, Relation, Sentence
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.scoring import HEADLINE, Protocol, paired_bootstrap, score
+from unire.studies import charts as draw
+from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.systems import System
+
+__all__ = ["charts", "compare", "tables"]
+
+KINDS = ("entities", "relations")
+
+
+def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace, *, samples: int = 1000) -> Json:
+    """Scores of all systems, and each against the first.
+
+    Args:
+        gold: The annotated documents, at least two.
+        systems: At least two, by different names.
+        labels: The types to count.
+        samples: Resamples of the documents, for each pair and protocol.
+    """
+    names = [system.name for system in systems]
+    if len(names) < 2:
+        raise UnireError("a comparison needs at least two systems; name another model or file of predictions")
+    if twice := [first for first, second in pairwise(sorted(names)) if first == second]:
+        raise UnireError(f"two of the systems are called {twice[0]}; rename one of the files or folders")
+    protocols = list(Protocol.all())
+    first, *others = systems
+    cases = list(_cases(gold, systems, labels))
+    return {
+        "study": "compare",
+        "sentences": n_sentences(gold),
+        "documents": len(gold),
+        "samples": samples,
+        "systems": [
+            {
+                "name": system.name,
+                "scores": [score(gold, system.documents, labels, protocol).to_dict() for protocol in protocols],
+            }
+            for system in systems
+        ],
+        "differences": [
+            {
+                "first": first.name,
+                "second": other.name,
+                "protocols": [
+                    paired_bootstrap(
+                        gold, first.documents, other.documents, labels, protocol, samples=samples
+                    ).to_dict()
+                    for protocol in protocols
+                ],
+            }
+            for other in others
+        ],
+        "differing": len(cases),
+        "only": {
+            system.name: Counter(
+                "right" if item["right"] else "wrong" for case in cases for item in case["found"][system.name]
+            )
+            for system in systems
+        },
+        "cases": cases,
+    }
+
+
+def tables(result: Json) -> list[Table]:
+    counted = f"{result['documents']:,} documents, {result['sentences']:,} sentences"
+    rows = [
+        (
+            f"{system['name']}: {_protocol(scores)}",
+            *(percent(scores[kind][rate]) for kind in KINDS for rate in ("precision", "recall", "f1")),
+        )
+        for system in result["systems"]
+        for scores in system["scores"]
+    ]
+    columns = ("", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1")
+    differences = [
+        (
+            f"{pair['second']} − {pair['first']}: {_protocol(protocol)}",
+            *(text for kind in KINDS for text in _difference(protocol[kind])),
+        )
+        for pair in result["differences"]
+        for protocol in pair["protocols"]
+    ]
+    resampled = f"Differences in F1, 95% intervals from {result['samples']:,} resamples of the documents"
+    return [
+        Table(f"Every protocol: {counted}", columns, rows),
+        Table(resampled, ("", "Ent", "p", "Rel", "p"), differences),
+        Table(
+            f"Sentences in which they differ: {result['differing']:,} of {result['sentences']:,}",
+            ("", "found by it and not by all", "of which right"),
+            [(name, f"{sum(only.values()):,}", f"{only.get('right', 0):,}") for name, only in result["only"].items()],
+        ),
+    ]
+
+
+def charts(result: Json) -> dict[str, str]:
+    names = [system["name"] for system in result["systems"]]
+    headline = {
+        title: [
+            [100 * scores[kind]["f1"] for scores in system["scores"] if scores["protocol"] == HEADLINE.to_dict()]
+            for system in result["systems"]
+        ]
+        for title, kind in (("Ent", "entities"), ("Rel", "relations"))
+    }
+    note = f"n = {result['sentences']:,} sentences; {HEADLINE}"
+    return {"compare": draw.dots(names, headline, unit="F1, %", note=note)}
+
+
+def _protocol(scores: Json) -> str:
+    return f"{scores['protocol']['relations']}, {scores['protocol']['symmetric']}"
+
+
+def _difference(difference: Json) -> tuple[str, str]:
+    f1 = difference["f1"]
+    interval = f"{100 * f1['value']:+.1f} [{100 * f1['low']:+.1f}, {100 * f1['high']:+.1f}]"
+    return interval, f"{difference['p_value']:.3f}"
+
+
+def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace) -> Iterator[Json]:
+    """The sentences in which not all systems found the same, with what each found that not all did."""
+    for place, truth in enumerate(gold):
+        for position, sentence in enumerate(truth.sentences):
+            found = [_items(system.documents[place].sentences[position]) for system in systems]
+            shared = set(found[0]).intersection(*found[1:])
+            if all(len(items) == len(shared) for items in found):
+                continue
+            right = _items(sentence, labels)
+            yield {
+                "document": truth.id,
+                "sentence": position,
+                "text": " ".join(sentence.words),
+                "gold": [str(item) for item in right.values()],
+                "found": {
+                    system.name: [
+                        {"item": str(item), "right": key in right} for key, item in items.items() if key not in shared
+                    ]
+                    for system, items in zip(systems, found, strict=True)
+                },
+            }
+
+
+def _items(sentence: Sentence, symmetric_in: LabelSpace | None = None) -> dict[object, Entity | Relation]:
+    """Entities and strict relations by what tells them apart; of gold, symmetric relations in both directions."""
+    items: dict[object, Entity | Relation] = {_key(entity): entity for entity in sentence.entities}
+    for relation in sentence.relations:
+        ways = [relation]
+        if symmetric_in is not None and relation.label in symmetric_in.symmetric:
+            ways.append(Relation(relation.tail, relation.head, relation.label))
+        items.update({(_key(way.head), _key(way.tail), way.label): way for way in ways})
+    return items
+
+
+def _key(entity: Entity) -> tuple[int, int, str]:
+    return entity.start, entity.end, entity.label

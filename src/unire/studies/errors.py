@@ -1,0 +1,81 @@
+"""Figure 6: why relations are missed, on test; the kinds are those of `scoring/diagnosis.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from unire.documents import Document
+from unire.labels import LabelSpace
+from unire.scoring import score
+from unire.scoring.diagnosis import ERRORS, diagnose
+from unire.studies import charts as draw
+from unire.studies.results import Json, Table, n_sentences, percent
+
+__all__ = ["charts", "errors", "tables"]
+
+
+def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: LabelSpace) -> Json:
+    """How many gold relations are missed in which way, and in which sentences."""
+    scores = score(gold, predicted, labels)  # also checks that they are the same documents
+    counts: Counter[str] = Counter()
+    cases = []
+    for truth, guess in zip(gold, predicted, strict=True):
+        for found in diagnose(truth, guess, labels):
+            counts[found.kind] += 1
+            if found.kind == "correct":
+                continue
+            place = guess if found.sentence is None else guess.sentences[found.sentence]
+            cases.append(
+                {
+                    "kind": found.kind,
+                    "document": truth.id,
+                    "sentence": found.sentence,
+                    "text": " ".join(place.words),
+                    "gold": str(found.relation),
+                    "entities": [str(entity) for entity in place.entities],
+                    "relations": [str(relation) for relation in place.relations],
+                }
+            )
+    return {
+        "study": "errors",
+        "sentences": n_sentences(gold),
+        "gold": counts.total(),
+        "predicted": scores.relations.total.predicted,
+        "correct": counts["correct"],
+        "errors": {kind: counts[kind] for kind in ERRORS},
+        "cases": cases,
+    }
+
+
+def tables(result: Json) -> list[Table]:
+    missed = max(sum(result["errors"].values()), 1)
+    rows = [
+        (kind, str(count), percent(count / missed), percent(count / max(result["gold"], 1)))
+        for kind, count in result["errors"].items()
+    ]
+    rows += [
+        ("all errors", str(sum(result["errors"].values())), "", percent(1 - _correct(result))),
+        ("correct", str(result["correct"]), "", percent(_correct(result))),
+    ]
+    title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
+    return [Table(title, ("", "relations", "% of errors", "% of gold"), rows)]
+
+
+def charts(result: Json) -> dict[str, str]:
+    missed = sum(result["errors"].values())
+    shares = [100 * count / max(missed, 1) for count in result["errors"].values()]
+    counted = f"n = {missed:,} missed of {result['gold']:,} gold relations in {result['sentences']:,} sentences"
+    return {
+        "errors": draw.bars(
+            list(result["errors"]),
+            shares,
+            [str(count) for count in result["errors"].values()],
+            x="share of the errors, %",
+            note=f"{counted}; counts at the bars",
+        )
+    }
+
+
+def _correct(result: Json) -> float:
+    return float(result["correct"] / max(result["gold"], 1))

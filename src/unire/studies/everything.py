@@ -1,0 +1,50 @@
+"""All studies of one setup, one after the other: the trainings, then what is asked of the default model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from unire import formats
+from unire.extractor import Extractor
+from unire.studies import errors, speed, threshold, trainings
+from unire.studies.ablation import ABLATION
+from unire.studies.beta2 import BETA2
+from unire.studies.dropout import DROPOUT
+from unire.studies.results import Json, load, save
+from unire.studies.trainings import Setup
+from unire.studies.window import WINDOW
+
+__all__ = ["run_all"]
+
+
+def run_all(setup: Setup, *, seeds: int, jobs: int, tell: Callable[[str], None]) -> None:
+    """Do what is missing of all studies but the comparison, which is of systems that only the user knows.
+
+    Threshold, errors and speed are those of the default cell's model of seed 0.
+    """
+    for result in trainings.run([ABLATION, WINDOW, DROPOUT, BETA2], setup, seeds=seeds, jobs=jobs, tell=tell):
+        save(result, setup.folder)
+    model = setup.model()
+    dev, test = (
+        [document for path in files for document in formats.read(path, setup.format)]
+        for files in (setup.dev, setup.test)
+    )
+
+    def of_threshold() -> Json:
+        return threshold.threshold(Extractor.load(model), dev)
+
+    def of_errors() -> Json:
+        extractor = Extractor.load(model)
+        return errors.errors(test, list(extractor.annotate(test)), extractor.labels)
+
+    def of_speed() -> Json:
+        return speed.collected(speed.speed(model, test, tell=tell), test, None)
+
+    for name, files, study in (
+        ("threshold", setup.dev, of_threshold),
+        ("errors", setup.test, of_errors),
+        ("speed", setup.test, of_speed),
+    ):
+        if load(setup.folder, name) is None:
+            tell(f"{name}: of {model.name}")
+            save({**study(), "of": [model.name], "data": [file.name for file in files]}, setup.folder)

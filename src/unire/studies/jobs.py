@@ -1,0 +1,151 @@
+"""Commands run side by side, each with a record that is kept: what a second start finds done, it does not do again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from unire.exceptions import UnireError
+from unire.files import text_output
+
+__all__ = ["Job", "Record", "read_record", "run_jobs"]
+
+Record = dict[str, Any]
+
+POLL = 0.1
+"""Seconds between two looks at what runs."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, and what must have been done before it."""
+
+    name: str
+    command: tuple[str, ...]
+    """The words behind `python`: `-m unire …`, or a script and its arguments. It prints JSON, or nothing."""
+    kept: Path
+    """Its record, which is there when the job is done; what the command says meanwhile is in a `.log` beside it."""
+    needs: tuple[str, ...] = ()
+    """Names of other jobs; those that are not among the jobs to be run are done."""
+    alone: bool = False
+    """It uses the whole machine: nothing else runs beside it."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What the record says beside what the command printed."""
+
+    @property
+    def log(self) -> Path:
+        return self.kept.with_name(f"{self.name}.log")
+
+
+@dataclass
+class _Running:
+    job: Job
+    process: subprocess.Popen[bytes]
+    printed: IO[bytes]
+    started: float
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.started, 1)
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    at_once: int,
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+    finished: Callable[[Job, Record], None] = lambda job, record: None,
+) -> None:
+    """Do what is not done yet.
+
+    Where a job fails, those that run beside it are stopped. An interrupt reaches them too (they are of one group), and
+    is waited for, so that each can save where it stands.
+
+    Args:
+        jobs: Their needs must not go round in a circle.
+        at_once: How many run side by side.
+        tell: Told of every start and end.
+        finished: Called with a job and its record before that is kept.
+
+    Raises:
+        UnireError: A job failed.
+    """
+    waiting = [job for job in jobs if not job.kept.exists()]
+    running: list[_Running] = []
+    try:
+        while waiting or running:
+            for job in list(waiting):
+                if _may_start(job, waiting, running, at_once):
+                    waiting.remove(job)
+                    running.append(_start(job, at_once))
+                    tell(f"{job.name}: started")
+            time.sleep(POLL)
+            for ended in [one for one in running if one.process.poll() is not None]:
+                record = _record(ended)
+                finished(ended.job, record)
+                with text_output(ended.job.kept) as file:
+                    file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+                running.remove(ended)
+                tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
+    except Exception:
+        for one in running:
+            one.process.terminate()
+        raise
+    finally:
+        for one in running:
+            one.process.wait()
+            one.printed.close()
+
+
+def read_record(path: Path) -> Record:
+    """A record that was kept."""
+    try:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnireError(f"{path} is no record of a finished job ({error}); remove it to have it made again") from None
+    return record
+
+
+def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at_once: int) -> bool:
+    unmade = {other.name for other in waiting} | {one.job.name for one in running}
+    alone = any(one.job.alone for one in running)
+    room = not running if job.alone else len(running) < at_once and not alone
+    return room and not unmade.intersection(job.needs)
+
+
+def _start(job: Job, at_once: int) -> _Running:
+    try:
+        job.kept.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnireError(f"{job.kept.parent} cannot be made a folder: {error.strerror}") from None
+    printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
+    threads = str(max(1, (os.cpu_count() or 1) // at_once))
+    with job.log.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own commands
+            [sys.executable, *job.command],
+            stdout=printed,
+            stderr=log,
+            env={"OMP_NUM_THREADS": threads, **os.environ},
+        )
+    return _Running(job, process, printed, time.monotonic())
+
+
+def _record(ended: _Running) -> Record:
+    job = ended.job
+    if ended.process.returncode:
+        said = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        reason = said[-1].removeprefix("error: ") if said else f"exit status {ended.process.returncode}"
+        raise UnireError(f"{job.name} failed: {reason}; {job.log} has all that it said")
+    ended.printed.seek(0)
+    text = ended.printed.read()
+    ended.printed.close()
+    printed = json.loads(text) if text.strip() else None
+    return {**job.about, "seconds": ended.seconds, "printed": printed}

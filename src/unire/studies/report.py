@@ -1,0 +1,155 @@
+"""All studies of a folder on one page that needs no network, with the raw numbers and the charts beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from unire.exceptions import UnireError
+from unire.files import text_output
+from unire.rendering.html.text import asset, shown
+from unire.studies import ablation, beta2, compare, dropout, errors, speed, threshold, window
+from unire.studies.results import Json, Table, load
+
+__all__ = ["STUDIES", "Study", "write"]
+
+LISTED = 200
+"""Sentences of each list on the page; the JSON has all."""
+
+
+class Study(Protocol):
+    """How the numbers of a study are shown."""
+
+    def tables(self, result: Json, /) -> list[Table]: ...
+
+    def charts(self, result: Json, /) -> dict[str, str]:
+        """SVG by name."""
+
+
+STUDIES: Mapping[str, Study] = {
+    "ablate": ablation.ABLATION,
+    "window": window.WINDOW,
+    "dropout": dropout.DROPOUT,
+    "beta2": beta2.BETA2,
+    "threshold": threshold,
+    "errors": errors,
+    "speed": speed,
+    "compare": compare,
+}
+"""In the order of the page."""
+
+TITLES = {
+    "ablate": "What each part is worth",
+    "window": "Words of a window",
+    "dropout": "Logit dropout",
+    "beta2": "AdamW's β₂",
+    "threshold": "The threshold α",
+    "errors": "Why relations are missed",
+    "speed": "Speed",
+    "compare": "Systems compared",
+}
+
+
+def write(folder: Path) -> Path:
+    """Write `report.html`, `report.json` and the charts, as SVG, into the folder of the studies; the page's path."""
+    results = {name: result for name in STUDIES if (result := load(folder, name)) is not None}
+    if not results:
+        raise UnireError(f"there is no study in {str(folder)!r} to report on; run one with --out {folder}")
+    charts = {name: STUDIES[name].charts(result) for name, result in results.items()}
+    for drawn in charts.values():
+        for name, svg in drawn.items():
+            with text_output(folder / f"{name}.svg") as file:
+                file.write(svg)
+    with text_output(folder / "report.json") as file:
+        file.write(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    with text_output(folder / "report.html") as file:
+        file.writelines(_page(results, charts))
+    return folder / "report.html"
+
+
+def _page(results: Mapping[str, Json], charts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    style = asset("page.css") + (resources.files("unire.studies") / "report.css").read_text(encoding="utf-8")
+    yield f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="unire">
+<title>Studies</title>
+<style>{style}</style>
+</head>
+<body>
+<header><h1>Studies</h1></header>
+<nav>{" ".join(f'<a href="#{name}">{escape(TITLES[name])}</a>' for name in results)}</nav>
+<main>
+"""
+    for name, result in results.items():
+        yield f'<section id="{name}">\n<h2>{escape(TITLES[name])}</h2>\n{_facts(result)}'
+        yield from (f"<figure>{svg}</figure>\n" for svg in charts[name].values())
+        yield from map(_table, STUDIES[name].tables(result))
+        yield from _cases(result)
+        yield "</section>\n"
+    yield "</main>\n<footer>All numbers are in report.json.</footer>\n</body>\n</html>\n"
+
+
+def _facts(result: Json) -> str:
+    """Of what the numbers are."""
+    if "config" in result:
+        said = [f"encoder {result['encoder']}", f"preset {result['config']['preset']}"]
+        said += [f"{name} {result['config'][name]}" for name in ("layout", "epochs", "batch_size", "lr", "head_lr")]
+    else:
+        said = [", ".join(result["of"]), f"on {', '.join(result['data'])}"]
+    return f'<p class="counts">{shown("; ".join(said))}</p>\n'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{shown(column)}</th>" for column in table.columns)
+    rows = "".join(
+        f"<tr><th>{shown(name)}</th>{''.join(f'<td>{shown(cell)}</td>' for cell in cells)}</tr>\n"
+        for name, *cells in table.rows
+    )
+    return (
+        f'<div class="wide"><table><caption>{shown(table.title)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+    )
+
+
+def _cases(result: Json) -> Iterator[str]:
+    """The sentences behind the numbers: of each kind of error, or all in which systems differ."""
+    if result["study"] == "errors":
+        lists = {kind: [_error(case) for case in result["cases"] if case["kind"] == kind] for kind in result["errors"]}
+    elif result["study"] == "compare":
+        lists = {"sentences in which they differ": [_difference(case) for case in result["cases"]]}
+    else:
+        return
+    for title, items in lists.items():
+        left_out = f"<p>The first {LISTED}; report.json has all.</p>" if len(items) > LISTED else ""
+        listed = "".join(f"<li>{item}</li>\n" for item in items[:LISTED])
+        yield f"<details><summary>{shown(title)} ({len(items):,})</summary>{left_out}<ol>{listed}</ol></details>\n"
+
+
+def _error(case: Json) -> str:
+    found = case["relations"] or case["entities"]
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', found)}"
+
+
+def _difference(case: Json) -> str:
+    found = (
+        _line(name, [f"{'✓' if item['right'] else '✗'} {item['item']}" for item in items])
+        for name, items in case["found"].items()
+    )
+    return f"{_sentence(case)}{_line('gold', case['gold'])}{''.join(found)}"
+
+
+def _sentence(case: Json) -> str:
+    return f'<p dir="auto">{shown(case["text"])} <span class="counts">{shown(case["document"])}</span></p>'
+
+
+def _line(name: str, items: list[str]) -> str:
+    return f'<p class="line"><b>{shown(name)}</b> {shown("; ".join(items) or "nothing")}</p>'

@@ -1,0 +1,223 @@
+"""Table 5: sentences per second, with parameters and scores, as windows, decoder, engine, precision or batches change.
+
+One thing is changed at a time, from how the model was trained. Scores are those of this model, however it is run: a
+model that was trained with W = 200 and reads windows of 100 words is not one that was trained with 100.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from unire.decoding import DECODERS
+from unire.documents import Document
+from unire.engines import Engine
+from unire.engines.torch_engine import TorchEngine, choose_device
+from unire.extractor import Extractor
+from unire.folders import ModelFolder
+from unire.modeling.model import UniRE
+from unire.scoring import score
+from unire.settings import Settings
+from unire.studies import charts as draw
+from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.stopwatch import stage_seconds
+from unire.windows import Layout
+
+__all__ = ["PAPER", "Case", "charts", "collected", "speed", "tables"]
+
+WINDOWS = (100, 200, 300)
+LAYOUTS: tuple[Layout, ...] = ("in-place", "released", "shared")
+PIECES = (2_048, 16_384, 65_536)
+
+PAPER = (
+    ("Zhong & Chen", "219M", "100", "36.7", "19.9"),
+    ("Zhong & Chen, approximate", "219M", "100", "–", "194.7"),
+    ("UniRE", "110M", "100", "34.0", "314.8"),
+    ("UniRE", "110M", "200", "36.9", "200.1"),
+    ("UniRE, hard decoding", "110M", "200", "17.8", "113.0"),
+)
+"""Its rows for SciERC."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to run a model."""
+
+    engine: str
+    precision: str
+    layout: Layout
+    window: int
+    decoder: str
+    pieces: int
+    """The most that a batch holds, padding counted."""
+
+    def named(self, own: Case) -> str:
+        """What is different from the model's own way."""
+        said = []
+        if (self.engine, self.precision) != (own.engine, own.precision):
+            said.append(f"{self.engine}, {self.precision}")
+        if self.layout != own.layout:
+            said.append(self.layout)
+        if self.window != own.window or (self.layout != own.layout and self.layout != "shared"):
+            said.append(f"W = {self.window}")
+        if self.decoder != own.decoder:
+            said.append(f"{self.decoder} decoding")
+        if self.pieces != own.pieces:
+            said.append(f"batches of {self.pieces:,} pieces")
+        return ", ".join(said) or "as trained"
+
+
+def speed(
+    source: str | Path,
+    documents: Sequence[Document],
+    *,
+    device: str | None = None,
+    rounds: int = 3,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Json]:
+    """Run a model over annotated documents in every way there is, and take the time.
+
+    Args:
+        source: The model. Where it was exported, onnxruntime takes part.
+        documents: Also what it is scored on.
+        device: For torch; a GPU when there is one.
+        rounds: The best of so many counts.
+        tell: Told of every case.
+    """
+    folder = ModelFolder.open(source)
+    model = UniRE.from_pretrained(folder.path).to(choose_device(device)).eval()
+    rows = []
+    for name, case in _cases(folder, model):
+        engine = _engine(folder, model, case)
+        settings = folder.settings.with_(layout=case.layout, window=case.window, decoder=case.decoder)
+        rows.append(
+            {
+                "model": Path(source).name,
+                "name": name,
+                **asdict(case),
+                "parameters": sum(parameter.numel() for parameter in model.parameters()),
+                **_timed(engine, model, settings, documents, rounds),
+            }
+        )
+        tell(f"{Path(source).name}, {name}: {rows[-1]['sentences_per_second']:,.0f} sentences/s")
+    return rows
+
+
+def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
+    """The rows of all models as the result of a study."""
+    chosen = choose_device(device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpu = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else None
+    return {
+        "study": "speed",
+        "sentences": n_sentences(documents),
+        "machine": gpu or f"{platform.machine()} CPU, {cores} cores",
+        "torch": torch.__version__,
+        "rows": list(rows),
+    }
+
+
+def tables(result: Json) -> list[Table]:
+    rows = [
+        (
+            name,
+            f"{row['parameters'] / 1e6:.0f}M",
+            f"{row['sentences_per_second']:,.0f}",
+            *(f"{milliseconds:.2f}" for milliseconds in _stages(row, result["sentences"]).values()),
+            percent(row["ent"]),
+            percent(row["rel"]),
+        )
+        for name, row in zip(_names(result), result["rows"], strict=True)
+    ]
+    stages = _stages(result["rows"][0], result["sentences"])
+    columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
+    title = f"Speed (Table 5): {result['sentences']:,} sentences on {result['machine']}; stages in ms a sentence"
+    paper = Table("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
+    return [Table(title, columns, rows), paper]
+
+
+def charts(result: Json) -> dict[str, str]:
+    rates = [row["sentences_per_second"] for row in result["rows"]]
+    counted = f"n = {result['sentences']:,} sentences on {result['machine']}"
+    stages: dict[str, list[float]] = {}
+    for row in result["rows"]:
+        for stage, milliseconds in _stages(row, result["sentences"]).items():
+            stages.setdefault(stage, []).append(milliseconds)
+    note = f"{counted}; onnxruntime does not tell encoder and biaffine apart: both are in encoder"
+    return {
+        "speed": draw.bars(
+            _names(result), rates, [f"{rate:,.0f}" for rate in rates], x="sentences per second", note=counted
+        ),
+        "stages": draw.stacks(
+            _names(result), stages, x="milliseconds per sentence, one stage after the other", note=note
+        ),
+    }
+
+
+def _names(result: Json) -> list[str]:
+    several = len({row["model"] for row in result["rows"]}) > 1
+    return [f"{row['model']}: {row['name']}" if several else row["name"] for row in result["rows"]]
+
+
+def _stages(row: Json, sentences: int) -> dict[str, float]:
+    return {stage: 1000 * seconds / max(sentences, 1) for stage, seconds in row["seconds"].items()}
+
+
+def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
+    """The model's own way first, then one change at a time."""
+    settings = folder.settings
+    best = TorchEngine(model)
+    precision = "bf16" if best.bf16 else "fp32"
+    own = Case("torch", precision, settings.layout, settings.window, settings.decoder, best.max_pieces)
+    # W means nothing to shared windows
+    in_words = replace(own, layout="in-place") if own.layout == "shared" else own
+    found = [
+        own,
+        *(replace(in_words, window=window) for window in WINDOWS),
+        *(replace(own, layout=layout) for layout in LAYOUTS),
+        *(replace(own, decoder=decoder) for decoder in DECODERS),
+        replace(own, precision="fp32"),
+        *(replace(own, pieces=pieces) for pieces in PIECES),
+    ]
+    if folder.has_graph and find_spec("onnxruntime") is not None:
+        exported = settings.provenance.get("export", {}).get("precision", "unknown precision")
+        found.append(replace(own, engine="onnxruntime", precision=exported))
+    for case in dict.fromkeys(found):
+        yield case.named(own), case
+
+
+def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
+    if case.engine == "torch":
+        return TorchEngine(model, bf16=case.precision == "bf16", max_pieces=case.pieces)
+    from unire.engines.onnx_engine import OnnxEngine
+
+    return OnnxEngine(folder.path)
+
+
+def _timed(engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document], rounds: int) -> Json:
+    """The best round end to end, as a user runs it, and the best round stage by stage."""
+    extractor = Extractor(engine, model.tokenizer, settings, model.labels)
+    bare = [document.bare for document in documents]
+    n = n_sentences(documents)
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        found = list(extractor.annotate(bare))
+        seconds.append(time.perf_counter() - began)
+    passes = [stage_seconds(engine, model, settings, bare) for _ in range(rounds)]
+    stages, n_batches = min(passes, key=lambda timed: sum(timed[0]))
+    scores = score(documents, found, model.labels)
+    return {
+        "sentences_per_second": n / min(seconds),
+        "sentences_per_batch": n / max(n_batches, 1),
+        "seconds": stages._asdict(),
+        "ent": scores.entities.f1,
+        "rel": scores.relations.f1,
+    }

@@ -1,0 +1,44 @@
+"""A system to be studied: a model that predicts, or a file of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+
+__all__ = ["System", "common_labels", "predict"]
+
+
+class System(NamedTuple):
+    """What a system found in some documents."""
+
+    name: str
+    documents: list[Document]
+    labels: LabelSpace | None
+    """A model's own; `None` for a file."""
+
+
+def predict(source: str, gold: Sequence[Document], *, device: str | None = None, format: str | None = None) -> System:
+    """What a system finds in the documents: `source` is a file of predictions, or a model wherever it is found."""
+    if Path(source).is_file():
+        return System(Path(source).stem, list(formats.read(source, format, predicted=True)), None)
+    extractor = Extractor.load(source, device=device)
+    extractor.labels.check(gold)
+    return System(Path(source).name, list(extractor.annotate(gold)), extractor.labels)
+
+
+def common_labels(systems: Sequence[System]) -> LabelSpace | None:
+    """The label space of the models among the systems, if there are any."""
+    known = [system for system in systems if system.labels is not None]
+    for system in known[1:]:
+        if system.labels != known[0].labels:
+            raise UnireError(
+                f"{known[0].name} and {system.name} have different label spaces; compare models of the same labels"
+            )
+    return known[0].labels if known else None

@@ -1,0 +1,121 @@
+"""Figures 4 and 5: how far adjacent rows and columns are apart, and what the scores do as α moves; on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.decoding.split import ALPHA, Prepared
+from unire.documents import Document
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.studies import charts as draw
+from unire.studies.results import Json, Table, n_sentences, percent
+from unire.tables import fill_sentence, read
+from unire.training.tuning import sweep
+from unire.windows import Stretch
+
+__all__ = ["ALPHAS", "charts", "tables", "threshold"]
+
+ALPHAS = tuple(round(0.05 * step, 2) for step in range(1, 51))
+"""0.05 to 2.5."""
+EDGES = tuple(round(0.1 * step, 1) for step in range(51))
+"""Of the histogram's bins; the last one takes what is farther apart, too."""
+CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
+
+
+def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
+    """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α."""
+    distances = _Distances(documents, extractor.labels)
+    scores = sweep(extractor, documents, ALPHAS, see=distances.see)
+    return {
+        "study": "threshold",
+        "sentences": n_sentences(documents),
+        "alpha": extractor.settings.alpha,
+        "distances": {"edges": list(EDGES), **{name: counts.tolist() for name, counts in distances.counts.items()}},
+        "sweep": [
+            {
+                "alpha": alpha,
+                "span": score.spans and score.spans.f1,
+                "ent": score.entities.f1,
+                "rel": score.relations.f1,
+            }
+            for alpha, score in zip(ALPHAS, scores, strict=True)
+        ],
+    }
+
+
+def tables(result: Json) -> list[Table]:
+    swept = {point["alpha"]: point for point in result["sweep"]}
+    asked = {
+        "the paper's α": ALPHA,
+        "the model's α": min(swept, key=lambda alpha: abs(alpha - result["alpha"])),
+        **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
+    }
+    rows = [(name, f"{alpha:g}", *(percent(swept[alpha][curve]) for curve in CURVES)) for name, alpha in asked.items()]
+    edges = result["distances"]["edges"]
+    apart = [
+        (
+            name,
+            f"{sum(counts):,}",
+            *(percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, ALPHA)),
+        )
+        for name, counts in (
+            ("at a boundary", result["distances"]["boundary"]),
+            ("elsewhere", result["distances"]["other"]),
+        )
+    ]
+    return [
+        Table(f"F1 over α (Figure 5): {result['sentences']:,} sentences", ("", "α", *CURVES.values()), rows),
+        Table("Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), apart),
+    ]
+
+
+def charts(result: Json) -> dict[str, str]:
+    counted = f"n = {result['sentences']:,} sentences"
+    mark = (result["alpha"], f"the model's α = {result['alpha']:g}")
+    distances = result["distances"]
+    series = {"entity boundary": distances["boundary"], "elsewhere": distances["other"]}
+    curves = {title: [100 * point[curve] for point in result["sweep"]] for curve, title in CURVES.items()}
+    return {
+        "distances": draw.histogram(
+            distances["edges"],
+            series,
+            x="distance between adjacent rows and columns (the last bin: and more)",
+            y="share of the positions, %",
+            mark=mark,
+            note=f"{counted}; n in the legend: positions between two words",
+        ),
+        "threshold": draw.lines(
+            [point["alpha"] for point in result["sweep"]], curves, x="threshold α", y="F1, %", mark=mark, note=counted
+        ),
+    }
+
+
+def _best(result: Json, curve: str) -> float:
+    """The α with the best of a curve."""
+    return float(max(result["sweep"], key=lambda point: point[curve])["alpha"])
+
+
+@dataclass
+class _Distances:
+    """Counts distances, apart by whether gold has an entity boundary there."""
+
+    documents: Sequence[Document]
+    labels: LabelSpace
+    counts: dict[str, NDArray[np.int64]] = field(
+        default_factory=lambda: {name: np.zeros(len(EDGES) - 1, np.int64) for name in ("boundary", "other")}
+    )
+
+    def see(self, places: Sequence[Stretch], prepared: Prepared) -> None:
+        for place, row in zip(places, prepared.distances, strict=False):  # tables of padding may follow
+            found = row[: len(place) - 1]
+            at_boundary = np.zeros(len(place) + 1, bool)
+            sentence = self.documents[place.document].sentences[place.sentence]
+            entities, _ = read(fill_sentence(sentence, self.labels, place.start, place.end).labels, self.labels)
+            at_boundary[[border for start, end, _ in entities for border in (start, end)]] = True
+            for name, chosen in (("boundary", at_boundary[1:-1]), ("other", ~at_boundary[1:-1])):
+                self.counts[name] += np.histogram(np.minimum(found[chosen], EDGES[-1]), EDGES)[0]

@@ -1,0 +1,253 @@
+"""Studies that train: variants of one setup, each over some seeds.
+
+A cell is one variant with one seed. It is trained by `unire train` in a process of its own, and its record is kept in
+`cells/` of the study's folder; studies that share the folder share cells, such as the default.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from unire import formats
+from unire.exceptions import UnireError
+from unire.studies import charts
+from unire.studies.jobs import Job, Record, read_record, run_jobs
+from unire.studies.results import Json, Table, n_sentences, with_deviation
+from unire.training import PRESETS, TrainingConfig
+from unire.training.state import fingerprint
+
+__all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "run"]
+
+Published = Mapping[str, tuple[float, float]]
+"""The paper's Ent F1 and Rel F1, in percent, by data set."""
+
+DEFAULT = "default"
+"""The cell without changes."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of a study."""
+
+    title: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training that differ from the setup's."""
+    paper: Published = field(default_factory=dict)
+    decoder: str | None = None
+    """Not another training: the setup's own model, decoded otherwise."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all cells share."""
+
+    encoder: str
+    data: tuple[Path, ...]
+    dev: tuple[Path, ...]
+    config: TrainingConfig
+    folder: Path
+    test: tuple[Path, ...] = ()
+    labels: str | None = None
+    symmetric: str | None = None
+    format: str | None = None
+
+    def cell(self, variant: Variant, seed: int) -> Job:
+        """The job that makes a cell, with everything in its record that decides its outcome."""
+        changes = {name: value for name, value in variant.changes.items() if getattr(self.config, name) != value}
+        config = replace(self.config, **changes, seed=seed)
+        if variant.decoder:
+            changes["decoder"] = variant.decoder
+        kind = ",".join(f"{name}={value}" for name, value in changes.items()) or DEFAULT
+        name = f"{kind}-{seed}"
+        about = {
+            "cell": kind,
+            "seed": seed,
+            "encoder": Path(self.encoder).name,
+            "data": self._fingerprint,
+            "config": asdict(config),
+        }
+        kept = self.folder / "cells" / f"{name}.json"
+        if variant.decoder:
+            command = ("evaluate", "--model", str(self.model(seed)), "--decoder", variant.decoder)
+            files = _files("--data", self.test)
+            needs = (f"{DEFAULT}-{seed}",)
+            return Job(name, ("-m", "unire", *command, *files, *self._format, "--json"), kept, needs, about=about)
+        out = self.folder / "models" / name
+        resume = ("--resume",) if out.with_name(f"{name}.resume").exists() else ()
+        return Job(name, ("-m", "unire", *self._train(config), "--out", str(out), *resume), kept, about=about)
+
+    def model(self, seed: int = 0) -> Path:
+        """Where the model of the default cell is."""
+        return self.folder / "models" / f"{DEFAULT}-{seed}"
+
+    def records(self, variant: Variant) -> list[Record]:
+        """What was kept of a variant, of every seed that there is."""
+        any_seed = self.cell(variant, 0).kept
+        kind = any_seed.stem.removesuffix("-0")
+        seeds = [re.fullmatch(rf"{re.escape(kind)}-(\d+)", path.stem) for path in any_seed.parent.glob("*.json")]
+        return [self.record(self.cell(variant, seed)) for seed in sorted(int(match[1]) for match in seeds if match)]
+
+    def record(self, job: Job) -> Record:
+        """A cell's record, if it was made as the setup has it."""
+        record = read_record(job.kept)
+        other = [name for name, value in job.about.items() if name != "config" and record.get(name) != value]
+        config = record.get("config", {})
+        other += [f"setting {name}" for name, value in job.about["config"].items() if config.get(name) != value]
+        if other:
+            raise UnireError(
+                f"{job.kept} was made with another {other[0]}; go on with the same settings, or give a new folder"
+            )
+        return record
+
+    def _train(self, config: TrainingConfig) -> list[str]:
+        preset = asdict(PRESETS[config.preset])
+        changed = {name: value for name, value in asdict(config).items() if value != preset[name]}
+        return [
+            "train",
+            *("--encoder", self.encoder),
+            *_files("--data", self.data),
+            *_files("--dev", self.dev),
+            *_files("--test", self.test),
+            *(("--labels", self.labels) if self.labels is not None else ()),
+            *(("--symmetric", self.symmetric) if self.symmetric is not None else ()),
+            *self._format,
+            *("--preset", config.preset),
+            *(word for name, value in changed.items() for word in ("--set", f"{name}={json.dumps(value)}")),
+            "--json",
+        ]
+
+    @property
+    def _format(self) -> tuple[str, ...]:
+        return ("--format", self.format) if self.format is not None else ()
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        parts = (self.data, self.dev, self.test)
+        return fingerprint(*([document for path in part for document in self._read(path)] for part in parts))
+
+    @cached_property
+    def sentences(self) -> dict[str, int]:
+        """Of dev and of test."""
+        return {
+            split: n_sentences([document for path in files for document in self._read(path)])
+            for split, files in (("dev", self.dev), ("test", self.test))
+        }
+
+    def _read(self, path: Path) -> Any:
+        return formats.read(path, self.format)
+
+
+@dataclass(frozen=True)
+class TrainingStudy:
+    """A table of the paper whose rows are trainings."""
+
+    name: str
+    title: str
+    split: Literal["dev", "test"]
+    """What the paper reports it on."""
+    variants: Callable[[TrainingConfig], Sequence[Variant]]
+    """The rows, for a setup with this configuration."""
+
+    def check(self, setup: Setup) -> None:
+        """Refuse a setup that cannot give the study's scores."""
+        if not getattr(setup, self.split):
+            raise UnireError(f"the study {self.name} reports scores on {self.split}; give --{self.split}")
+
+    def collect(self, setup: Setup) -> Json:
+        """The numbers of all cells that are there."""
+        rows = [self._row(setup, variant) for variant in self.variants(setup.config)]
+        return {
+            "study": self.name,
+            "title": self.title,
+            "split": self.split,
+            "sentences": setup.sentences[self.split],
+            "encoder": Path(setup.encoder).name,
+            "config": asdict(setup.config),
+            "rows": rows,
+        }
+
+    def _row(self, setup: Setup, variant: Variant) -> Json:
+        records = setup.records(variant)
+        scores = [record["printed"]["scores"] for record in records]
+        if variant.decoder is None:
+            scores = [by_split[self.split] for by_split in scores]
+        rates = ("precision", "recall", "f1")
+        return {
+            "title": variant.title,
+            "cell": records[0]["cell"],
+            "seeds": [record["seed"] for record in records],
+            "seconds": [record["seconds"] for record in records],
+            **{
+                kind: {rate: [score[kind][rate] for score in scores] for rate in rates}
+                for kind in ("entities", "relations", "spans")
+            },
+            "paper": {data: [round(f1 / 100, 3) for f1 in pair] for data, pair in variant.paper.items()},
+        }
+
+    @staticmethod
+    def tables(result: Json) -> list[Table]:
+        published = list(dict.fromkeys(data for row in result["rows"] for data in row["paper"]))
+        rows = [
+            (
+                row["title"],
+                *(with_deviation(row[kind]["f1"]) for kind in ("entities", "relations")),
+                str(len(row["seeds"])),
+                *(_published(row["paper"].get(data)) for data in published),
+            )
+            for row in result["rows"]
+        ]
+        counted = f"{result['split']}, {result['sentences']:,} sentences, n seeds"
+        theirs = f"; the paper's Ent / Rel on {' and '.join(published)}" if published else ""
+        return [Table(f"{result['title']}: {counted}{theirs}", ("", "Ent F1", "Rel F1", "n", *published), rows)]
+
+    @staticmethod
+    def charts(result: Json) -> dict[str, str]:
+        """Ent F1 and Rel F1 of every row, seed by seed."""
+        return {
+            result["study"]: charts.dots(
+                [row["title"] for row in result["rows"]],
+                {
+                    name: [[100 * f1 for f1 in row[kind]["f1"]] for row in result["rows"]]
+                    for name, kind in (("Ent", "entities"), ("Rel", "relations"))
+                },
+                unit=f"F1 on {result['split']}, %",
+                note=f"n = {result['sentences']:,} sentences; a dot is a seed, a bar the mean ± the standard deviation",
+            )
+        }
+
+
+def run(
+    studies: Sequence[TrainingStudy], setup: Setup, *, seeds: int, jobs: int, tell: Callable[[str], None]
+) -> list[Json]:
+    """Train what is missing, side by side; the numbers of each study.
+
+    Args:
+        studies: Cells that they share are trained once.
+        setup: What all cells share.
+        seeds: Seeds 0 to `seeds` - 1 are trained; others that were trained before count too.
+        jobs: Trainings side by side.
+        tell: Told of every start and end.
+    """
+    for study in studies:
+        study.check(setup)
+    variants = [variant for study in studies for variant in study.variants(setup.config)]
+    cells = {cell.name: cell for seed in range(seeds) for cell in (setup.cell(variant, seed) for variant in variants)}
+    for cell in cells.values():
+        if cell.kept.exists():
+            setup.record(cell)  # before anything is trained
+    run_jobs(list(cells.values()), jobs, tell=tell)
+    return [study.collect(setup) for study in studies]
+
+
+def _files(option: str, paths: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(word for path in paths for word in (option, str(path)))
+
+
+def _published(pair: Sequence[float] | None) -> str:
+    return "" if pair is None else " / ".join(f"{100 * f1:.1f}" for f1 in pair)

@@ -1,0 +1,111 @@
+"""Commands side by side: in order, kept, and not done twice."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from unire.exceptions import UnireError
+from unire.studies.jobs import Job, read_record, run_jobs
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A job that notes its start and its end in a file that all share, and prints its name."""
+    notes = tmp_path / "notes.txt"
+
+    def make(name, *, sleep=0.0, code="pass", **more):
+        program = (
+            f"import time; notes = open({str(notes)!r}, 'a', buffering=1); notes.write('{name} begins\\n'); "
+            f'time.sleep({sleep}); {code}; notes.write("{name} ends\\n"); print(\'{{"name": "{name}"}}\')'
+        )
+        return Job(name, ("-c", program), tmp_path / "kept" / f"{name}.json", **more)
+
+    make.notes = lambda: notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
+    return make
+
+
+def test_a_job_leaves_what_it_printed_and_what_is_known_of_it(job):
+    made = job("a", about={"seed": 3})
+    run_jobs([made], 1)
+    record = read_record(made.kept)
+    assert (record["seed"], record["printed"]) == (3, {"name": "a"})
+    assert record["seconds"] >= 0
+
+
+def test_what_is_done_is_not_done_again(job):
+    jobs = [job("a"), job("b")]
+    run_jobs(jobs[:1], 1)
+    told = []
+    run_jobs(jobs, 1, tell=told.append)
+    assert job.notes() == ["a begins", "a ends", "b begins", "b ends"]
+    assert told[0] == "b: started"
+    assert told[1].endswith("s, 0 left")
+
+
+def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
+    run_jobs([job("second", needs=("first",)), job("first", sleep=0.3), job("other")], 3)
+    notes = job.notes()
+    assert notes.index("first ends") < notes.index("second begins")
+    assert notes.index("other begins") < notes.index("first ends")
+
+
+def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
+    run_jobs([job("alone", sleep=0.2, alone=True), job("a"), job("b")], 3)
+    notes = job.notes()
+    assert notes[:2] == ["alone begins", "alone ends"]
+    assert len(notes) == 6
+
+
+def test_a_failure_stops_the_others_and_says_why(job):
+    began = time.monotonic()
+    wrong = job("wrong", sleep=0.2, code="import sys; sys.stderr.write('error: no such data\\n'); sys.exit(1)")
+    with pytest.raises(UnireError, match=r"wrong failed: no such data; .*wrong\.log has all that it said"):
+        run_jobs([job("long", sleep=60), wrong], 2)
+    assert time.monotonic() - began < 30
+    assert "long ends" not in job.notes()
+    assert not wrong.kept.exists()
+    with pytest.raises(UnireError, match="silent failed: exit status 3"):
+        run_jobs([job("silent", code="import os; os._exit(3)")], 1)
+
+
+def test_what_is_to_happen_with_a_record_happens_before_it_is_kept(job):
+    made = job("a")
+
+    def refuse(done, record):
+        assert record["printed"] == {"name": "a"}
+        assert not done.kept.exists()
+        raise UnireError("not good enough")
+
+    with pytest.raises(UnireError, match="not good enough"):
+        run_jobs([made], 1, finished=refuse)
+    assert not made.kept.exists()
+
+
+def test_an_interrupt_lets_the_jobs_end(job, monkeypatch):
+    slow = job("slow", sleep=0.5)
+
+    def interrupt(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([slow], 1, tell=interrupt)
+    assert job.notes() == ["slow begins", "slow ends"]
+
+
+def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path):
+    made = job("a")
+    made.kept.parent.mkdir()
+    made.kept.write_text("{", encoding="utf-8")
+    with pytest.raises(UnireError, match="no record of a finished job"):
+        read_record(made.kept)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UnireError, match="cannot be made a folder"):
+        run_jobs([Job("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)
+
+
+def test_a_job_may_print_nothing(tmp_path):
+    run_jobs([Job("quiet", ("-c", ""), tmp_path / "quiet.json")], 1)
+    assert json.loads((tmp_path / "quiet.json").read_text(encoding="utf-8"))["printed"] is None

@@ -1,0 +1,424 @@
+"""The paper's studies, on twenty sentences and tiny encoders."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from unire import formats
+from unire.cli.main import app
+from unire.decoding.split import Prepared
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.studies import charts, errors, report, speed, systems, threshold, trainings
+from unire.studies.ablation import ABLATION
+from unire.studies.beta2 import BETA2
+from unire.studies.compare import compare
+from unire.studies.dropout import DROPOUT
+from unire.studies.results import load, save
+from unire.studies.trainings import Setup, Variant
+from unire.studies.window import WINDOW
+from unire.training import TrainingConfig
+from unire.windows import Stretch
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")
+
+
+def run(*arguments: object, code: int = 0):
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert ran.exit_code == code, ran.output
+    return ran
+
+
+def trained(encoder) -> tuple[object, ...]:
+    return ("--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--test", TWENTY, *QUICK)
+
+
+@pytest.fixture
+def setup(encoder, tmp_path) -> Setup:
+    files = (TWENTY,)
+    return Setup(str(encoder), files, files, TrainingConfig(epochs=1), tmp_path / "study", files, "scierc")
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Trainings that end at once: F1 is the seed in tenths, and what was trained is listed."""
+    made: list[str] = []
+
+    def run_jobs(jobs, at_once, *, tell):
+        for job in jobs:
+            if not job.kept.exists():
+                made.append(job.name)
+                rates = dict.fromkeys(("precision", "recall", "f1"), job.about["seed"] / 10)
+                scores = {"entities": rates, "relations": rates, "spans": rates}
+                split = {"scores": scores if "evaluate" in job.command else {"dev": scores, "test": scores}}
+                job.kept.parent.mkdir(parents=True, exist_ok=True)
+                record = {**job.about, "seconds": 1.0, "printed": split}
+                job.kept.write_text(json.dumps(record), encoding="utf-8")
+
+    monkeypatch.setattr(trainings, "run_jobs", run_jobs)
+    return made
+
+
+def results(setup, *studies, seeds=1):
+    return trainings.run(studies, setup, seeds=seeds, jobs=2, tell=print)
+
+
+# Trainings
+
+
+def test_the_ablation_has_the_rows_of_table_4(setup, pretended):
+    (result,) = results(setup, ABLATION, seeds=2)
+    (table,) = ABLATION.tables(result)
+    assert [row[0] for row in table.rows] == [
+        "default",
+        "w/o symmetry loss",
+        "w/o implication loss",
+        "w/o logit dropout",
+        "w/o cross-sentence context",
+        "hard decoding",
+    ]
+    assert table.rows[0][1:] == ("5.0 ± 7.1", "5.0 ± 7.1", "2", "88.8 / 64.3", "68.4 / 36.9")
+    assert "test, 20 sentences" in table.title
+    assert len(pretended) == 12
+
+
+def test_each_row_of_the_ablation_changes_what_it_says(setup):
+    changes = [setup.cell(variant, 0) for variant in ABLATION.variants(setup.config)]
+    assert [cell.name for cell in changes] == [
+        "default-0",
+        "symmetry=False-0",
+        "implication=none-0",
+        "logit_dropout=0.0-0",
+        "window=0-0",
+        "decoder=hard-0",
+    ]
+    assert "symmetry=false" in changes[1].command
+    assert changes[5].command[2:4] == ("evaluate", "--model")
+    assert changes[5].needs == ("default-0",)
+
+
+def test_studies_of_one_folder_share_their_cells(setup, pretended):
+    results(setup, DROPOUT)
+    assert sorted(pretended) == ["default-0", "logit_dropout=0.1-0", "logit_dropout=0.3-0", "logit_dropout=0.4-0"]
+    results(setup, BETA2)
+    assert pretended[4:] == ["beta2=0.999-0"]
+
+
+def test_seeds_can_be_added_and_all_that_are_there_count(setup, pretended):
+    results(setup, BETA2, seeds=2)
+    (result,) = results(setup, BETA2, seeds=1)
+    assert result["rows"][0]["seeds"] == [0, 1]
+    assert len(pretended) == 4
+    (result,) = results(setup, BETA2, seeds=3)
+    assert [len(row["seeds"]) for row in result["rows"]] == [3, 3]
+    assert pretended[4:] == ["default-2", "beta2=0.999-2"]
+
+
+def test_shared_windows_are_a_row_beside_the_lengths_of_others(setup, pretended):
+    (result,) = results(setup, WINDOW)
+    assert [row["cell"] for row in result["rows"]] == ["window=100", "default", "window=300"]
+    shared = replace(setup, config=replace(setup.config, layout="shared"), folder=setup.folder / "shared")
+    (result,) = results(shared, WINDOW)
+    assert [row["cell"] for row in result["rows"]] == [
+        "window=100,layout=in-place",
+        "layout=in-place",
+        "window=300,layout=in-place",
+        "default",
+    ]
+    assert result["rows"][-1]["title"] == "shared windows"
+
+
+def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_path):
+    results(setup, BETA2)
+    with pytest.raises(UnireError, match="another setting epochs; go on with the same settings, or give a new folder"):
+        results(replace(setup, config=replace(setup.config, epochs=2)), BETA2)
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")
+    with pytest.raises(UnireError, match="another data"):
+        results(replace(setup, data=(other,)), BETA2)
+    assert len(pretended) == 2
+
+
+def test_scores_on_test_need_a_test_set(setup):
+    with pytest.raises(UnireError, match="the study ablate reports scores on test; give --test"):
+        results(replace(setup, test=()), ABLATION)
+
+
+def test_a_cell_that_was_stopped_goes_on(setup):
+    assert "--resume" not in setup.cell(Variant("default"), 0).command
+    (setup.folder / "models" / "default-0.resume").mkdir(parents=True)
+    assert setup.cell(Variant("default"), 0).command[-1] == "--resume"
+
+
+def test_a_setup_says_all_that_training_must_know(setup):
+    said = replace(setup, labels=None, symmetric="COMPARE", format="dygie").cell(Variant("default"), 7).command
+    assert {"--symmetric", "COMPARE", "--format", "dygie", "seed=7", "epochs=1"} <= set(said)
+    assert "--labels" not in said
+
+
+def test_trainings_run_in_processes_of_their_own_and_only_once(encoder, tmp_path):
+    command = ("study", "beta2", *trained(encoder), "--jobs", 2, "--out", tmp_path)
+    ran = run(*command)
+    assert "β₂ = 0.999" in ran.output
+    again = run(*command, "--json")
+    assert "started" not in again.stderr
+    assert [row["cell"] for row in json.loads(again.stdout)["rows"]] == ["default", "beta2=0.999"]
+    assert (tmp_path / "models" / "default-0" / "model.safetensors").exists()
+
+
+# Models that are there
+
+
+@pytest.fixture
+def found(random_model, twenty) -> list[Document]:
+    return list(Extractor.load(random_model, device="cpu").annotate(twenty))
+
+
+def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model, twenty):
+    extractor = Extractor.load(random_model, device="cpu")
+    result = threshold.threshold(extractor, twenty)
+    boundaries = {
+        (i, border)
+        for i, document in enumerate(twenty)
+        for sentence in document.sentences
+        for entity in sentence.entities
+        for border in entity.span
+        if sentence.start < border < sentence.end
+    }
+    places = sum(len(sentence) - 1 for document in twenty for sentence in document.sentences)
+    assert sum(result["distances"]["boundary"]) == len(boundaries)
+    assert sum(result["distances"]["other"]) == places - len(boundaries)
+    assert len(result["sweep"]) == 50
+    own = next(point for point in result["sweep"] if point["alpha"] == extractor.settings.alpha)
+    scored = run("evaluate", "--model", random_model, "--data", TWENTY, "--json")
+    assert own["ent"] == json.loads(scored.stdout)["scores"]["entities"]["f1"]
+
+
+def test_a_distance_is_counted_at_the_side_that_gold_says():
+    labels = LabelSpace(("X",), ("r",))
+    document = Document.from_words([["a", "b", "c"]], [(0, 1, "X")])
+    counted = threshold._Distances([document], labels)
+    tables = Prepared(np.zeros((1, 3, 3, 3)), np.array([3]), labels, np.array([[9.0, 0.25]]))
+    counted.see([Stretch(0, 0, 0, 3)], tables)
+    assert counted.counts["boundary"][-1] == 1  # far away: in the last bin
+    assert counted.counts["other"][2] == 1
+
+
+def test_errors_and_correct_relations_are_all_of_gold(twenty, found, scierc_labels):
+    result = errors.errors(twenty, found, scierc_labels)
+    assert result["correct"] + sum(result["errors"].values()) == result["gold"] > 20
+    assert len(result["cases"]) == sum(result["errors"].values())
+    annotated = errors.errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
+    assert annotated["correct"] + annotated["errors"]["relation not found"] == annotated["gold"]
+    assert errors.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
+
+
+def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, found, tmp_path):
+    file = tmp_path / "found.jsonl"
+    formats.write(found, file)
+    by_file = run("study", "errors", file, "--data", TWENTY, "--labels", "scierc", "--json").stdout
+    by_model = run("study", "errors", random_model, "--data", TWENTY, "--json").stdout
+    assert json.loads(by_file)["errors"] == json.loads(by_model)["errors"]
+    shown = run("study", "errors", random_model, "--data", TWENTY, "--show", 1).output
+    assert "gold:" in shown
+    assert "span splitting" in shown
+
+
+def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty):
+    told = []
+    rows = speed.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
+    assert [row["name"] for row in rows] == [
+        "as trained",
+        "in-place, W = 100",
+        "in-place, W = 200",
+        "in-place, W = 300",
+        "released, W = 200",
+        "hard decoding",
+        "batches of 2,048 pieces",
+        "batches of 65,536 pieces",
+        "onnxruntime, int8",
+    ]
+    assert len(told) == len(rows)
+    assert all(row["sentences_per_second"] > 0 for row in rows)
+    assert all(list(row["seconds"]) == ["windows", "encoder", "biaffine", "decoder"] for row in rows)
+    assert all(seconds > 0 for row in rows[:-1] for seconds in row["seconds"].values())
+    assert rows[-1]["seconds"]["biaffine"] == 0
+    assert rows[5]["ent"] != rows[0]["ent"]
+    table, paper = speed.tables(speed.collected(rows, twenty, "cpu"))
+    assert len(table.rows) == len(rows)
+    assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
+
+
+def test_systems_that_find_the_same_do_not_differ(twenty, found, scierc_labels):
+    pair = [systems.System(name, found, None) for name in ("a", "b")]
+    result = compare(twenty, pair, scierc_labels, samples=50)
+    assert result["cases"] == []
+    assert all(p["entities"]["p_value"] == 1 for p in result["differences"][0]["protocols"])
+    assert len(result["systems"][0]["scores"]) == 6
+
+
+def test_where_systems_differ_is_listed_with_who_is_right(scierc_labels):
+    words = [["we", "parse", "trees"], ["and", "graphs"]]
+    gold = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material"), (4, 5, "Material")], [(0, 1, "COMPARE")])
+    first = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material")], [(1, 0, "COMPARE")])
+    second = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Method")])
+    pair = [systems.System("first", [first] * 2, None), systems.System("second", [second] * 2, None)]
+    result = compare([gold] * 2, pair, scierc_labels, samples=10)
+    assert [case["sentence"] for case in result["cases"]] == [0, 0]
+    assert result["cases"][0]["found"] == {
+        "first": [
+            {"item": "trees [Material]", "right": True},
+            {"item": "trees [Material] –COMPARE→ parse [Task]", "right": True},
+        ],
+        "second": [{"item": "trees [Method]", "right": False}],
+    }
+
+
+def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
+    system = systems.System("a", twenty, scierc_labels)
+    with pytest.raises(UnireError, match="at least two systems"):
+        compare(twenty, [system], scierc_labels)
+    with pytest.raises(UnireError, match="two of the systems are called a"):
+        compare(twenty, [system, system], scierc_labels)
+    with pytest.raises(UnireError, match="a and b have different label spaces"):
+        systems.common_labels([system, systems.System("b", twenty, LabelSpace.load("conll04"))])
+
+
+def test_models_and_files_are_compared_by_one_command(random_model, unexported, found, tmp_path):
+    file = tmp_path / "found.jsonl"
+    formats.write(found, file)
+    command = ("study", "compare", random_model, unexported, file, "--data", TWENTY, "--bootstrap", 20)
+    ran = run(*command, "--show", 1, "--out", tmp_path)
+    assert "unexported − random" in ran.output
+    assert "wrong" in ran.output
+    assert len(load(tmp_path, "compare")["systems"]) == 3
+
+
+# The page about them
+
+
+def test_the_commands_of_the_page_exist():
+    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text(encoding="utf-8")
+    group = get_command(app).commands["study"].commands
+    assert set(re.findall(r"^\| `unire study (\w+)`", page, re.MULTILINE)) == group.keys()
+    for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
+        known = {option for parameter in group[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z]+", words)) <= known
+
+
+# The report
+
+
+@pytest.fixture(scope="module")
+def reported(encoder, tmp_path_factory) -> Path:
+    """Everything, trained in this process: the same commands, started sooner."""
+    folder = tmp_path_factory.mktemp("studies")
+
+    def run_jobs(jobs, at_once, *, tell):
+        for job in jobs:
+            printed = json.loads(run(*job.command[2:]).stdout)
+            record = {**job.about, "seconds": 1.0, "printed": printed}
+            job.kept.parent.mkdir(parents=True, exist_ok=True)
+            job.kept.write_text(json.dumps(record), encoding="utf-8")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainings, "run_jobs", run_jobs)
+        patch.setattr("unire.studies.speed.WINDOWS", (100,))
+        patch.setattr("unire.studies.speed.PIECES", ())
+        ran = run("study", "report", "--out", folder, *trained(encoder), "--set", "lr=0.01")
+    assert ran.stdout.strip() == str(folder / "report.html")
+    return folder
+
+
+def test_one_command_runs_all_studies_and_reports_them(reported):
+    page = (reported / "report.html").read_text(encoding="utf-8")
+    numbers = json.loads((reported / "report.json").read_text(encoding="utf-8"))
+    assert list(numbers) == ["ablate", "window", "dropout", "beta2", "threshold", "errors", "speed"]
+    assert all(f'<section id="{name}">' in page for name in numbers)
+    assert numbers["threshold"]["of"] == ["default-0"]
+    assert page.count("<figure>") == 9
+
+
+def test_every_chart_names_its_axes_and_says_how_much_it_counts(reported):
+    drawn = {file.stem: file.read_text(encoding="utf-8") for file in reported.glob("*.svg")}
+    axes = {
+        "ablate": ["Ent", "Rel", "F1 on test, %", "hard decoding"],
+        "window": ["F1 on dev, %", "W = 100", "shared windows"],
+        "dropout": ["F1 on dev, %", "p = 0.4"],
+        "beta2": ["F1 on dev, %", "β₂ = 0.999"],
+        "distances": [
+            "distance between adjacent rows and columns",
+            "share of the positions, %",
+            "entity boundary (n =",
+        ],
+        "threshold": ["threshold α", "F1, %", "Span F1"],
+        "errors": ["share of the errors, %", "span splitting", "relation type"],
+        "speed": ["sentences per second", "as trained"],
+        "stages": ["milliseconds per sentence", "encoder", "biaffine", "decoder"],
+    }
+    assert drawn.keys() == axes.keys()
+    for name, said in axes.items():
+        text = " ".join(ElementTree.fromstring(drawn[name]).itertext())
+        assert "n = " in text
+        assert all(words in text for words in said), name
+
+
+def test_a_report_collects_what_is_there_and_needs_no_network(twenty, found, scierc_labels, tmp_path):
+    nasty, other = (
+        [replace(document, id="<script>alert(1)</script>") for document in documents] for documents in (twenty, found)
+    )
+    pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
+    result = compare(nasty, pair, scierc_labels, samples=10)
+    save({**result, "of": ["a", "b"], "data": ["twenty.jsonl"]}, tmp_path)
+    page = report.write(tmp_path).read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "✗" in page
+    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!["'#])""", page)
+
+
+def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, found, scierc_labels, tmp_path):
+    monkeypatch.setattr(report, "LISTED", 1)
+    result = errors.errors(twenty, found, scierc_labels)
+    save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
+    assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
+    with pytest.raises(UnireError, match="there is no study in"):
+        report.write(tmp_path)
+    (tmp_path / "errors.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(UnireError, match="not the result of the study errors"):
+        report.write(tmp_path)
+    (tmp_path / "errors.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UnireError, match="run the study errors again"):
+        report.write(tmp_path)
+    refused = run("study", "report", "--out", tmp_path, "--encoder", "x", "--data", TWENTY, code=1)
+    assert "give --data, --dev and --test" in str(refused.exception)
+
+
+def test_charts_without_matplotlib_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UnireError, match=r"pip install \"unire\[studies\]\""):
+        charts.bars(["a"], [1.0], ["1"], x="x", note="n = 1")
+
+
+def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainings, "run_jobs", interrupted)
+    run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
