@@ -100,7 +100,20 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
         needs = ["mpnet-science", "near.txt"]
         yield distill(f"scierc-self-trained-{seed}", teachers, adapted, near, scierc, *options, needs=needs)
-    options = ("--lr", "3e-4", "--head-lr", "1e-3", "--epochs", "250", "--set", "evaluate_every=10", "--minutes", "5")
+    options = (
+        "--lr",
+        "3e-4",
+        "--head-lr",
+        "1e-3",
+        "--epochs",
+        "250",
+        "--set",
+        "evaluate_every=10",
+        "--set",
+        "max_table=128",
+        "--minutes",
+        "5",
+    )
     teacher = ["scierc-self-trained-0"]
     yield distill(
         "scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=["gte-science", "near.txt"]
@@ -115,7 +128,20 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         options = ("--seed", str(seed), "--set", "case_marks=true", "--epochs", "100", "--minutes", "4")
         name = f"conll04-self-trained-{seed}"
         yield distill(name, teachers, made("mpnet-news"), news, conll04, *options, needs=["mpnet-news"])
-    options = ("--lr", "3e-4", "--head-lr", "1e-3", "--set", "case_marks=true", "--epochs", "250", "--minutes", "5")
+    options = (
+        "--lr",
+        "3e-4",
+        "--head-lr",
+        "1e-3",
+        "--set",
+        "case_marks=true",
+        "--set",
+        "max_table=128",
+        "--epochs",
+        "250",
+        "--minutes",
+        "5",
+    )
     yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=["gte-news"])
     yield export("news", "conll04-small", conll04)
 

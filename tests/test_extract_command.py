@@ -28,6 +28,11 @@ FIXTURES = Path(__file__).parent / "fixtures"
 TEXT = "We present a parser (fast). It isn't new."
 
 
+def hear_sigint() -> None:
+    """Programs in the background of a shell script are deaf to it, and so would be those that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def extract(random_model):
     """Run the command in this process."""
@@ -246,7 +251,7 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_pat
     command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
     command += ["--lines", str(lines), "--out", str(out), "--resume"]
     for kind in (signal.SIGKILL, signal.SIGINT):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_sigint)
         before = part.stat().st_mtime_ns if part.exists() else 0
         deadline = time.monotonic() + 120
         while not part.exists() or part.stat().st_size == 0 or part.stat().st_mtime_ns == before:
@@ -271,14 +276,18 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_pat
 def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, tmp_path):
     command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
     out = tmp_path / "found.jsonl"
-    with subprocess.Popen([*command, "--out", out], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 60
-        while not out.with_name("found.jsonl.part").exists():
+    part = out.with_name("found.jsonl.part")
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": hear_sigint}
+    with subprocess.Popen([*command, "--out", out], **pipes) as process:
+        process.stdin.write(b"A line.\n" * 3000)  # more than it reads at a time, so that some are written
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not part.exists() or not part.stat().st_size:
             assert time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(3)  # to load the model, and to wait for a first line
+            time.sleep(0.05)
+        time.sleep(1)  # to come to the end of what there is to read
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert b"error" not in process.stderr.read().lower()
 
 
