@@ -60,7 +60,7 @@ class OnnxEngine:
             raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
         self._inputs = [given.name for given in self._session.get_inputs()]
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
-        self.max_pieces = max(1024, 2 * RUN_PIECES * threads)
+        self.max_pieces = 16 * RUN_PIECES * threads  # the fewer batches, the less often a core waits for the others
         self.max_cells = 400_000
 
     def tables(self, batch: Batch) -> NDArray[np.float32]:
