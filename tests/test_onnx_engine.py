@@ -123,7 +123,7 @@ def test_a_folder_of_links_as_the_hub_keeps_it_is_read(exported, twenty, tmp_pat
 def test_where_amx_is_unknown_overflow_is_guarded_against(exported, monkeypatch):
     monkeypatch.setattr(onnx_engine, "CPU", Path("/nowhere"))
     assert not onnx_engine._has_amx()
-    assert OnnxEngine(exported, threads=1).max_pieces == 1024
+    assert OnnxEngine(exported, threads=1).max_pieces == 4096
 
 
 # Which engine
