@@ -30,7 +30,7 @@ from unire.engines.onnx_engine import OnnxEngine
 from unire.engines.torch_engine import TorchEngine
 from unire.exporting.graph import write_graph
 from unire.modeling.model import UniRE
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 from unire.windows import Windower, collate, in_batches
 
 LABELS = LabelSpace.load("scierc")

@@ -19,7 +19,8 @@ from accelerate.state import AcceleratorState
 from unire import formats
 from unire.labels import LabelSpace
 from unire.training import TrainingConfig
-from unire.training.loop import Trainer, new_model
+from unire.training.loop import Trainer
+from unire.training.new_model import new_model
 from unire.training.reporting import Reporter
 
 

@@ -39,7 +39,7 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
     import torch
 
     from unire.training import TrainingConfig
-    from unire.training.loop import new_model
+    from unire.training.new_model import new_model
 
     torch.manual_seed(0)
     model = new_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
@@ -55,7 +55,7 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
     import torch
 
     from unire.training import TrainingConfig
-    from unire.training.loop import new_model
+    from unire.training.new_model import new_model
 
     torch.manual_seed(0)
     model = new_model(str(encoder), scierc_labels, TrainingConfig(layout="shared", alpha=0.5), ["twenty.jsonl"])

@@ -17,7 +17,7 @@ from unire.exceptions import UnireError
 from unire.exporting.agreement import compare
 from unire.exporting.export import export
 from unire.settings import Settings
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 from unire.windows import EncoderSpec, Windower
 from unire.windows.pieces import WordTokenizer
 

@@ -16,7 +16,7 @@ from unire.labels import LabelSpace
 from unire.modeling import checkpoint
 from unire.modeling.model import UniRE
 from unire.training import TrainingConfig
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from unire.exceptions import UnireError
 from unire.training import TrainingConfig
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 from unire.training.optimizer import build_optimizer
 
 

@@ -10,7 +10,7 @@ from unire.labels import LabelSpace
 from unire.tables import fill_sentence
 from unire.training import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 from unire.windows import Windower
 
 

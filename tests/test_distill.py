@@ -16,6 +16,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from interrupting import InterruptAfter
 from tiny import tiny_encoder
 from unire import formats
 from unire.cli.main import app
@@ -28,7 +29,6 @@ from unire.training import Trained, TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller, distill, same_labels
-from unire.training.reporting import Reporter
 from unire.training.unlabelled import LEAK, PARTED, SoftStep, Unlabelled
 from unire.windows import Windower
 
@@ -316,17 +316,6 @@ def test_settings_are_checked(wrong):
 
 
 # As any training
-
-
-class InterruptAfter(Reporter):
-    """Presses Ctrl-C at the end of an epoch."""
-
-    def __init__(self, epoch):
-        self.last = epoch
-
-    def epoch(self, record):
-        if record["epoch"] == self.last:
-            signal.raise_signal(signal.SIGINT)
 
 
 def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path, monkeypatch):

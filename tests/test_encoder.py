@@ -14,7 +14,7 @@ from unire.labels import LabelSpace
 from unire.modeling.encoder import load_encoder
 from unire.modeling.model import TensorBatch, UniRE
 from unire.training import TrainingConfig
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 from unire.windows import collate
 
 WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]

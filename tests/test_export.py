@@ -21,7 +21,7 @@ from unire.exporting.export import Exported, export
 from unire.folders import FILES
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import Int8, dequantized
-from unire.training.loop import new_model
+from unire.training.new_model import new_model
 
 
 def exported_family(family: str, twenty, labels, folder: Path, precision: str) -> Exported:

@@ -17,6 +17,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
+from interrupting import InterruptAfter
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -34,17 +35,6 @@ QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, 
 
 def quick(**changes) -> TrainingConfig:
     return TrainingConfig.from_preset("paper", **{**QUICK, "epochs": 2, "batch_size": 8, "window": 40, **changes})
-
-
-class InterruptAfter(Reporter):
-    """Presses Ctrl-C at the end of an epoch."""
-
-    def __init__(self, epoch):
-        self.last = epoch
-
-    def epoch(self, record):
-        if record["epoch"] == self.last:
-            signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("preset", ["paper", "released"])
@@ -337,7 +327,7 @@ def test_a_diverged_training_says_so(twenty, scierc_labels, encoder, tmp_path):
 
 
 def test_layers_learn_more_slowly_the_deeper_they_lie(encoder, twenty, scierc_labels):
-    from unire.training.loop import new_model
+    from unire.training.new_model import new_model
     from unire.training.optimizer import build_optimizer
 
     config = quick(lr=1.0, head_lr=3.0, layer_decay=0.5)

@@ -14,7 +14,8 @@ from unire.scoring import Scores, score
 from unire.scoring.protocol import Average
 from unire.splits import Fold
 from unire.training.config import TrainingConfig
-from unire.training.loop import origin, train
+from unire.training.loop import train
+from unire.training.new_model import origin
 from unire.training.reporting import Reporter
 from unire.training.state import fingerprint
 

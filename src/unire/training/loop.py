@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
@@ -18,26 +17,23 @@ from accelerate.utils import gather_object, set_seed
 from torch import Tensor
 from torch.nn import functional as F
 
-import unire
 from unire.confidence import calibrated, uncalibrated
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
-from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import check_target
-from unire.modeling.encoder import load_encoder
 from unire.modeling.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
 from unire.modeling.model import TensorBatch, UniRE
 from unire.modeling.recording import Recorder, Tensors
 from unire.prefetch import Ahead
 from unire.scoring import Scores, score
-from unire.settings import HeadSettings, Settings
 from unire.training.averaging import Average
-from unire.training.config import PRESETS, TrainingConfig
+from unire.training.config import TrainingConfig
 from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
+from unire.training.new_model import new_model
 from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Snapshots, fingerprint
@@ -47,7 +43,7 @@ from unire.windows import Passage
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Trained", "Trainer", "new_model", "origin", "train", "use_bf16"]
+__all__ = ["Trained", "Trainer", "train", "use_bf16"]
 
 
 @dataclass(frozen=True)
@@ -418,62 +414,6 @@ class Trainer:
             "epochs done": self.progress.epoch,
             "notes": dict(self._notes()),
         }
-
-
-def new_model(
-    encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
-) -> UniRE:
-    """An untrained head on a pretrained encoder."""
-    loaded, tokenizer, spec = load_encoder(encoder)
-    if config.case_marks:
-        spec = spec.with_case_marks(tokenizer)
-    settings = Settings(
-        spec=spec,
-        encoder=_portable(loaded.config),
-        head=HeadSettings(config.d, config.mlp_dropout, config.distances),
-        layout=config.layout,
-        window=config.window,
-        max_table=config.max_table,
-        decoder=config.decoder,
-        alpha=config.alpha,
-        constraints=config.constraints,
-        provenance={
-            "unire": unire.__version__,
-            **origin(encoder),
-            "data": ["/".join(Path(name).parts[-2:]) for name in data],
-            "fingerprint": fingerprint,
-            "preset": config.preset,
-            "changes": _changes(config),
-            "seed": config.seed,
-            "config": asdict(config),
-        },
-    )
-    return UniRE(settings, labels, tokenizer, loaded)
-
-
-def _changes(config: TrainingConfig) -> dict[str, Any]:
-    """The settings in which a configuration departs from its preset, but for the seed."""
-    preset = asdict(PRESETS[config.preset])
-    return {name: value for name, value in asdict(config).items() if value != preset[name] and name != "seed"}
-
-
-def origin(encoder: str) -> dict[str, Any]:
-    """The name of an encoder, and what is known of where it comes from and of the text that it has read."""
-    if is_model(encoder):
-        made = Settings.load(resolve(encoder)).provenance
-        known = {key: made[key] for key in ("adaptation", "licence") if key in made}
-        return {"encoder": Path(encoder).name, "base": made.get("base", made.get("encoder", "unknown")), **known}
-    if not Path(encoder).exists():
-        return {"encoder": encoder}
-    record = Path(encoder) / "adaptation.json"
-    adaptation = {"adaptation": json.loads(record.read_text(encoding="utf-8"))} if record.exists() else {}
-    return {"encoder": Path(encoder).name, **adaptation}
-
-
-def _portable(config: Any) -> dict[str, Any]:
-    """An encoder's configuration as JSON reads it back, without the paths of this machine."""
-    settings = json.loads(config.to_json_string(use_diff=False))
-    return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
 
 
 def use_bf16(config: TrainingConfig) -> bool:

@@ -10,31 +10,27 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["nearest"]
 
+SHORTEST = 40
+"""Words of a text that can be judged."""
+
 
 def nearest(corpus: Sequence[str], like: Iterable[str], n: int) -> list[str]:
     """The `n` texts of `corpus` that read most like the texts `like`, in the order of the corpus.
 
-    A text is the nearer, the likelier its words are on average in `like` than in the corpus. Words that `like` does not
-    have count against it, by how frequent they would have to be to be missed there; very short texts are left out.
+    A text is the nearer, the likelier its words are on average in `like` than in the corpus. Texts too short to be
+    judged come last.
     """
     near = Counter(word for text in like for word in _words(text))
     far = Counter(word for text in corpus for word in _words(text))
     n_near, n_far = near.total(), far.total()
-    # one more of every word, spread as in the corpus: a word that both know has a finite ratio, and so has a new one
-    prior = 1e-1 * n_near / n_far
-    ratio = {
-        word: math.log((near[word] + prior * count) / (1.1 * n_near) / (count / n_far)) for word, count in far.items()
-    }
+    # a tenth of the words of `like` are taken to be spread as in the corpus, so that none of them is impossible there
+    ratio = {word: math.log((near[word] * n_far / (n_near * count) + 0.1) / 1.1) for word, count in far.items()}
 
     def likeness(place: int) -> float:
         words = _words(corpus[place])
         return sum(ratio[word] for word in words) / len(words) if len(words) >= SHORTEST else -math.inf
 
     return [corpus[place] for place in sorted(heapq.nlargest(n, range(len(corpus)), key=likeness))]
-
-
-SHORTEST = 40
-"""Words of a text that can be judged."""
 
 
 def _words(text: str) -> list[str]:

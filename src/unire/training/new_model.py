@@ -1,0 +1,75 @@
+"""A model before its training: a fresh head on a pretrained encoder, and the record of where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import unire
+from unire.folders import is_model, resolve
+from unire.labels import LabelSpace
+from unire.modeling.encoder import load_encoder
+from unire.modeling.model import UniRE
+from unire.settings import HeadSettings, Settings
+from unire.training.config import PRESETS, TrainingConfig
+
+__all__ = ["new_model", "origin"]
+
+
+def new_model(
+    encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
+) -> UniRE:
+    """An untrained head on a pretrained encoder."""
+    loaded, tokenizer, spec = load_encoder(encoder)
+    if config.case_marks:
+        spec = spec.with_case_marks(tokenizer)
+    settings = Settings(
+        spec=spec,
+        encoder=_portable(loaded.config),
+        head=HeadSettings(config.d, config.mlp_dropout, config.distances),
+        layout=config.layout,
+        window=config.window,
+        max_table=config.max_table,
+        decoder=config.decoder,
+        alpha=config.alpha,
+        constraints=config.constraints,
+        provenance={
+            "unire": unire.__version__,
+            **origin(encoder),
+            "data": ["/".join(Path(name).parts[-2:]) for name in data],
+            "fingerprint": fingerprint,
+            "preset": config.preset,
+            "changes": _changes(config),
+            "seed": config.seed,
+            "config": asdict(config),
+        },
+    )
+    return UniRE(settings, labels, tokenizer, loaded)
+
+
+def _changes(config: TrainingConfig) -> dict[str, Any]:
+    """The settings in which a configuration departs from its preset, but for the seed."""
+    preset = asdict(PRESETS[config.preset])
+    return {name: value for name, value in asdict(config).items() if value != preset[name] and name != "seed"}
+
+
+def origin(encoder: str) -> dict[str, Any]:
+    """The name of an encoder, and what is known of where it comes from and of the text that it has read."""
+    if is_model(encoder):
+        made = Settings.load(resolve(encoder)).provenance
+        known = {key: made[key] for key in ("adaptation", "licence") if key in made}
+        return {"encoder": Path(encoder).name, "base": made.get("base", made.get("encoder", "unknown")), **known}
+    if not Path(encoder).exists():
+        return {"encoder": encoder}
+    record = Path(encoder) / "adaptation.json"
+    adaptation = {"adaptation": json.loads(record.read_text(encoding="utf-8"))} if record.exists() else {}
+    return {"encoder": Path(encoder).name, **adaptation}
+
+
+def _portable(config: Any) -> dict[str, Any]:
+    """An encoder's configuration as JSON reads it back, without the paths of this machine."""
+    settings = json.loads(config.to_json_string(use_diff=False))
+    return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
