@@ -144,6 +144,18 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, e
     assert matched == expected.keys()
 
 
+def test_without_dev_a_student_is_cut_where_its_teachers_are(teacher, encoder, tmp_path):
+    """There is nothing to tune α on, but tables like the teachers' want a threshold like theirs."""
+    other = tmp_path / "other"
+    model = UniRE.from_pretrained(teacher)
+    model.settings = model.settings.with_(alpha=1.0)
+    model.save_pretrained(other)
+    taught([teacher, other], encoder, tmp_path / "s", config=quick(epochs=1))
+    assert Extractor.load(tmp_path / "s").settings.alpha == pytest.approx(1.2)  # of 1.4 and 1.0
+    taught([other], encoder, tmp_path / "fixed", config=quick(epochs=1, tune_alpha=False))
+    assert Extractor.load(tmp_path / "fixed").settings.alpha == 1.4
+
+
 def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twenty, tmp_path, scierc_labels):
     turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
     order = same_labels(turned, scierc_labels, "teacher")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,7 +101,8 @@ def distill(
             Documents that hold text of dev or test are left out.
         documents: The annotated training data.
         out: Where the student is written, as a folder.
-        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
+        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept, with the mean
+            of the teachers' α.
         test: Scored once, at the end.
         labels: The student's label space, the first teacher's when left out. Every teacher must have the same types.
         config: How it is trained; `paper` when left out.
@@ -230,6 +232,9 @@ class Distiller(Trainer):
             config=self.config,
             few_shapes=self.gradients.records,
         )
+        if not self.dev and self.config.tune_alpha:  # whoever fills tables as the teachers do is cut as they are
+            alpha = round(fmean(teacher.model.settings.alpha for teacher in self.teachers), 3)
+            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, "teachers": self._teachers(), "corpus": [file.name for file in self.corpus]}
 
