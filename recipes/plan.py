@@ -132,7 +132,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         yield train("conll04-best", seed, made("mpnet-news"), conll04, *marks, needs=["mpnet-news"])
     teachers = [f"conll04-best-{seed}" for seed in range(3)]
     for seed in range(3):
-        options = ("--seed", str(seed), "--set", "case_marks=true", "--epochs", "100", "--minutes", "4.5")
+        options = ("--seed", str(seed), "--set", "case_marks=true", "--epochs", "100", "--minutes", "4")
         name = f"conll04-self-trained-{seed}"
         # dev has chosen the teachers; like SpERT, the model that is tested learns from its sentences too
         yield distill(name, teachers, made("mpnet-news"), news, conll04, *options, needs=["mpnet-news"], dev="--data")
@@ -150,7 +150,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--set",
         "evaluate_every=10",
         "--minutes",
-        "4.5",
+        "4",
     )
     yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=["gte-news"])
     yield export("news", "conll04-small", conll04)

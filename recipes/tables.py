@@ -60,6 +60,10 @@ PUBLISHED = {
         ("PFN", "ALBERT-xxlarge", "", "", "89.6", "", "", "75.0"),
         ("ASP", "3B parameters", "", "", "90.3", "", "", "76.3"),
     ),
+    "ade": (
+        ("SpERT", "BERT-base, cased", "", "", "89.3", "", "", "79.2"),
+        ("PFN", "ALBERT-xxlarge", "", "", "91.3", "", "", "83.2"),
+    ),
 }
 TRIED = (
     ("SciERC", "preset `best`", "scierc-best", "kept"),
@@ -102,8 +106,27 @@ def test_table(rows: Sequence[Row], data: str) -> str:
         for row in rows
         if (scores := scores_of(row.stage, "test"))
     ]
-    theirs = [(f"*{name}*", f"*{encoder}*", "", *figures) for name, encoder, *figures in PUBLISHED[data]]
-    return table(head, [*ours, *theirs])
+    return table(head, [*ours, *published(data)])
+
+
+def published(data: str) -> list[tuple[str, ...]]:
+    return [(f"*{name}*", f"*{encoder}*", "", *figures) for name, encoder, *figures in PUBLISHED[data]]
+
+
+def folds_table() -> str:
+    """ADE: macro averages of each fold, and their means and deviations over folds."""
+    head = ("model", "encoder", "folds", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1")
+    file = DOCS / "results" / "ade-best.json"
+    ours = []
+    if file.exists():
+        record = json.loads(file.read_text(encoding="utf-8"))
+        (means,) = (row for row in record["mean"] if row["average"] == "macro")
+        figures = [
+            f"{100 * means[kind][rate]:.1f}" + (f" ± {100 * means[kind]['deviation']:.1f}" if rate == "f1" else "")
+            for kind, rate in MEASURES
+        ]
+        ours.append(("preset `best`, 15 epochs", "mpnet-science", str(len(record["folds"])), *figures))
+    return table(head, [*ours, *published("ade")])
 
 
 def tried_table() -> str:
@@ -131,6 +154,7 @@ def updated(page: str) -> str:
     tables = {
         "scierc": test_table(SCIERC, "scierc"),
         "conll04": test_table(CONLL04, "conll04"),
+        "ade": folds_table(),
         "tried": tried_table(),
         **{name: study_tables(name) for name in STUDIES},
     }
