@@ -23,8 +23,8 @@ def use_fast_attention(encoder: nn.Module) -> None:
     A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
     for all work before it. A mask that is already [B, 1, 1, L] and additive passes unlooked at.
 
-    Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the pieces;
-    with them a mask may be [B, 1, L, L], true where a row's piece sees a column's.
+    Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the
+    pieces. A mask may then be [B, 1, L, L], true where the piece of a row sees that of a column.
     """
     for module in encoder.modules():
         module.__class__ = _FUSED.get(type(module), type(module))
@@ -77,9 +77,10 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
     def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
         """All layers, for pieces that stand where `position_ids` `[B, L]` says; several may stand in one place."""
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)  # [B, L, L], from the row's to the column's
-        bias = self.relative_attention_bias(self.relative_position_bucket(distances)).permute(0, 3, 1, 2)
+        bias = self.relative_attention_bias(self.relative_position_bucket(distances)).permute(0, 3, 1, 2).contiguous()
+        mask = bias if attention_mask is None else bias + attention_mask  # [B, H, L, L]
         for layer in self.layer:
-            hidden = layer(hidden, attention_mask, bias)[0]
+            hidden = layer(hidden, None, mask)[0]
         return BaseModelOutput(last_hidden_state=hidden)
 
 

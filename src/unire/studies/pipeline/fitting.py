@@ -81,7 +81,7 @@ def fit(
                 raise UnireError(f"the loss of epoch {epoch + 1} is not a number; lower the rates of the pipeline")
             if evaluate is not None:
                 record["dev"] = evaluate()
-                if record["dev"] > best:
+                if record["dev"] >= best:  # of equals the one that has learnt longer
                     best = record["dev"]
                     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
             history.append(record)

@@ -14,7 +14,11 @@ from unire.modeling.encoder import first_position
 from unire.modeling.recording import Tensors
 from unire.studies.pipeline.markers import Markers, visible
 
-__all__ = ["MarkerModel"]
+__all__ = ["MarkerModel", "NoPositionsError"]
+
+
+class NoPositionsError(UnireError):
+    """An encoder does not let several pieces stand in one place."""
 
 
 class MarkerModel(nn.Module):
@@ -32,9 +36,9 @@ class MarkerModel(nn.Module):
         super().__init__()
         if approximate and not _takes_positions(encoder):
             kind = encoder.config.model_type  # type: ignore[union-attr]
-            raise UnireError(
-                f"the approximate pipeline gives pieces a position of its own choice, which encoders of the kind {kind} "
-                "do not take; use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet"
+            raise NoPositionsError(
+                f"the approximate pipeline has pieces share positions, which encoders of the kind {kind} cannot do; "
+                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet"
             )
         grown: Any = encoder
         self.markers = Markers(grown.get_input_embeddings().num_embeddings, n_entity_types)

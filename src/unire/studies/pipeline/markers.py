@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unire.modeling.recording import Tensors
-
 __all__ = ["MARKERS", "PAD", "Markers", "Row", "approximate_rows", "collate", "exact_rows"]
 
 MARKERS = 4
@@ -20,6 +18,9 @@ PAIRS = 128
 nothing: pairs do not see each other."""
 PAD = -1
 """Whose piece padding is; the text's are 0's, those of pair k are k's, counted from 1."""
+
+ALIGNED = 8
+"""L is a multiple of it: the fastest kernels ask for that."""
 
 Spans = NDArray[np.int64]
 """[P, 3]: first piece, last piece and type of an entity, in pieces of its window."""
@@ -58,7 +59,9 @@ class Row:
     """[P, 2]: subject and object among the entities of the sentence."""
 
 
-def exact_rows(text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers) -> list[Row]:
+def exact_rows(
+    text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers
+) -> list[Row]:
     """A row for each pair, with the markers in the text."""
     n_pairs, length = len(pairs), len(text)
     ids = markers.of(subjects, objects)
@@ -72,13 +75,12 @@ def exact_rows(text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: 
     np.put_along_axis(rows, shifted, np.broadcast_to(text, shifted.shape), 1)
     np.put_along_axis(rows, places, ids, 1)
     positions, owners = np.arange(length + MARKERS), np.zeros(length + MARKERS, np.int64)
-    return [
-        Row(rows[p], positions, owners, places[p : p + 1, ::2], pairs[p : p + 1])
-        for p in range(n_pairs)
-    ]
+    return [Row(rows[p], positions, owners, places[p : p + 1, ::2], pairs[p : p + 1]) for p in range(n_pairs)]
 
 
-def approximate_rows(text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers) -> list[Row]:
+def approximate_rows(
+    text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers
+) -> list[Row]:
     """The text once (or, with very many pairs, several times), with the markers of all pairs behind it."""
     length = len(text)
     ids = markers.of(subjects, objects)
@@ -108,7 +110,7 @@ def collate(rows: Sequence[Row], pad_id: int, first_position: int) -> dict[str, 
         first_position: The encoder's position id of a piece at position 0.
     """
     lengths = np.array([len(row.ids) for row in rows])
-    filled = np.arange(lengths.max()) < lengths[:, None]  # [B, L]
+    filled = np.arange(-(-lengths.max() // ALIGNED) * ALIGNED) < lengths[:, None]  # [B, L]
     arrays = {}
     for name, padding in (("ids", pad_id), ("positions", 0), ("owners", PAD)):
         arrays[name] = np.full(filled.shape, padding, np.int64)

@@ -30,7 +30,11 @@ def spare(approximate: bool) -> int:
 
 
 def rows_of(
-    model: MarkerModel, reading: Reading, entities: Sequence[Entity], labels: LabelSpace, notes: Counter[str] | None = None
+    model: MarkerModel,
+    reading: Reading,
+    entities: Sequence[Entity],
+    labels: LabelSpace,
+    notes: Counter[str] | None = None,
 ) -> list[Row]:
     """All ordered pairs of the entities of a sentence, as the model reads them."""
     n = len(entities)
@@ -142,9 +146,7 @@ def distinct(entities: Sequence[Entity]) -> list[Entity]:
     return list({(entity.start, entity.end, entity.label): entity for entity in entities}.values())
 
 
-def _gold(
-    sentence: Sentence, entities: Sequence[Entity], labels: LabelSpace, notes: Counter[str]
-) -> NDArray[np.int64]:
+def _gold(sentence: Sentence, entities: Sequence[Entity], labels: LabelSpace, notes: Counter[str]) -> NDArray[np.int64]:
     """The class of every ordered pair: `[n, n]`. Of two labels on one pair the first counts."""
     numbers = {(entity.start, entity.end, entity.label): i for i, entity in enumerate(entities)}
     gold = np.zeros((len(entities), len(entities)), np.int64)

@@ -45,7 +45,8 @@ class SpanModel(nn.Module):
             for places in (batch.words, tensors["ends"])
         )  # [T, N, n_hidden]
         # a layer over the three joined is the sum of a layer over each: N products, where N * max_span spans have them
-        of_start, of_end, of_width = self.first.weight.split([self.n_hidden, self.n_hidden, self.widths.embedding_dim], 1)
+        parts = [self.n_hidden, self.n_hidden, self.widths.embedding_dim]
+        of_start, of_end, of_width = torch.split(self.first.weight, parts, 1)
         max_span = self.widths.num_embeddings
         last_words = F.pad(F.linear(ends, of_end), (0, 0, 0, max_span - 1)).unfold(1, max_span, 1).mT
         first_words = F.linear(starts, of_start, self.first.bias).unsqueeze(2)
