@@ -30,14 +30,14 @@ class PipelineConfig:
 
     entity_epochs: int = 10
     relation_epochs: int = 5
-    sentences: int = 32
+    sentences: int = 16
     """Of one step of the span model."""
     pairs: int = 64
     """Of one step of the markers' model; in the approximate one as many whole sentences as have them."""
-    entity_lr: float = 5e-5
+    entity_lr: float = 1e-4
     """Peak rate of the encoder."""
     relation_lr: float = 5e-5
-    entity_head_lr: float = 5e-4
+    entity_head_lr: float = 1e-3
     """Peak rate of everything else."""
     relation_head_lr: float = 5e-4
     beta2: float = 0.999
