@@ -319,7 +319,7 @@ def test_the_commands_of_the_page_exist():
     assert set(re.findall(r"^\| `unire study (\w+)`", page, re.MULTILINE)) == group.keys()
     for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
         known = {option for parameter in group[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z]+", words)) <= known
+        assert set(re.findall(r"--[a-z-]+", words)) <= known
 
 
 # The report
