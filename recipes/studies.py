@@ -1,10 +1,11 @@
-"""All studies on SciERC with an adapted encoder, on a fast schedule: about twelve minutes of one H200.
+"""All studies on SciERC with an adapted encoder, on a fast schedule, for one large GPU.
 
     python recipes/studies.py --encoder mpnet-science --data DIR --out DIR [--jobs 5] [--dry-run]
 
 `DIR` of the data holds SciERC's train, dev and test.json. The schedule is that of the preset `best` (shared windows),
-cut to 25 epochs; the ablation has three seeds, the other trainings have one. What is done is kept, so a second start
-goes on where the first was stopped; where NVIDIA's MPS runs, trainings share the card better.
+cut to 25 epochs; ablation and pipeline have three seeds, the other trainings have one. The pipeline's span model reads
+the data ten times, its model of markers five times. What is done is kept, so a second start goes on where the first was
+stopped; where NVIDIA's MPS runs, trainings share the card better.
 
 Numbers and charts go to `docs/studies/` too, without the sentences of the data set; `python recipes/tables.py` puts
 them into `docs/studies.md`.
@@ -30,6 +31,7 @@ def commands(encoder: str, data: Path, out: Path, jobs: int) -> list[tuple[str, 
     default, without_context = (str(out / "models" / name) for name in ("default-0", "window=0-0"))
     return [
         ("study", "ablate", *setup, "--seeds", "3"),
+        ("study", "pipeline", *setup, "--seeds", "3"),  # with the default's models of the ablation
         ("study", "report", *setup, "--seeds", "1"),  # windows, dropout, β₂, threshold, errors, speed
         ("study", "compare", default, without_context, "--data", str(data / "test.json"), "--out", str(out)),
         ("study", "report", "--out", str(out)),

@@ -62,6 +62,35 @@ def test_dropout_works_in_training_alone(models) -> None:
     assert not torch.equal(fast(ids).last_hidden_state, fast(ids).last_hidden_state)
 
 
+def test_positions_that_are_given_in_order_change_nothing(models) -> None:
+    _, fast = models
+    ids = torch.randint(6, 20, (2, 40))
+    given = torch.arange(2, 42).expand(2, -1)  # MPNet counts from behind the padding id
+    torch.testing.assert_close(fast(ids, position_ids=given).last_hidden_state, fast(ids).last_hidden_state)
+
+
+@torch.no_grad()
+def test_the_bias_follows_the_positions_that_are_given_and_not_the_order_of_the_pieces(models) -> None:
+    slow, fast = models
+    ids = torch.randint(6, 20, (2, 40))
+    order = torch.randperm(40)
+    shuffled = {"input_ids": ids[:, order], "position_ids": torch.arange(2, 42)[order].expand(2, -1)}
+    found = fast(**shuffled).last_hidden_state
+    torch.testing.assert_close(found, fast(ids).last_hidden_state[:, order], rtol=1e-4, atol=1e-5)
+    assert (slow(**shuffled).last_hidden_state - found).abs().max() > 1e-2
+
+
+@torch.no_grad()
+def test_a_mask_says_for_every_piece_what_it_sees(models) -> None:
+    _, fast = models
+    ids = torch.randint(6, 20, (1, 40))
+    first_half = torch.arange(40) < 20
+    apart = (first_half[:, None] == first_half).expand(1, 1, 40, 40)
+    found = fast(ids, attention_mask=apart, position_ids=torch.arange(2, 42).unsqueeze(0)).last_hidden_state
+    torch.testing.assert_close(found[:, :20], fast(ids[:, :20]).last_hidden_state, rtol=1e-4, atol=1e-5)
+    assert (found - fast(ids).last_hidden_state).abs().max() > 1e-2
+
+
 def test_a_frozen_position_bias_gets_no_gradient(models) -> None:
     _, fast = models
     freeze_position_bias(fast)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,6 +28,7 @@ from unire.studies.ablation import ABLATION
 from unire.studies.beta2 import BETA2
 from unire.studies.compare import compare
 from unire.studies.dropout import DROPOUT
+from unire.studies.pipeline import __main__ as pipeline_cell
 from unire.studies.results import load, save
 from unire.studies.trainings import Setup, Variant
 from unire.studies.window import WINDOW
@@ -316,7 +319,7 @@ def test_the_commands_of_the_page_exist():
     assert set(re.findall(r"^\| `unire study (\w+)`", page, re.MULTILINE)) == group.keys()
     for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
         known = {option for parameter in group[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z]+", words)) <= known
+        assert set(re.findall(r"--[a-z-]+", words)) <= known
 
 
 # The report
@@ -329,13 +332,21 @@ def reported(encoder, tmp_path_factory) -> Path:
 
     def run_jobs(jobs, at_once, *, tell):
         for job in jobs:
-            printed = json.loads(run(*job.command[2:]).stdout)
-            record = {**job.about, "seconds": 1.0, "printed": printed}
+            _, module, *arguments = job.command
+            if job.kept.exists():
+                continue
+            with redirect_stdout(io.StringIO()) as printed:
+                if module == "unire.studies.pipeline":
+                    assert pipeline_cell.main(arguments) == 0
+                else:
+                    print(run(*arguments).stdout)
+            record = {**job.about, "seconds": 1.0, "printed": json.loads(printed.getvalue())}
             job.kept.parent.mkdir(parents=True, exist_ok=True)
             job.kept.write_text(json.dumps(record), encoding="utf-8")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainings, "run_jobs", run_jobs)
+        patch.setattr("unire.studies.pipeline.study.run_jobs", run_jobs)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))
         patch.setattr("unire.studies.speed.PIECES", ())
         ran = run("study", "report", "--out", folder, *trained(encoder), "--set", "lr=0.01")
@@ -346,10 +357,10 @@ def reported(encoder, tmp_path_factory) -> Path:
 def test_one_command_runs_all_studies_and_reports_them(reported):
     page = (reported / "report.html").read_text(encoding="utf-8")
     numbers = json.loads((reported / "report.json").read_text(encoding="utf-8"))
-    assert list(numbers) == ["ablate", "window", "dropout", "beta2", "threshold", "errors", "speed"]
+    assert list(numbers) == ["ablate", "window", "dropout", "beta2", "threshold", "errors", "speed", "pipeline"]
     assert all(f'<section id="{name}">' in page for name in numbers)
     assert numbers["threshold"]["of"] == ["default-0"]
-    assert page.count("<figure>") == 9
+    assert page.count("<figure>") == 11
 
 
 def test_every_chart_names_its_axes_and_says_how_much_it_counts(reported):
@@ -368,6 +379,8 @@ def test_every_chart_names_its_axes_and_says_how_much_it_counts(reported):
         "errors": ["share of the errors, %", "span splitting", "relation type"],
         "speed": ["sentences per second", "as trained"],
         "stages": ["milliseconds per sentence", "encoder", "biaffine", "decoder"],
+        "pipeline": ["Ent", "Rel", "F1 on test, %", "pipeline, exact"],
+        "pipeline-speed": ["sentences per second", "pipeline, approximate"],
     }
     assert drawn.keys() == axes.keys()
     for name, said in axes.items():

@@ -460,7 +460,7 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
     for _ in range(2):
         assert [passage.windows[0].pieces.tolist() for passage in forgetful.passages(document)] == expected
     forgetful.passages(in_sentences(3))
-    assert len(forgetful._tokenize._cache) == 3
+    assert len(forgetful.tokenize._cache) == 3
 
 
 @pytest.mark.parametrize(

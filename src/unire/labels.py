@@ -56,6 +56,17 @@ class LabelSpace:
         return cls(tuple(sorted(entity_types)), tuple(sorted(relation_types)), frozenset(symmetric))
 
     @classmethod
+    def asked(cls, name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
+        """What `--labels` and `--symmetric` ask for: a space by name, or the one of the documents."""
+        if name is None:
+            return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
+        if symmetric is not None:
+            raise UnireError(
+                "--symmetric goes with labels learnt from the data; a label space given by --labels says it itself"
+            )
+        return cls.load(name)
+
+    @classmethod
     def load(cls, name: str | Path) -> LabelSpace:
         """A built-in label space by name (`scierc`, `ace04`, `ace05`, `conll04`, `ade`), or one from a JSON file."""
         if str(name) in cls.built_in():

@@ -10,7 +10,6 @@ import typer
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
 __all__ = ["Constraints", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
@@ -67,10 +66,4 @@ def documents_from(paths: Iterable[Path], format: str | None, *, predicted: bool
 
 def label_space(name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
     """The label space that the options ask for."""
-    if name is None:
-        return LabelSpace.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
-    if symmetric is not None:
-        raise UnireError(
-            "--symmetric goes with labels learnt from the data; a label space given by --labels says it itself"
-        )
-    return LabelSpace.load(name)
+    return LabelSpace.asked(name, symmetric, documents)

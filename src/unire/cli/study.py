@@ -14,7 +14,7 @@ import typer
 from unire.cli import printing, study_systems
 from unire.cli.options import Format, Json, Labels, Symmetric
 from unire.cli.study_output import finish, tell
-from unire.cli.training import config_from
+from unire.cli.training import changes_from, config_from
 from unire.exceptions import UnireError
 
 __all__ = ["app"]
@@ -93,6 +93,58 @@ def _help(name: str, sentence: str) -> str:
 
 for _name, (_module, _study, _sentence) in TRAININGS.items():
     app.command(_name, no_args_is_help=True, help=cleandoc(_help(_name, _sentence)))(_training_command(_module, _study))
+
+
+@app.command(no_args_is_help=True)
+def pipeline(
+    encoder: Encoder,
+    data: Data,
+    dev: Dev,
+    test: Annotated[list[Path], typer.Option("--test", help="What is scored, and what the time is taken on.")],
+    out: Out,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    preset: Preset = "paper",
+    epochs: Epochs = None,
+    settings: Set = None,
+    entity_epochs: Annotated[
+        int | None, typer.Option("--entity-epochs", min=1, help="Of the span model; 10.", show_default=False)
+    ] = None,
+    relation_epochs: Annotated[
+        int | None, typer.Option("--relation-epochs", min=1, help="Of the markers' model; 5.", show_default=False)
+    ] = None,
+    pipeline_settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pipeline", metavar="NAME=VALUE", help="Any other setting of PipelineConfig.", show_default=False
+        ),
+    ] = None,
+    seeds: Seeds = 1,
+    jobs: Jobs = 1,
+    json: Json = False,
+) -> None:
+    """Train a pipeline beside the joint model: size, scores and speed of both (Table 5; on test).
+
+    \b
+        unire study pipeline --encoder bert-base-uncased --labels scierc \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl \\
+            --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 --out studies/mine
+
+    --preset, --epochs and --set are those of the joint model. Every training is kept, as in the other studies.
+    """
+    from unire.studies.pipeline.config import PipelineConfig
+    from unire.studies.pipeline.study import run
+    from unire.studies.trainings import Setup
+
+    config = config_from(preset, settings or [], epochs=epochs)
+    setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
+    more = {"entity_epochs": entity_epochs, "relation_epochs": relation_epochs}
+    of_pipeline = PipelineConfig.changed(**changes_from("--pipeline", pipeline_settings or [], **more))
+    with _interruptible():
+        result = run(setup, of_pipeline, seeds=seeds, jobs=jobs, tell=tell)
+    finish(result, out, json)
+
 
 app.command(no_args_is_help=True)(study_systems.threshold)
 app.command(no_args_is_help=True)(study_systems.errors)

@@ -14,23 +14,28 @@ if TYPE_CHECKING:
     from unire.training import Trained, TrainingConfig
     from unire.training.reporting import Reporter
 
-__all__ = ["config_from", "new_reporter", "report"]
+__all__ = ["changes_from", "config_from", "new_reporter", "report"]
 
 
 def config_from(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:
     """A preset with the changes that `--set` and other options ask for; an option that is `None` asks for nothing."""
     from unire.training import TrainingConfig
 
+    return TrainingConfig.from_preset(preset, **changes_from("--set", settings, **options))
+
+
+def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Settings by name: those of other options that are not `None`, and the NAME=VALUE of this one."""
     changes = {name: value for name, value in options.items() if value is not None}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise UnireError(f"--set takes NAME=VALUE, not {setting!r}")
+            raise UnireError(f"{option} takes NAME=VALUE, not {setting!r}")
         try:
             changes[name.strip().replace("-", "_")] = json_module.loads(value)
         except ValueError:
             changes[name.strip().replace("-", "_")] = value
-    return TrainingConfig.from_preset(preset, **changes)
+    return changes
 
 
 def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:

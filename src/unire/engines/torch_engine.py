@@ -33,7 +33,12 @@ class TorchEngine:
         self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
         # a GPU is only kept busy by batches that a CPU's caches could not hold
         self.max_cells = max_cells or (2_000_000 if on_gpu else 400_000)
-        self.max_pieces = max_pieces or (32_768 if on_gpu else 16_384)
+        self.max_pieces = max_pieces or self.most_pieces(model.device)
+
+    @staticmethod
+    def most_pieces(device: torch.device) -> int:
+        """Padded pieces that an encoder is given at once."""
+        return 32_768 if device.type == "cuda" else 16_384
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
 __all__ = ["freeze_position_bias", "use_fast_attention"]
@@ -21,6 +22,9 @@ def use_fast_attention(encoder: nn.Module) -> None:
 
     A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
     for all work before it. A mask that is already [B, 1, 1, L] and additive passes unlooked at.
+
+    Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the
+    pieces. A mask may then be [B, 1, L, L], true where the piece of a row sees that of a column.
     """
     for module in encoder.modules():
         module.__class__ = _FUSED.get(type(module), type(module))
@@ -38,12 +42,22 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 
 
 class _FusedModel(MPNetModel):  # type: ignore[misc]
-    def forward(self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """With the mask as what is added to attention: transformers would look at its values to make that."""
         if attention_mask is not None and attention_mask.ndim == 2:
-            hidden = 1.0 - attention_mask[:, None, None, :].float()
-            attention_mask = hidden * torch.finfo(torch.bfloat16).min
-        return super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+            attention_mask = attention_mask[:, None, None, :]
+        if attention_mask is not None and not attention_mask.is_floating_point():
+            attention_mask = (1.0 - attention_mask.float()) * torch.finfo(torch.bfloat16).min
+        if position_ids is None:
+            return super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+        embedded = self.embeddings(input_ids=input_ids, position_ids=position_ids)
+        return self.encoder.at(embedded, attention_mask, position_ids)
 
 
 class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
@@ -59,6 +73,15 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
         bias = self.relative_attention_bias(buckets).squeeze(0).T  # [H, 2L - 1]
         diagonals: Tensor = bias.unfold(1, length, 1).flip(1).unsqueeze(0)  # row i starts at distance -i
         return diagonals.contiguous()
+
+    def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
+        """All layers, for pieces that stand where `position_ids` `[B, L]` says; several may stand in one place."""
+        distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)  # [B, L, L], from the row's to the column's
+        bias = self.relative_attention_bias(self.relative_position_bucket(distances)).permute(0, 3, 1, 2).contiguous()
+        mask = bias if attention_mask is None else bias + attention_mask  # [B, H, L, L]
+        for layer in self.layer:
+            hidden = layer(hidden, None, mask)[0]
+        return BaseModelOutput(last_hidden_state=hidden)
 
 
 class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]

@@ -18,7 +18,7 @@ from unire.modeling.attention import use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
-__all__ = ["build_encoder", "load_encoder"]
+__all__ = ["build_encoder", "first_position", "load_encoder"]
 
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
@@ -67,10 +67,14 @@ def build_encoder(config: Mapping[str, Any]) -> nn.Module:
 def longest_input(encoder: Any) -> int:
     """How many pieces the encoder can read at once, special ones included."""
     positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_PIECES
-    # RoBERTa and its kin (MPNet too) number positions from behind the padding id, and lose those places
+    return min(positions - first_position(encoder), MAX_PIECES)
+
+
+def first_position(encoder: Any) -> int:
+    """The position id of the first piece: RoBERTa and its kin (MPNet too) count from behind the padding id."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-    lost = getattr(table, "padding_idx", None)
-    return min(positions if lost is None else positions - lost - 1, MAX_PIECES)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else padding + 1
 
 
 def reads_token_types(encoder: Any) -> bool:

@@ -19,7 +19,7 @@ from unire.modeling.encoder import build_encoder
 from unire.settings import Settings
 from unire.windows import Batch
 
-__all__ = ["TensorBatch", "UniRE", "to_device"]
+__all__ = ["TensorBatch", "UniRE", "read_pieces", "to_device"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
 
 
+def read_pieces(encoder: nn.Module, batch: TensorBatch) -> Tensor:
+    """The vector of every piece of every window: `[B * L, n_hidden]`."""
+    types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
+    output = encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
+    pieces: Tensor = output.last_hidden_state.flatten(0, 1)
+    return pieces
+
+
 class UniRE(nn.Module):
     """The table-filling model of the paper.
 
@@ -100,9 +108,7 @@ class UniRE(nn.Module):
 
     def encode(self, batch: TensorBatch) -> Tensor:
         """The vector of every word, that of its first piece: `[T, N, n_hidden]`."""
-        types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
-        output = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
-        pieces: Tensor = output.last_hidden_state.flatten(0, 1)  # [B * L, n_hidden]
+        pieces = read_pieces(self.encoder, batch)  # [B * L, n_hidden]
         # all padding reads piece 0; index_select's backward pass adds such repeats up without sorting them first
         return pieces.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from unire import formats
 from unire.extractor import Extractor
 from unire.studies import errors, speed, threshold, trainings
 from unire.studies.ablation import ABLATION
 from unire.studies.beta2 import BETA2
 from unire.studies.dropout import DROPOUT
+from unire.studies.pipeline import study as pipeline
+from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.results import Json, load, save
 from unire.studies.trainings import Setup
 from unire.studies.window import WINDOW
@@ -25,10 +26,7 @@ def run_all(setup: Setup, *, seeds: int, jobs: int, tell: Callable[[str], None])
     for result in trainings.run([ABLATION, WINDOW, DROPOUT, BETA2], setup, seeds=seeds, jobs=jobs, tell=tell):
         save(result, setup.folder)
     model = setup.model()
-    dev, test = (
-        [document for path in files for document in formats.read(path, setup.format)]
-        for files in (setup.dev, setup.test)
-    )
+    dev, test = (setup.documents(files) for files in (setup.dev, setup.test))
 
     def of_threshold() -> Json:
         return threshold.threshold(Extractor.load(model), dev)
@@ -48,3 +46,4 @@ def run_all(setup: Setup, *, seeds: int, jobs: int, tell: Callable[[str], None])
         if load(setup.folder, name) is None:
             tell(f"{name}: of {model.name}")
             save({**study(), "of": [model.name], "data": [file.name for file in files]}, setup.folder)
+    save(pipeline.run(setup, PipelineConfig(), seeds=seeds, jobs=jobs, tell=tell), setup.folder)

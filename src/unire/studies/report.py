@@ -13,6 +13,7 @@ from unire.exceptions import UnireError
 from unire.files import text_output
 from unire.rendering.html.text import asset, shown
 from unire.studies import ablation, beta2, compare, dropout, errors, speed, threshold, window
+from unire.studies.pipeline import study as pipeline
 from unire.studies.results import Json, Table, load
 
 __all__ = ["STUDIES", "Study", "write"]
@@ -38,6 +39,7 @@ STUDIES: Mapping[str, Study] = {
     "threshold": threshold,
     "errors": errors,
     "speed": speed,
+    "pipeline": pipeline,
     "compare": compare,
 }
 """In the order of the page."""
@@ -50,6 +52,7 @@ TITLES = {
     "threshold": "The threshold α",
     "errors": "Why relations are missed",
     "speed": "Speed",
+    "pipeline": "Joint model and pipeline",
     "compare": "Systems compared",
 }
 

@@ -30,7 +30,7 @@ from unire.studies.results import Json, Table, n_sentences, percent
 from unire.studies.stopwatch import stage_seconds
 from unire.windows import Layout
 
-__all__ = ["PAPER", "Case", "charts", "collected", "speed", "tables"]
+__all__ = ["PAPER", "Case", "charts", "collected", "machine", "paper", "speed", "tables"]
 
 WINDOWS = (100, 200, 300)
 LAYOUTS: tuple[Layout, ...] = ("in-place", "released", "shared")
@@ -112,16 +112,19 @@ def speed(
 
 def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
     """The rows of all models as the result of a study."""
-    chosen = choose_device(device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    gpu = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else None
     return {
         "study": "speed",
         "sentences": n_sentences(documents),
-        "machine": gpu or f"{platform.machine()} CPU, {cores} cores",
-        "torch": torch.__version__,
+        **machine(choose_device(device)),
         "rows": list(rows),
     }
+
+
+def machine(device: torch.device) -> Json:
+    """What the time was taken on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {"machine": gpu or f"{platform.machine()} CPU, {cores} cores", "torch": torch.__version__}
 
 
 def tables(result: Json) -> list[Table]:
@@ -139,8 +142,11 @@ def tables(result: Json) -> list[Table]:
     stages = _stages(result["rows"][0], result["sentences"])
     columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
     title = f"Speed (Table 5): {result['sentences']:,} sentences on {result['machine']}; stages in ms a sentence"
-    paper = Table("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
-    return [Table(title, columns, rows), paper]
+    return [Table(title, columns, rows), paper()]
+
+
+def paper() -> Table:
+    return Table("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
 
 
 def charts(result: Json) -> dict[str, str]:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unire import formats
+from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.labels import LabelSpace
 from unire.studies import charts
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 from unire.studies.results import Json, Table, n_sentences, with_deviation
@@ -65,13 +67,7 @@ class Setup:
             changes["decoder"] = variant.decoder
         kind = ",".join(f"{name}={value}" for name, value in changes.items()) or DEFAULT
         name = f"{kind}-{seed}"
-        about = {
-            "cell": kind,
-            "seed": seed,
-            "encoder": Path(self.encoder).name,
-            "data": self._fingerprint,
-            "config": asdict(config),
-        }
+        about = self.about(kind, seed, asdict(config))
         kept = self.folder / "cells" / f"{name}.json"
         if variant.decoder:
             command = ("evaluate", "--model", str(self.model(seed)), "--decoder", variant.decoder)
@@ -82,16 +78,24 @@ class Setup:
         resume = ("--resume",) if out.with_name(f"{name}.resume").exists() else ()
         return Job(name, ("-m", "unire", *self._train(config), "--out", str(out), *resume), kept, about=about)
 
+    def about(self, kind: str, seed: int, config: Json) -> Json:
+        """Everything that decides how a cell comes out, for its record."""
+        encoder = Path(self.encoder).name
+        return {"cell": kind, "seed": seed, "encoder": encoder, "data": self._fingerprint, "config": config}
+
     def model(self, seed: int = 0) -> Path:
         """Where the model of the default cell is."""
         return self.folder / "models" / f"{DEFAULT}-{seed}"
 
     def records(self, variant: Variant) -> list[Record]:
         """What was kept of a variant, of every seed that there is."""
-        any_seed = self.cell(variant, 0).kept
-        kind = any_seed.stem.removesuffix("-0")
-        seeds = [re.fullmatch(rf"{re.escape(kind)}-(\d+)", path.stem) for path in any_seed.parent.glob("*.json")]
-        return [self.record(self.cell(variant, seed)) for seed in sorted(int(match[1]) for match in seeds if match)]
+        kind = self.cell(variant, 0).name.removesuffix("-0")
+        return [self.record(self.cell(variant, seed)) for seed in self.seeds(kind)]
+
+    def seeds(self, kind: str) -> list[int]:
+        """The seeds of a kind of cell that are done."""
+        kept = (self.folder / "cells").glob("*.json")
+        return sorted(int(seed[1]) for path in kept if (seed := re.fullmatch(rf"{re.escape(kind)}-(\d+)", path.stem)))
 
     def record(self, job: Job) -> Record:
         """A cell's record, if it was made as the setup has it."""
@@ -128,19 +132,20 @@ class Setup:
 
     @cached_property
     def _fingerprint(self) -> str:
-        parts = (self.data, self.dev, self.test)
-        return fingerprint(*([document for path in part for document in self._read(path)] for part in parts))
+        return fingerprint(*(self.documents(part) for part in (self.data, self.dev, self.test)))
 
     @cached_property
     def sentences(self) -> dict[str, int]:
         """Of dev and of test."""
-        return {
-            split: n_sentences([document for path in files for document in self._read(path)])
-            for split, files in (("dev", self.dev), ("test", self.test))
-        }
+        return {split: n_sentences(self.documents(files)) for split, files in (("dev", self.dev), ("test", self.test))}
 
-    def _read(self, path: Path) -> Any:
-        return formats.read(path, self.format)
+    @cached_property
+    def label_space(self) -> LabelSpace:
+        """That of all cells."""
+        return LabelSpace.asked(self.labels, self.symmetric, [*self.documents(self.data), *self.documents(self.dev)])
+
+    def documents(self, files: Sequence[Path]) -> list[Document]:
+        return [document for path in files for document in formats.read(path, self.format)]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from unire.modeling.model import UniRE
 from unire.training.config import TrainingConfig
 
 __all__ = ["Schedule", "build_optimizer"]
@@ -17,11 +16,11 @@ __all__ = ["Schedule", "build_optimizer"]
 _LAYER = re.compile(r"\.(?:layers?|blocks?|h)\.(\d+)\.")
 
 
-def build_optimizer(model: UniRE, config: TrainingConfig) -> torch.optim.AdamW:
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """AdamW over groups of parameters, each with the peak rate of its layer.
 
     The top layer of the encoder learns at the full rate, every layer below it `layer_decay` times the one above;
-    embeddings learn at the full rate too, MLPs and biaffine at the head's.
+    embeddings learn at the full rate too, all that is not in `encoder` at the head's.
     """
     named = dict(_trainable(model))
     depths = [int(match[1]) for name in named if (match := _LAYER.search(name))]
@@ -40,7 +39,7 @@ def build_optimizer(model: UniRE, config: TrainingConfig) -> torch.optim.AdamW:
         betas=(config.beta1, config.beta2),
         eps=config.eps,
         weight_decay=config.weight_decay,
-        fused=model.device.type == "cuda",
+        fused=all(parameter.device.type == "cuda" for parameter in named.values()),
     )
 
 

@@ -94,7 +94,7 @@ class Windower:
                 f"an encoder that reads {spec.max_pieces} pieces has no room for words beside its special pieces"
             )
         # At a quarter, windows that overlap by half cannot miss a word.
-        self._tokenize = WordTokenizer(tokenizer, spec, longest=max(1, self._room // 4))
+        self.tokenize = WordTokenizer(tokenizer, spec, longest=max(1, self._room // 4))
 
     def passages(self, document: Document, index: int = 0) -> list[Passage]:
         """The windows of `document`, in the order of its words; none if it has no words.
@@ -103,7 +103,7 @@ class Windower:
             document: What to lay out.
             index: Written into each `Stretch`, to tell documents apart.
         """
-        pieces = self._tokenize(document.words)
+        pieces = self.tokenize(document.words)
         passages = []
         last_stitched = -1
         for run in self._runs(cut_into_stretches(document, index, self.max_table), pieces):

@@ -1,0 +1,84 @@
+"""The relation model: a pair of entities between typed markers is given a relation type, or none."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unire.exceptions import UnireError
+from unire.modeling.encoder import first_position
+from unire.modeling.recording import Tensors
+from unire.studies.pipeline.markers import Markers, visible
+
+__all__ = ["MarkerModel", "NoPositionsError"]
+
+
+class NoPositionsError(UnireError):
+    """An encoder does not let several pieces stand in one place."""
+
+
+class MarkerModel(nn.Module):
+    """The vectors of the two markers that open subject and object, joined, normalised and classified.
+
+    Args:
+        encoder: Of its own; it gets an embedding for every marker.
+        n_entity_types: What markers are typed by.
+        n_relation_types: Class 0 is none.
+        approximate: Whether markers stand behind the text, at the positions of its words, and all pairs of a sentence
+            share a pass; otherwise they stand in the text, and every pair has its own.
+    """
+
+    def __init__(self, encoder: nn.Module, n_entity_types: int, n_relation_types: int, *, approximate: bool) -> None:
+        super().__init__()
+        if approximate and not _takes_positions(encoder):
+            kind = encoder.config.model_type  # type: ignore[union-attr]
+            raise NoPositionsError(
+                f"the approximate pipeline has pieces share positions, which encoders of the kind {kind} cannot do; "
+                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet"
+            )
+        grown: Any = encoder
+        self.markers = Markers(grown.get_input_embeddings().num_embeddings, n_entity_types)
+        grown.resize_token_embeddings(self.markers.first + len(self.markers), mean_resizing=False)
+        self.encoder = grown
+        self.approximate = approximate
+        self.first_position = first_position(grown)
+        self.norm = nn.LayerNorm(2 * grown.config.hidden_size)
+        self.dropout = nn.Dropout(0.1)
+        self.classifier = nn.Linear(2 * grown.config.hidden_size, 1 + n_relation_types)
+
+    def forward(self, tensors: Tensors) -> Tensor:
+        """The scores of every pair: `[P, 1 + n_relation_types]`."""
+        pieces = self.encode(tensors).flatten(0, 1)  # [B * L, n_hidden]
+        reads = tensors["reads"]  # [P, 2]
+        joined = pieces.index_select(0, reads.flatten()).view(len(reads), -1)
+        scores: Tensor = self.classifier(self.dropout(self.norm(joined)))
+        return scores
+
+    def encode(self, tensors: Tensors) -> Tensor:
+        """The vector of every piece: `[B, L, n_hidden]`."""
+        owners = tensors["owners"]
+        if self.approximate:
+            seen = {"attention_mask": visible(owners), "position_ids": tensors["position_ids"]}
+        else:
+            seen = {"attention_mask": (owners == 0).long()}
+        vectors: Tensor = self.encoder(input_ids=tensors["input_ids"], **seen).last_hidden_state
+        return vectors
+
+    def loss(self, tensors: Tensors) -> Tensor:
+        """Cross-entropy, summed over all pairs."""
+        return F.cross_entropy(self(tensors).float(), tensors["gold"], reduction="sum")
+
+    @property
+    def device(self) -> torch.device:
+        return self.classifier.weight.device
+
+
+def _takes_positions(encoder: Any) -> bool:
+    """Whether positions that are given are all that an encoder knows of the order of its pieces."""
+    by_table = isinstance(getattr(getattr(encoder, "embeddings", None), "position_embeddings", None), nn.Embedding)
+    relative = getattr(encoder.config, "relative_attention", False)
+    return by_table and not relative and "position_ids" in inspect.signature(encoder.forward).parameters

@@ -1,0 +1,165 @@
+"""Relations by the markers' model: what it learns from, and what it finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unire.documents import Document, Entity, Relation, Sentence
+from unire.labels import LabelSpace
+from unire.modeling.recording import Tensors
+from unire.studies.pipeline.marker_model import MarkerModel
+from unire.studies.pipeline.markers import MARKERS, Row, approximate_rows, collate, exact_rows
+from unire.studies.pipeline.reading import Reader, Reading
+from unire.studies.pipeline.running import chunks, passes
+from unire.tables import REFLEXIVE, TWO_LABELS, spanning
+
+__all__ = ["RelationData", "RelationFinder", "spare"]
+
+TOO_LONG = "sentence longer than the encoder, whose relations are not read"
+
+
+def spare(approximate: bool) -> int:
+    """Pieces of a window that markers take: behind the text they share the positions of its words, and take none."""
+    return 0 if approximate else MARKERS
+
+
+def rows_of(
+    model: MarkerModel,
+    reading: Reading,
+    entities: Sequence[Entity],
+    labels: LabelSpace,
+    notes: Counter[str] | None = None,
+) -> list[Row]:
+    """All ordered pairs of the entities of a sentence, as the model reads them."""
+    n = len(entities)
+    if n < 2:
+        return []
+    if not reading.whole:
+        if notes is not None:
+            notes[TOO_LONG] += 1
+        return []
+    firsts, lasts, start = reading.firsts, reading.lasts, reading.place.start
+    spans = np.array(
+        [
+            (firsts[entity.start - start], lasts[entity.end - 1 - start], labels.entity_id(entity.label) - 1)
+            for entity in entities
+        ]
+    )  # [n, 3]
+    pairs = np.argwhere(~np.eye(n, dtype=bool))  # [P, 2]
+    lay_out = approximate_rows if model.approximate else exact_rows
+    return lay_out(reading.pieces, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, model.markers)
+
+
+class RelationData:
+    """Pairs of gold entities and their gold relations, to learn from; symmetric ones in both directions.
+
+    Args:
+        documents: The training data.
+        model: Says how pairs are read.
+        reader: Of its encoder.
+        labels: The label space.
+    """
+
+    def __init__(self, documents: Sequence[Document], model: MarkerModel, reader: Reader, labels: LabelSpace) -> None:
+        self._model = model
+        self._pad_id = reader.spec.pad_id
+        self.notes: Counter[str] = Counter(reason for document in documents for _, reason in spanning(document))
+        self.rows: list[Row] = []
+        self._gold: list[NDArray[np.int64]] = []
+        for reading in reader.read(documents):
+            sentence = documents[reading.place.document].sentences[reading.place.sentence]
+            entities = distinct(sentence.entities)
+            gold = _gold(sentence, entities, labels, self.notes)  # [n, n]
+            for row in rows_of(model, reading, entities, labels, self.notes):
+                self.rows.append(row)
+                self._gold.append(gold[row.pairs[:, 0], row.pairs[:, 1]])
+        self.lengths = [len(row.ids) for row in self.rows]
+        self.weights = [len(row.pairs) for row in self.rows]
+
+    def collate(self, items: Sequence[int]) -> Tensors:
+        """Rows, and the class of every pair: `[P]`."""
+        tensors = collate([self.rows[item] for item in items], self._pad_id, self._model.first_position)
+        return {**tensors, "gold": torch.from_numpy(np.concatenate([self._gold[item] for item in items]))}
+
+
+@dataclass
+class RelationFinder:
+    """Finds relations between entities that are there."""
+
+    model: MarkerModel
+    reader: Reader
+    labels: LabelSpace
+    bf16: bool
+    max_pieces: int
+
+    def find(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> list[Document]:
+        """The documents with their entities and the relations that are found; theirs are not looked at.
+
+        Args:
+            documents: With entities, of which relations inside a sentence are looked for.
+            notes: Counts what could not be read.
+        """
+        found: list[list[Relation]] = [[] for _ in documents]
+        kept: dict[tuple[int, int], list[Entity]] = {}
+
+        def rows(readings: Sequence[Reading]) -> Iterator[tuple[Reading, Row]]:
+            for reading in readings:
+                place = reading.place
+                entities = distinct(documents[place.document].sentences[place.sentence].entities)
+                kept[place.document, place.sentence] = entities
+                for row in rows_of(self.model, reading, entities, self.labels, notes):
+                    yield reading, row
+
+        def collated(chosen: Sequence[tuple[Reading, Row]]) -> Tensors:
+            return collate([row for _, row in chosen], self.reader.spec.pad_id, self.model.first_position)
+
+        chunked = (list(rows(readings)) for readings in chunks(self.reader.read(documents)))
+        for chosen, label, chance in passes(
+            self.model,
+            chunked,
+            lambda item: len(item[1].ids),
+            collated,
+            bf16=self.bf16,
+            max_pieces=self.max_pieces,
+        ):
+            labels, chances = label.tolist(), chance.tolist()
+            sources = [(reading.place, pair) for reading, row in chosen for pair in row.pairs.tolist()]
+            for (place, (head, tail)), named, score in zip(sources, labels, chances, strict=True):
+                if named:
+                    entities = kept[place.document, place.sentence]
+                    name = self.labels.relation_types[named - 1]
+                    found[place.document].append(Relation(entities[head], entities[tail], name, score))
+        return [
+            document.annotated(document.entities, relations)
+            for document, relations in zip(documents, found, strict=True)
+        ]
+
+
+def distinct(entities: Sequence[Entity]) -> list[Entity]:
+    """Without what is annotated twice."""
+    return list({(entity.start, entity.end, entity.label): entity for entity in entities}.values())
+
+
+def _gold(sentence: Sentence, entities: Sequence[Entity], labels: LabelSpace, notes: Counter[str]) -> NDArray[np.int64]:
+    """The class of every ordered pair: `[n, n]`. Of two labels on one pair the first counts."""
+    numbers = {(entity.start, entity.end, entity.label): i for i, entity in enumerate(entities)}
+    gold = np.zeros((len(entities), len(entities)), np.int64)
+    for relation in sentence.relations:
+        head, tail = (numbers[end.start, end.end, end.label] for end in (relation.head, relation.tail))
+        label = labels.relation_id(relation.label) - labels.relation_ids.start + 1
+        if head == tail:
+            notes[REFLEXIVE] += 1
+            continue
+        ways = [(head, tail), (tail, head)] if relation.label in labels.symmetric else [(head, tail)]
+        if any(gold[way] not in (0, label) for way in ways):
+            notes[TWO_LABELS] += 1
+            continue
+        for way in ways:
+            gold[way] = label
+    return gold

@@ -1,0 +1,202 @@
+"""Table 5: the joint model beside the pipeline, with the same encoder, data and scorer; on test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import mean
+
+from unire.exceptions import UnireError
+from unire.studies import charts as draw
+from unire.studies import speed
+from unire.studies.jobs import Job, Record, run_jobs
+from unire.studies.pipeline.cells import Cell, Part
+from unire.studies.pipeline.config import PipelineConfig
+from unire.studies.results import Json, Table, with_deviation
+from unire.studies.trainings import Setup, Variant
+
+__all__ = ["charts", "run", "tables"]
+
+TRAINED: tuple[Part, ...] = ("entities", "exact", "approximate")
+JOINT = Variant("joint")
+PAPER = {(name, window): float(rate) for name, _, window, _, rate in speed.PAPER}
+"""Sentences per second on SciERC, by model and W."""
+
+
+def run(
+    setup: Setup, config: PipelineConfig, *, seeds: int, jobs: int, tell: Callable[[str], None] = lambda line: None
+) -> Json:
+    """Train and measure what is missing; the numbers of the study.
+
+    Args:
+        setup: Encoder, data, and how the joint model is trained.
+        config: The pipeline.
+        seeds: Seeds 0 to `seeds` - 1; others that were measured before count too.
+        jobs: Trainings side by side. Nothing runs beside a measurement.
+        tell: Told of every start and end.
+    """
+    if not setup.test:
+        raise UnireError("the study pipeline reports scores on test; give --test")
+    cells = [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
+    for cell in cells:
+        if cell.kept.exists():
+            setup.record(cell)  # before anything is trained
+    run_jobs(cells, jobs, tell=tell)
+    return _collected(setup, config)
+
+
+def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[Job]:
+    """The joint model, which other studies share, the models of the pipeline, and the measurement of all."""
+    trained = [setup.cell(JOINT, seed), *(_cell(setup, config, part, seed) for part in TRAINED)]
+    last = _cell(setup, config, "measured", seed)
+    return [*trained, replace(last, needs=tuple(cell.name for cell in trained), alone=True)]
+
+
+def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> Job:
+    joint = asdict(replace(setup.config, seed=seed))
+    kind = f"pipeline-{part}"
+    files = {
+        split: [str(path) for path in paths]
+        for split, paths in (("data", setup.data), ("dev", setup.dev), ("test", setup.test))
+    }
+    cell = Cell(
+        part=part,
+        encoder=setup.encoder,
+        **files,
+        format=setup.format,
+        labels=setup.label_space.to_dict(),
+        training=joint,
+        pipeline=asdict(config),
+        folder=str(setup.folder),
+    )
+    settings = {**joint, **{f"pipeline {name}": value for name, value in asdict(config).items()}}
+    return Job(
+        f"{kind}-{seed}",
+        ("-m", "unire.studies.pipeline", cell.to_json()),
+        setup.folder / "cells" / f"{kind}-{seed}.json",
+        about=setup.about(kind, seed, settings),
+    )
+
+
+def _collected(setup: Setup, config: PipelineConfig) -> Json:
+    seeds = setup.seeds("pipeline-measured")
+    records = [setup.record(_cell(setup, config, "measured", seed)) for seed in seeds]
+    first = records[0]["printed"]
+    cells = [setup.cell(JOINT, seeds[0]), *(_cell(setup, config, part, seeds[0]) for part in TRAINED)]
+    trained = {name: setup.record(cell) for name, cell in zip(("joint", *TRAINED), cells, strict=True)}
+    return {
+        "study": "pipeline",
+        "sentences": setup.sentences["test"],
+        "encoder": Path(setup.encoder).name,
+        "config": asdict(setup.config),
+        "pipeline": asdict(config),
+        **{name: first[name] for name in ("machine", "torch", "precision")},
+        "seeds": seeds,
+        "rows": [_row(records, place) for place in range(len(first["rows"]))],
+        "notes": {
+            "test": first["notes"],
+            **{f"training, {part}": record["printed"]["notes"] for part, record in trained.items()},
+        },
+        "training seconds": {part: record["seconds"] for part, record in trained.items()},
+    }
+
+
+def _row(records: Sequence[Record], place: int) -> Json:
+    """The same row of every seed as one."""
+    rows = [record["printed"]["rows"][place] for record in records]
+    first = rows[0]
+    return {
+        **{name: first[name] for name in ("title", "window", "parameters")},
+        "sentences_per_second": [row["sentences_per_second"] for row in rows],
+        "seconds": {stage: [row["seconds"][stage] for row in rows] for stage in first["seconds"]},
+        **{
+            kind: {rate: [row[kind][rate] for row in rows] for rate in ("precision", "recall", "f1")}
+            for kind in ("entities", "relations")
+        },
+    }
+
+
+def tables(result: Json) -> list[Table]:
+    counted = f"test, {result['sentences']:,} sentences, {len(result['seeds'])} seeds"
+    title = f"Joint model and pipeline (Table 5): {counted}; on {result['machine']} in {result['precision']}"
+    rows = [
+        (
+            row["title"],
+            f"{row['parameters'] / 1e6:.0f}M",
+            row["window"],
+            *(with_deviation(row[kind]["f1"]) for kind in ("entities", "relations")),
+            f"{_rate(row):,.0f}",
+        )
+        for row in result["rows"]
+    ]
+    notes = [
+        (f"{where}: {what}", f"{count:,}")
+        for where, counts in result["notes"].items()
+        for what, count in counts.items()
+    ]
+    return [
+        Table(title, ("", "size", "W", "Ent F1", "Rel F1", "sent/s"), rows),
+        _ratios(result),
+        Table("Where the pipeline's time goes, ms a sentence", ("", "entities", "relations"), _stages(result)),
+        Table("Counted on the way, first seed", ("", "n"), notes or [("nothing", "")]),
+        speed.paper(),
+    ]
+
+
+def charts(result: Json) -> dict[str, str]:
+    names = [row["title"] for row in result["rows"]]
+    counted = f"n = {result['sentences']:,} sentences"
+    scores = {
+        name: [[100 * f1 for f1 in row[kind]["f1"]] for row in result["rows"]]
+        for name, kind in (("Ent", "entities"), ("Rel", "relations"))
+    }
+    rates = [_rate(row) for row in result["rows"]]
+    return {
+        "pipeline": draw.dots(
+            names,
+            scores,
+            unit="F1 on test, %",
+            note=f"{counted}; a dot is a seed, a bar the mean ± the standard deviation",
+        ),
+        "pipeline-speed": draw.bars(
+            names,
+            rates,
+            [f"{rate:,.0f}" for rate in rates],
+            x="sentences per second",
+            note=f"{counted} on {result['machine']} in {result['precision']}, from words to entities and relations",
+        ),
+    }
+
+
+def _ratios(result: Json) -> Table:
+    """How many times as fast the joint model is, in each of its ways."""
+    joint = _rows(result, "joint")
+    ours = [
+        (row["title"], *(f"{_rate(other) / _rate(row):.1f}" for other in joint)) for row in _rows(result, "pipeline")
+    ]
+    theirs = [
+        (f"the paper: {name}", *(_ratio_of_paper(other["window"], PAPER[name, "100"]) for other in joint))
+        for name in ("Zhong & Chen", "Zhong & Chen, approximate")
+    ]
+    return Table("The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*ours, *theirs])
+
+
+def _ratio_of_paper(window: str, rate: float) -> str:
+    """The paper's, if it has the joint model with such windows."""
+    return f"{PAPER['UniRE', window] / rate:.1f}" if ("UniRE", window) in PAPER else ""
+
+
+def _stages(result: Json) -> list[Sequence[str]]:
+    return [
+        (row["title"], *(f"{1000 * mean(seconds) / result['sentences']:.2f}" for seconds in row["seconds"].values()))
+        for row in _rows(result, "pipeline")
+    ]
+
+
+def _rows(result: Json, kind: str) -> list[Json]:
+    return [row for row in result["rows"] if row["title"].startswith(kind)]
+
+
+def _rate(row: Json) -> float:
+    return float(mean(row["sentences_per_second"]))
