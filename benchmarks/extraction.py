@@ -7,8 +7,9 @@
 of the paper's authors on the same cores: a BERT-base in PyTorch, fp32, a window of 200 words for each sentence,
 words given. The weights of the BERT-base are random, which does not matter to its speed.
 
-`gpu`: from words to documents, a BERT-base with random weights, which find about as many entities as there are. With a window per sentence, against the forward pass of
-its encoder alone on the same batches; and in shared windows. The share of decoding is measured with the GPU waited for.
+`gpu`: from words to documents, a BERT-base with random weights, which find about as many entities as there are. With a
+window per sentence, against the forward pass of its encoder alone on the same batches; and in shared windows. The share
+of decoding is measured with the GPU waited for.
 """
 
 from __future__ import annotations

@@ -74,13 +74,13 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         *options: str,
         needs: Sequence[str],
         dev: str = "--dev",
+        alone: bool = False,
     ) -> Stage:
         files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
         asked = [word for teacher in teachers for word in ("--teacher", made(teacher))]
         command = ("distill", *asked, "--student", student, "--corpus", str(corpus), *files, "--preset", "best")
-        return Stage(
-            name, (*command, *options, "--set", "max_cells=2000000"), (*teachers, *needs), test=data / "test.json"
-        )
+        command = (*command, *options, "--set", "max_cells=2000000")
+        return Stage(name, command, (*teachers, *needs), alone, data / "test.json")
 
     def export(name: str, model: str, data: Path) -> Stage:
         about = ("--base", "thenlper/gte-small", "--licence", "MIT", "--rebuild", f"{REBUILD} {name} {WHERE}")
@@ -122,9 +122,8 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "5",
     )
     teacher = ["scierc-self-trained-0"]
-    yield distill(
-        "scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=["gte-science", "near.txt"]
-    )
+    needs = ["gte-science", "near.txt"]
+    yield distill("scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=needs, alone=True)
     yield export("science", "scierc-small", scierc)
 
     marks = ("--preset", "best", "--set", "case_marks=true")
@@ -152,7 +151,8 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--minutes",
         "4",
     )
-    yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=["gte-news"])
+    needs = ["gte-news"]
+    yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=needs, alone=True)
     yield export("news", "conll04-small", conll04)
 
     folds = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade")

@@ -3,7 +3,7 @@
     python recipes/studies.py --encoder mpnet-science --data DIR --out DIR [--jobs 5] [--dry-run]
 
 `DIR` of the data holds SciERC's train, dev and test.json. The schedule is that of the preset `best` (shared windows),
-cut to 25 epochs; ablation and pipeline have three seeds, the other trainings have one. The pipeline's span model reads
+cut to 20 epochs; ablation and pipeline have three seeds, the other trainings have one. The pipeline's span model reads
 the data ten times, its model of markers five times. What is done is kept, so a second start goes on where the first was
 stopped; where NVIDIA's MPS runs, trainings share the card better.
 
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
-SCHEDULE = ("--preset", "best", "--epochs", "25", "--set", "evaluate_after=9")
+SCHEDULE = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9")
 
 
 def commands(encoder: str, data: Path, out: Path, jobs: int) -> list[tuple[str, ...]]:

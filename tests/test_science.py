@@ -1,4 +1,4 @@
-"""The model in the box, as a newcomer meets it: found by itself, quick to start, and sane whatever it is given."""
+"""The models in the box, as a newcomer meets them: found by themselves, quick to start, and sane whatever they are given."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ def test_a_text_alone_is_enough_and_the_model_is_named():
     item = json.loads(ran.stdout)
     assert [(entity["text"], entity["label"]) for entity in item["entities"]] == FINDINGS
     assert "model:" not in extract(SENTENCE, "--model", "science").stderr
+
+
+def test_the_other_model_of_the_box_knows_people_and_places():
+    text = "Lee Harvey Oswald assassinated President John F. Kennedy in Dallas, Texas."
+    item = json.loads(extract(text, "--model", "news").stdout)
+    assert ("Lee Harvey Oswald", "Peop") in [(entity["text"], entity["label"]) for entity in item["entities"]]
+    found = [(r["head"]["text"], r["label"], r["tail"]["text"]) for r in item["relations"]]
+    assert ("Lee Harvey Oswald", "Kill", "President John F. Kennedy") in found
+    assert ("Dallas", "Located_In", "Texas") in found
 
 
 def test_standard_input_alone_is_enough():
