@@ -1,4 +1,4 @@
-"""The models in the box, as a newcomer meets them: found by themselves, quick to start, and sane whatever they are given."""
+"""The models in the box, as a newcomer meets them: found by name, quick to start, and sane whatever they are given."""
 
 from __future__ import annotations
 
