@@ -483,6 +483,7 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
 
     page = write(tmp_path).read_text(encoding="utf-8")
     assert '<section id="pipeline">' in page
+    assert "pipeline entity_epochs 20" in page
     for name, said in (("pipeline", ("Ent", "Rel", "F1 on test, %")), ("pipeline-speed", ("sentences per second",))):
         drawn = ElementTree.parse(tmp_path / f"{name}.svg")
         text = " ".join(drawn.getroot().itertext())
