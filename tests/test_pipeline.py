@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -202,7 +203,7 @@ def test_entities_of_a_sentence_longer_than_the_encoder_are_found_and_its_relati
     for approximate in (False, True):
         marked = marker_stage(short, scierc_labels, approximate)
         assert RelationData([long], marked.model, marked.reader, scierc_labels).notes == {TOO_LONG: 1}
-        notes = data.notes.__class__()
+        notes: Counter[str] = Counter()
         (kept,) = marked.find([long], notes)
         assert notes == {TOO_LONG: 1}
         assert (len(kept.entities), kept.relations) == (2, ())
