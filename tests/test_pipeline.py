@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -202,7 +203,7 @@ def test_entities_of_a_sentence_longer_than_the_encoder_are_found_and_its_relati
     for approximate in (False, True):
         marked = marker_stage(short, scierc_labels, approximate)
         assert RelationData([long], marked.model, marked.reader, scierc_labels).notes == {TOO_LONG: 1}
-        notes = data.notes.__class__()
+        notes: Counter[str] = Counter()
         (kept,) = marked.find([long], notes)
         assert notes == {TOO_LONG: 1}
         assert (len(kept.entities), kept.relations) == (2, ())
@@ -483,6 +484,7 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
 
     page = write(tmp_path).read_text(encoding="utf-8")
     assert '<section id="pipeline">' in page
+    assert "pipeline entity_epochs 20" in page
     for name, said in (("pipeline", ("Ent", "Rel", "F1 on test, %")), ("pipeline-speed", ("sentences per second",))):
         drawn = ElementTree.parse(tmp_path / f"{name}.svg")
         text = " ".join(drawn.getroot().itertext())

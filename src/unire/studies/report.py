@@ -106,6 +106,7 @@ def _facts(result: Json) -> str:
     if "config" in result:
         said = [f"encoder {result['encoder']}", f"preset {result['config']['preset']}"]
         said += [f"{name} {result['config'][name]}" for name in ("layout", "epochs", "batch_size", "lr", "head_lr")]
+        said += [f"pipeline {name} {value}" for name, value in result.get("pipeline", {}).items()]
     else:
         said = [", ".join(result["of"]), f"on {', '.join(result['data'])}"]
     return f'<p class="counts">{shown("; ".join(said))}</p>\n'

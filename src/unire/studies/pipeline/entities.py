@@ -20,7 +20,7 @@ from unire.studies.pipeline.span_model import IGNORED, SpanModel
 from unire.tables import spanning
 from unire.windows import collate
 
-__all__ = ["EntityData", "EntityFinder", "unreachable"]
+__all__ = ["TWO_TYPES", "EntityData", "EntityFinder", "unreachable"]
 
 TWO_TYPES = "entity on a span that already has another type"
 
@@ -94,7 +94,7 @@ class EntityFinder:
             self.model, readings, _length, collated, bf16=self.bf16, max_pieces=self.max_pieces
         ):
             labels, chances = label.numpy(), chance.numpy()  # [T, N, max_span]
-            for reading, row in zip(chosen, range(len(chosen)), strict=True):
+            for row, reading in enumerate(chosen):
                 place = reading.place
                 document = documents[place.document]
                 for start, width in _named(labels[row], len(place)):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["MARKERS", "PAD", "Markers", "Row", "approximate_rows", "collate", "exact_rows"]
+__all__ = ["MARKERS", "PAD", "Markers", "Row", "approximate_rows", "collate", "exact_rows", "visible"]
 
 MARKERS = 4
 """Of a pair: where the subject begins and ends, and where the object does."""

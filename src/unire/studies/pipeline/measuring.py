@@ -65,6 +65,8 @@ def measured(
         window = "shared" if settings.layout == "shared" else str(settings.window)
         add(title, window, _size(model), seconds, found)
     notes = unreachable(documents, config.max_span)
+    for _ in entities.reader.read(documents, notes):
+        pass
     for name, finder in relations.items():
         seconds, found = _best({"entities": entities.find, "relations": finder.find}, bare)
         window = f"{config.entity_window} and {config.relation_window}"

@@ -19,7 +19,7 @@ from unire.studies.pipeline.reading import Reader, Reading
 from unire.studies.pipeline.running import chunks, passes
 from unire.tables import REFLEXIVE, TWO_LABELS, spanning
 
-__all__ = ["RelationData", "RelationFinder", "spare"]
+__all__ = ["TOO_LONG", "RelationData", "RelationFinder", "rows_of", "spare"]
 
 TOO_LONG = "sentence longer than the encoder, whose relations are not read"
 

@@ -13,7 +13,7 @@ from unire.modeling.recording import Tensors
 from unire.prefetch import Ahead
 from unire.studies.pipeline.batching import in_parts
 
-__all__ = ["CHUNK", "moved", "passes", "pinned"]
+__all__ = ["chunks", "moved", "passes", "pinned"]
 
 T = TypeVar("T")
 

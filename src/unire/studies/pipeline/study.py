@@ -118,7 +118,8 @@ def _row(records: Sequence[Record], place: int) -> Json:
 
 
 def tables(result: Json) -> list[Table]:
-    counted = f"test, {result['sentences']:,} sentences, {len(result['seeds'])} seeds"
+    seeds = "1 seed" if len(result["seeds"]) == 1 else f"{len(result['seeds'])} seeds"
+    counted = f"test, {result['sentences']:,} sentences, {seeds}"
     title = f"Joint model and pipeline (Table 5): {counted}; on {result['machine']} in {result['precision']}"
     rows = [
         (
