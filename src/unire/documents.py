@@ -13,9 +13,9 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -25,7 +25,7 @@ from unire.exceptions import UnireError
 __all__ = ["Document", "Entity", "Relation", "Sentence"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Entity:
     """A labelled run of words."""
 
@@ -44,6 +44,28 @@ class Entity:
     """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
     `[start, end]` of its parts where they are not those of its words."""
 
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        label: str,
+        char_start: int,
+        char_end: int,
+        text: str,
+        score: float | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        new = _opened(self, OpenEntity)
+        new.start = start
+        new.end = end
+        new.label = label
+        new.char_start = char_start
+        new.char_end = char_end
+        new.text = text
+        new.score = score
+        new.attributes = {} if attributes is None else attributes
+        new.__class__ = Entity
+
     @property
     def span(self) -> tuple[int, int]:
         return self.start, self.end
@@ -52,7 +74,7 @@ class Entity:
         return f"{self.text} [{self.label}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Relation:
     """A labelled, ordered pair of entities."""
 
@@ -64,6 +86,22 @@ class Relation:
     where the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label, as plain JSON values."""
+
+    def __init__(
+        self,
+        head: Entity,
+        tail: Entity,
+        label: str,
+        score: float | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        new = _opened(self, OpenRelation)
+        new.head = head
+        new.tail = tail
+        new.label = label
+        new.score = score
+        new.attributes = {} if attributes is None else attributes
+        new.__class__ = Relation
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
@@ -89,6 +127,18 @@ class Sentence:
 
     def __len__(self) -> int:
         return len(self.words)
+
+
+# Entities and relations are what most is made of, and the `__init__` of a frozen dataclass is slow: it sets each field
+# by a call of `object.__setattr__`. Theirs fills an instance of a class with the same slots that is not frozen, and
+# then gives it its own class: that takes half as long.
+OpenEntity = type("OpenEntity", (), {"__slots__": Entity.__slots__})
+OpenRelation = type("OpenRelation", (), {"__slots__": Relation.__slots__})
+
+
+def _opened(new: object, kind: type, change: Callable[[object, str, object], None] = object.__setattr__) -> Any:
+    change(new, "__class__", kind)
+    return new
 
 
 @dataclass(frozen=True)
@@ -129,16 +179,22 @@ class Document:
             meta: Anything to carry along.
         """
         split = [tuple(words) for words in sentences]
+        joined = text is None
         if text is None:
-            text, offsets = _joined(split)
+            text, placed = "\n".join(map(" ".join, split)), _joined(split)
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
-        placed = []
+        else:
+            ends = list(accumulate(map(len, split)))
+            placed = [tuple(offsets[end - len(words) : end]) for words, end in zip(split, ends, strict=True)]
+        laid = []
         start = 0
-        for words in split:
-            placed.append(Sentence(start, words, tuple(offsets[start : start + len(words)])))
+        for words, spans in zip(split, placed, strict=True):
+            laid.append(Sentence(start, words, spans))
             start += len(words)
-        bare = cls(text=text, sentences=tuple(placed), id=id, meta=dict(meta or {}))
+        bare = cls(text, tuple(laid), id, meta=dict(meta or {}))
+        if joined:
+            bare.__dict__["is_joined"] = True  # known, and so never worked out
         found = [bare.entity(*entity) for entity in entities]
         linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
         return bare.annotated(found, linked) if found else bare
@@ -170,22 +226,23 @@ class Document:
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
         for entity in entities:
-            first, last = bisect_right(ends, entity.start), bisect_left(ends, entity.end)
-            (inside[first] if first == last else spanning_entities).append(entity)
+            home = bisect_right(ends, entity.start)
+            (inside[home] if entity.end <= ends[home] else spanning_entities).append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
-            first, last = bisect_right(ends, min(head.start, tail.start)), bisect_left(ends, max(head.end, tail.end))
-            (linked[first] if first == last else spanning_relations).append(relation)
-        sentences = tuple(
+            first, last = (head, tail) if head.start < tail.start else (tail, head)
+            home = bisect_right(ends, first.start)
+            within = first.end <= ends[home] and last.end <= ends[home]
+            (linked[home] if within else spanning_relations).append(relation)
+        sentences = [
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
-        )
-        return replace(
-            self,
-            sentences=sentences,
-            spanning_entities=tuple(spanning_entities),
-            spanning_relations=tuple(spanning_relations),
-        )
+        ]
+        spanning = tuple(spanning_entities), tuple(spanning_relations)
+        document = Document(self.text, tuple(sentences), self.id, *spanning, self.meta)
+        for name in self.__dict__.keys() & OF_THE_WORDS:
+            document.__dict__[name] = self.__dict__[name]
+        return document
 
     def confident(self, min_score: float) -> Document:
         """The same without entities and relations of a lower score, nor relations that lose an argument by it."""
@@ -209,33 +266,34 @@ class Document:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return tuple(chain.from_iterable(sentence.words for sentence in self.sentences))
+        return tuple(chain(*[sentence.words for sentence in self.sentences]))
 
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
-        return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
+        return tuple(chain(*[sentence.offsets for sentence in self.sentences]))
 
-    @property
+    @cached_property
     def is_joined(self) -> bool:
         """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
         words = [sentence.words for sentence in self.sentences]
         if self.text != "\n".join(map(" ".join, words)):
             return False
-        return list(self.offsets) == _joined(words)[1]  # words that are white space may stand elsewhere in such a text
+        # words that are white space may stand elsewhere in such a text
+        return [sentence.offsets for sentence in self.sentences] == _joined(words)
 
     @property
     def n_words(self) -> int:
         return self.sentences[-1].end if self.sentences else 0
 
-    @property
+    @cached_property
     def entities(self) -> tuple[Entity, ...]:
         """All entities, sentence by sentence, those across sentences last."""
-        return tuple(e for sentence in self.sentences for e in sentence.entities) + self.spanning_entities
+        return tuple(chain(*[sentence.entities for sentence in self.sentences], self.spanning_entities))
 
-    @property
+    @cached_property
     def relations(self) -> tuple[Relation, ...]:
         """All relations, sentence by sentence, those across sentences last."""
-        return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
+        return tuple(chain(*[sentence.relations for sentence in self.sentences], self.spanning_relations))
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as plain data, ready for JSON: texts, labels, characters, and scores to four digits."""
@@ -267,15 +325,18 @@ class Document:
         return fragment(self)
 
 
-def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
-    """Words joined by spaces, sentences by line ends, and where each word landed."""
-    offsets: list[tuple[int, int]] = []
-    position = 0
+OF_THE_WORDS = {"words", "offsets", "is_joined"}
+"""What a document works out once and hands on to copies of itself with other annotation."""
+
+
+def _joined(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
+    """Where every word of every sentence lands when words are joined by spaces and sentences by line ends."""
+    placed = []
+    end = -1
     for words in sentences:
-        starts = list(accumulate([len(word) + 1 for word in words], initial=position))
-        offsets += zip(starts, [start - 1 for start in starts[1:]], strict=False)
-        position = starts[-1] if words else position + 1
-    return "\n".join(map(" ".join, sentences)), offsets
+        placed.append(tuple([(start := end + 1, end := start + len(word)) for word in words]))
+        end += not words
+    return placed
 
 
 def _plain(entity: Entity) -> dict[str, Any]:

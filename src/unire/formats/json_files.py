@@ -18,7 +18,8 @@ __all__ = [
     "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "reading", "spelt", "write_lines", "write_list",
 ]  # fmt: skip
 
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
+"""A value that holds itself is refused all the same, once it is too deep."""
 
 FromJson = Callable[[Json, int], Document]
 """A document from its JSON object and its position in the file."""
