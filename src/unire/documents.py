@@ -14,7 +14,7 @@ character spans always index `document.text`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
@@ -55,7 +55,8 @@ class Entity:
         score: float | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        new = _opened(self, OpenEntity)
+        new: Any = self
+        _change(new, "__class__", OpenEntity)
         new.start = start
         new.end = end
         new.label = label
@@ -95,7 +96,8 @@ class Relation:
         score: float | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        new = _opened(self, OpenRelation)
+        new: Any = self
+        _change(new, "__class__", OpenRelation)
         new.head = head
         new.tail = tail
         new.label = label
@@ -136,9 +138,7 @@ OpenEntity = type("OpenEntity", (), {"__slots__": Entity.__slots__})
 OpenRelation = type("OpenRelation", (), {"__slots__": Relation.__slots__})
 
 
-def _opened(new: object, kind: type, change: Callable[[object, str, object], None] = object.__setattr__) -> Any:
-    change(new, "__class__", kind)
-    return new
+_change = object.__setattr__
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,7 @@ class Document:
             laid.append(Sentence(start, words, spans))
             start += len(words)
         bare = cls(text, tuple(laid), id, meta=dict(meta or {}))
+        bare.__dict__["offsets"] = tuple(chain(*placed))
         if joined:
             bare.__dict__["is_joined"] = True  # known, and so never worked out
         found = [bare.entity(*entity) for entity in entities]
@@ -240,8 +241,7 @@ class Document:
         ]
         spanning = tuple(spanning_entities), tuple(spanning_relations)
         document = Document(self.text, tuple(sentences), self.id, *spanning, self.meta)
-        for name in self.__dict__.keys() & OF_THE_WORDS:
-            document.__dict__[name] = self.__dict__[name]
+        document.__dict__.update({name: self.__dict__[name] for name in OF_THE_WORDS if name in self.__dict__})
         return document
 
     def confident(self, min_score: float) -> Document:
@@ -325,7 +325,7 @@ class Document:
         return fragment(self)
 
 
-OF_THE_WORDS = {"words", "offsets", "is_joined"}
+OF_THE_WORDS = ("words", "offsets", "is_joined")
 """What a document works out once and hands on to copies of itself with other annotation."""
 
 
