@@ -109,7 +109,7 @@ class Relation:
         return f"{self.head} –{self.label}→ {self.tail}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Sentence:
     """A run of words of a document and the annotation that lies inside it."""
 
@@ -123,6 +123,25 @@ class Sentence:
     cuts: tuple[int, ...] | None = None
     """Where a decoder cut the table: a cut at `i` lies between words `i - 1` and `i` of the document."""
 
+    def __init__(
+        self,
+        start: int,
+        words: tuple[str, ...],
+        offsets: tuple[tuple[int, int], ...],
+        entities: tuple[Entity, ...] = (),
+        relations: tuple[Relation, ...] = (),
+        cuts: tuple[int, ...] | None = None,
+    ) -> None:
+        new: Any = self
+        _change(new, "__class__", OpenSentence)
+        new.start = start
+        new.words = words
+        new.offsets = offsets
+        new.entities = entities
+        new.relations = relations
+        new.cuts = cuts
+        new.__class__ = Sentence
+
     @property
     def end(self) -> int:
         return self.start + len(self.words)
@@ -131,13 +150,12 @@ class Sentence:
         return len(self.words)
 
 
-# Entities and relations are what most is made of, and the `__init__` of a frozen dataclass is slow: it sets each field
-# by a call of `object.__setattr__`. Theirs fills an instance of a class with the same slots that is not frozen, and
-# then gives it its own class: that takes half as long.
-OpenEntity = type("OpenEntity", (), {"__slots__": Entity.__slots__})
-OpenRelation = type("OpenRelation", (), {"__slots__": Relation.__slots__})
-
-
+# Most of a document is these three, and the `__init__` of a frozen dataclass is slow: it sets each field by a call of
+# `object.__setattr__`. Theirs fills an instance of a class with the same slots that is not frozen, and then gives it
+# its own class, in half the time.
+OpenEntity, OpenRelation, OpenSentence = (
+    type(f"Open{kind.__name__}", (), {"__slots__": kind.__slots__}) for kind in (Entity, Relation, Sentence)
+)
 _change = object.__setattr__
 
 
@@ -222,18 +240,22 @@ class Document:
     ) -> Document:
         """The same text with other annotation, each item laid into the sentence that holds it."""
         ends = [sentence.end for sentence in self.sentences]
-        inside: list[list[Entity]] = [[] for _ in self.sentences]
-        linked: list[list[Relation]] = [[] for _ in self.sentences]
+        inside: list[list[Entity]] = [[] for _ in ends]
+        linked: list[list[Relation]] = [[] for _ in ends]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
+        start = end = home = 0
         for entity in entities:
-            home = bisect_right(ends, entity.start)
-            (inside[home] if entity.end <= ends[home] else spanning_entities).append(entity)
+            if not start <= entity.start < end:
+                home = bisect_right(ends, entity.start)
+                start, end = ends[home - 1] if home else 0, ends[home]
+            (inside[home] if entity.end <= end else spanning_entities).append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
-            first, last = (head, tail) if head.start < tail.start else (tail, head)
-            home = bisect_right(ends, first.start)
-            within = first.end <= ends[home] and last.end <= ends[home]
+            if not start <= head.start < end:
+                home = bisect_right(ends, head.start)
+                start, end = ends[home - 1] if home else 0, ends[home]
+            within = head.end <= end and start <= tail.start and tail.end <= end
             (linked[home] if within else spanning_relations).append(relation)
         sentences = [
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
