@@ -96,12 +96,16 @@ def _entities(item: Json, document: Document) -> list[Entity]:
     found = []
     n_words = document.n_words
     for value in _flat(item, "ner"):
-        start, last, label, *scores = value if type(value) is list and len(value) > 2 else (None, None, None)
-        if not (type(start) is type(last) is int and type(label) is str):
+        if not (
+            type(value) is list
+            and len(value) > 2
+            and type(start := value[0]) is type(last := value[1]) is int
+            and type(label := value[2]) is str
+        ):
             raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
         if not 0 <= start <= last < n_words:
             fields.span(start, last + 1, n_words, fields.What("entity", value))
-        found.append(document.entity(start, last + 1, label, _score(scores) if scores else None))
+        found.append(document.entity(start, last + 1, label, _score(value[3:]) if len(value) > 3 else None))
     return found
 
 
@@ -109,8 +113,12 @@ def _relations(item: Json, document: Document, entities: list[Entity]) -> list[R
     found = []
     at = {(entity.start, entity.end - 1): entity for entity in reversed(entities)}  # of equal spans, the first counts
     for value in _flat(item, "relations"):
-        a, b, c, d, label, *scores = value if type(value) is list and len(value) > 4 else (None,) * 5
-        if not (type(a) is type(b) is type(c) is type(d) is int and type(label) is str):
+        if not (
+            type(value) is list
+            and len(value) > 4
+            and type(a := value[0]) is type(b := value[1]) is type(c := value[2]) is type(d := value[3]) is int
+            and type(label := value[4]) is str
+        ):
             what = "[head start, head end, tail start, tail end, label]"
             raise UnireError(f"relation {fields.shown(value)} is not {what}")
         head, tail = at.get((a, b)), at.get((c, d))
@@ -119,7 +127,7 @@ def _relations(item: Json, document: Document, entities: list[Entity]) -> list[R
             fields.span(start, last + 1, document.n_words, fields.What("relation", value))
             what = f"relation {fields.shown(value)} refers to a missing entity"
             raise UnireError(f"{what}: none covers the words {start} to {last}")
-        found.append(Relation(head, tail, label, _score(scores) if scores else None))
+        found.append(Relation(head, tail, label, _score(value[5:]) if len(value) > 5 else None))
     return found
 
 

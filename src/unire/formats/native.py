@@ -63,7 +63,10 @@ def to_json(document: Document) -> Iterator[Json]:
         if entity.score is not None or entity.attributes:
             said.update(fields.extras(entity))
     for relation, head, tail in fields.numbered(document.relations, document.entities):
-        item["relations"].append({"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)})
+        said = {"head": head, "tail": tail, "label": relation.label}
+        item["relations"].append(said)
+        if relation.score is not None or relation.attributes:
+            said.update(fields.extras(relation))
     if any(sentence.cuts is not None for sentence in document.sentences):
         item["cuts"] = [None if sentence.cuts is None else list(sentence.cuts) for sentence in document.sentences]
     if document.meta:
