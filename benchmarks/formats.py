@@ -1,10 +1,11 @@
 """How fast, and in how much memory, is a conversion? Ratios to a bare load and dump of the same file.
 
-    python benchmarks/formats.py [--megabytes 100] [--rounds 3] [--json FILE]
+    python benchmarks/formats.py [FROM:TO …] [--megabytes 100] [--rounds 3] [--json FILE]
 
 Made-up documents of about the size of SciERC's fill files of JSON lines, which are converted to other formats, and
 loaded and dumped line by line by `json` alone. The two take turns; ratios compare the CPU time of their best rounds.
-Each conversion runs in a process of its own, whose peak memory is compared with that for a tenth of the file.
+Each conversion runs in a process of its own, whose peak memory is compared with that for a tenth of the file. `--json`
+keeps what the file says of other pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from typing import Any
 from unire import formats
 from unire.documents import Document
 
-PAIRS = [("unire", "unire"), ("unire", "dygie"), ("dygie", "dygie"), ("dygie", "unire"), ("prodigy", "unire")]
+LINES = ("unire", "dygie", "unire-released", "prodigy")
+PAIRS = [f"{source}:{target}" for source in LINES for target in LINES if source in LINES[:2] or target in LINES[:1]]
 TEXT = "we present a chart parser for the analysis of dependency trees , which ( unlike others ) is naïve"
 WORDS = TEXT.split()
 TYPES, RELATIONS = ("Task", "Method", "Metric", "Material"), ("USED-FOR", "PART-OF", "COMPARE")
@@ -69,6 +71,7 @@ def measured(work: Callable[[], object]) -> tuple[float, float]:
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
+    sender.close()  # so that nobody waits for a process that failed
     result: tuple[float, float] = receiver.recv()
     process.join()
     return result
@@ -113,18 +116,22 @@ def compare(folder: Path, source: str, target: str, megabytes: float, rounds: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="*", metavar="FROM:TO", default=PAIRS)
     parser.add_argument("--megabytes", type=float, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    results = []
-    for source, target in PAIRS:
+    results: dict[str, dict[str, Any]] = {}
+    if options.json and options.json.exists():
+        results = {f"{r['from']}:{r['to']}": r for r in json.loads(options.json.read_text(encoding="utf-8"))["results"]}
+    for pair in options.pairs:
         with tempfile.TemporaryDirectory() as folder:
-            results.append(compare(Path(folder), source, target, options.megabytes, options.rounds))
-        print(results[-1], flush=True)
-    if options.json:
-        facts = {"python": sys.version.split()[0], "machine": platform.machine(), "results": results}
-        options.json.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            results[pair] = compare(Path(folder), *pair.split(":"), options.megabytes, options.rounds)
+        print(results[pair], flush=True)
+        if options.json:
+            ordered = sorted(results.values(), key=lambda r: (LINES.index(r["from"]), LINES.index(r["to"])))
+            facts = {"python": sys.version.split()[0], "machine": platform.machine(), "results": ordered}
+            options.json.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,38 @@ def test_tags_count_for_nothing_and_entities_for_the_characters_they_are_written
     assert source.places == [0, 1, 2, 3, 3, 3, 3, 3, 4, 5, 6, 6, 6, 6, 6, 7, 8, 9]
 
 
+def test_what_only_looks_like_a_reference_is_text() -> None:
+    source = plain_text("R&DEPT; &lt;")
+    assert source.text == "R&DEPT; <"
+    assert source.places == [*range(9), 8, 8, 8, 9]
+
+
+@pytest.mark.parametrize("quoted", ["Lovelace &amp; Sons", "Lovelace &amp;amp; Sons"])
+def test_a_quotation_may_spell_references_as_the_source_does(tmp_path: Path, quoted: str) -> None:
+    made = news()
+    made.parts[0] = made.parts[0].replace("Lovelace &amp; Sons", quoted)
+    document = converted(tmp_path, made, notes := Counter())
+    assert document.entities[0].text == "Lovelace & Sons"
+    assert not notes["mention whose text is not that at its offsets, left out"]
+
+
+def test_times_values_and_events_are_counted(tmp_path: Path) -> None:
+    made = news()
+    place = f"<extent>{made.charseq('nothing')}</extent>"
+    made.parts += [
+        f'<timex2 ID="T1" VAL="2003"><timex2_mention ID="T1-1">{place}</timex2_mention></timex2>',
+        f'<value ID="V1" TYPE="Numeric"><value_mention ID="V1-1">{place}</value_mention></value>',
+        f'<event ID="V1" TYPE="Life"><event_mention ID="V1-1">{place}</event_mention></event>',
+    ]
+    when = '<relation_mention_argument REFID="T1-1" ROLE="Time-Within"/></relation_mention>'
+    made.parts = [part.replace("</relation_mention>", when, 1) if "Family" in part else part for part in made.parts]
+    document = converted(tmp_path, made, notes := Counter())
+    assert len(document.entities) == 13
+    for what in ("time", "value", "event"):
+        assert any(f" {what}, left out" in note and count == 1 for note, count in notes.items()), (what, notes)
+    assert notes["argument of a relation mention beside its two, a time say, left out"] == 1
+
+
 def test_only_the_body_is_read_and_a_tag_at_the_end_of_a_line_ends_a_sentence(tmp_path: Path) -> None:
     document = converted(tmp_path, news())
     assert [" ".join(sentence.words) for sentence in document.sentences] == [

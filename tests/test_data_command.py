@@ -214,3 +214,16 @@ def test_table_2_and_lengths_are_counted(data_folder: Path) -> None:
     flat = " ".join(ran.output.split())
     assert "total 2,687 8,094 (6) 5,463 (7)" in flat
     assert "longest 101 68 97 101" in flat
+
+
+def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada lives\nin pro-Iraqi London", encoding="utf-8")
+    annotation = "T1\tPeop 0 3\tAda\nT2\tLoc 3 4\t \nT3\tLoc 17 22\tIraqi\nT4\tOdd 4 12\tlives in\n"
+    (tmp_path / "a.ann").write_text(annotation, encoding="utf-8")
+    ran = data("check", tmp_path, "--words")
+    assert "1 × entity on no word, left out" in ran.output
+    assert "taken with the whole words" not in ran.output
+    assert "'Iraqi' in pro-Iraqi [Loc]; its square covers the whole words" in " ".join(ran.output.split())
+    assert "lives in [Odd]; no table holds it" in ran.output
+    found = json.loads(data("check", tmp_path, "--words", "--json").stdout)
+    assert found["notes"] == {"entity on no word, left out": 1}

@@ -101,6 +101,6 @@ def test_the_commands_about_formats_run(shell, tmp_path: Path) -> None:
     general, ace = blocks(FORMATS, "bash")
     general = general.replace("INPUT", "train.jsonl").replace("OUTPUT", "out").replace(" X ", " dygie ")
     assert "written to out as spert" in shell(general.replace(" Y ", " spert "))
-    assert "1 documents in the format ace05 written to ace05/test.jsonl as unire" in " ".join(shell(ace).split())
+    assert "1 document in the format ace05 written to ace05/test.jsonl as unire" in " ".join(shell(ace).split())
     (example,) = blocks(FORMATS, "python")
     assert "written as one document for each" in shell(f"python - <<'END'\n{example}END")

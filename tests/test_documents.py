@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import copy
 import doctest
+import pickle
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unire import documents
-from unire.documents import Document, Relation
+from unire.documents import Document, Entity, Relation, Sentence
 from unire.exceptions import UnireError
 
 ADA = Document.from_words(
@@ -125,3 +128,34 @@ def test_a_document_as_plain_data_has_its_findings_by_their_characters():
         "relations": [{"head": ada, "tail": london, "label": "Live_In", "score": 0.5}],
     }
     assert Document("").to_dict() == {"id": "", "text": "", "entities": [], "relations": []}
+
+
+def test_entities_and_relations_are_frozen_and_can_be_copied_and_pickled() -> None:
+    document = Document.from_words(
+        [["Ada", "lives", "in", "London"]], [(0, 1, "Peop", 0.5), (3, 4, "Loc")], [(0, 1, "Live_In")]
+    )
+    for item in (*document.entities, *document.relations, document.sentences[0], document):
+        assert type(item) in (Entity, Relation, Sentence, Document)
+        for name in [field.name for field in fields(item)]:
+            with pytest.raises(FrozenInstanceError):
+                setattr(item, name, None)
+            with pytest.raises(FrozenInstanceError):
+                delattr(item, name)
+        assert copy.deepcopy(item) == pickle.loads(pickle.dumps(item)) == replace(item) == item
+        assert repr(pickle.loads(pickle.dumps(item))) == repr(item)
+    assert Entity(0, 1, "Peop", 0, 3, "Ada").attributes == {}
+    assert hash(document.relations[0]) == hash(replace(document.relations[0], attributes={"sure": True}))
+
+
+def test_what_is_known_of_the_words_is_handed_on_and_stays_right() -> None:
+    joined = Document.from_words([["Ada", "lives"], [], ["here"]], [(0, 1, "Peop")])
+    spread = Document.from_words([["Ada"]], [(0, 1, "Peop")], text=" Ada", offsets=[(1, 4)])
+    assert joined.is_joined
+    assert not spread.is_joined
+    for document in (joined, spread):
+        other = document.annotated(document.entities[:1])
+        assert (other.words, other.offsets, other.is_joined) == (document.words, document.offsets, document.is_joined)
+        assert document.bare.entities == ()
+        assert other.entities == document.entities
+    moved = replace(joined, text="Ada lives")
+    assert not moved.is_joined

@@ -114,7 +114,10 @@ def test_the_columns_of_roth_and_yih_are_read(tmp_path: Path) -> None:
         ("9", ("a", "b")),
     ]
     assert [str(r) for r in documents[0].relations] == ["Ada Lovelace [Peop] –Live_In→ London [Loc]"]
-    assert notes == {"sentence whose part-of-speech tags are left out": 3}
+    assert notes == {"sentence whose part-of-speech tags are left out": 1}
+    formats.write(documents, tmp_path / "ours", "conll04", lost=Counter())
+    assert list(formats.read(tmp_path / "ours", notes=(ours := Counter()))) == documents
+    assert not +ours  # there are no tags in a file of ours
 
 
 @pytest.mark.parametrize(

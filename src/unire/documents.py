@@ -13,9 +13,9 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -25,7 +25,7 @@ from unire.exceptions import UnireError
 __all__ = ["Document", "Entity", "Relation", "Sentence"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Entity:
     """A labelled run of words."""
 
@@ -44,6 +44,29 @@ class Entity:
     """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
     `[start, end]` of its parts where they are not those of its words."""
 
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        label: str,
+        char_start: int,
+        char_end: int,
+        text: str,
+        score: float | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        new: Any = self
+        _change(new, "__class__", OpenEntity)
+        new.start = start
+        new.end = end
+        new.label = label
+        new.char_start = char_start
+        new.char_end = char_end
+        new.text = text
+        new.score = score
+        new.attributes = {} if attributes is None else attributes
+        new.__class__ = Entity
+
     @property
     def span(self) -> tuple[int, int]:
         return self.start, self.end
@@ -52,7 +75,7 @@ class Entity:
         return f"{self.text} [{self.label}]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Relation:
     """A labelled, ordered pair of entities."""
 
@@ -65,11 +88,28 @@ class Relation:
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What a format says of it beyond its label, as plain JSON values."""
 
+    def __init__(
+        self,
+        head: Entity,
+        tail: Entity,
+        label: str,
+        score: float | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        new: Any = self
+        _change(new, "__class__", OpenRelation)
+        new.head = head
+        new.tail = tail
+        new.label = label
+        new.score = score
+        new.attributes = {} if attributes is None else attributes
+        new.__class__ = Relation
+
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Sentence:
     """A run of words of a document and the annotation that lies inside it."""
 
@@ -83,12 +123,40 @@ class Sentence:
     cuts: tuple[int, ...] | None = None
     """Where a decoder cut the table: a cut at `i` lies between words `i - 1` and `i` of the document."""
 
+    def __init__(
+        self,
+        start: int,
+        words: tuple[str, ...],
+        offsets: tuple[tuple[int, int], ...],
+        entities: tuple[Entity, ...] = (),
+        relations: tuple[Relation, ...] = (),
+        cuts: tuple[int, ...] | None = None,
+    ) -> None:
+        new: Any = self
+        _change(new, "__class__", OpenSentence)
+        new.start = start
+        new.words = words
+        new.offsets = offsets
+        new.entities = entities
+        new.relations = relations
+        new.cuts = cuts
+        new.__class__ = Sentence
+
     @property
     def end(self) -> int:
         return self.start + len(self.words)
 
     def __len__(self) -> int:
         return len(self.words)
+
+
+# Most of a document is these three, and the `__init__` of a frozen dataclass is slow: it sets each field by a call of
+# `object.__setattr__`. Theirs fills an instance of a class with the same slots that is not frozen, and then gives it
+# its own class, in half the time.
+OpenEntity, OpenRelation, OpenSentence = (
+    type(f"Open{kind.__name__}", (), {"__slots__": kind.__slots__}) for kind in (Entity, Relation, Sentence)
+)
+_change = object.__setattr__
 
 
 @dataclass(frozen=True)
@@ -129,16 +197,23 @@ class Document:
             meta: Anything to carry along.
         """
         split = [tuple(words) for words in sentences]
+        joined = text is None
         if text is None:
-            text, offsets = _joined(split)
+            text, placed = "\n".join(map(" ".join, split)), _joined(split)
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
-        placed = []
+        else:
+            ends = list(accumulate(map(len, split)))
+            placed = [tuple(offsets[end - len(words) : end]) for words, end in zip(split, ends, strict=True)]
+        laid = []
         start = 0
-        for words in split:
-            placed.append(Sentence(start, words, tuple(offsets[start : start + len(words)])))
+        for words, spans in zip(split, placed, strict=True):
+            laid.append(Sentence(start, words, spans))
             start += len(words)
-        bare = cls(text=text, sentences=tuple(placed), id=id, meta=dict(meta or {}))
+        bare = cls(text, tuple(laid), id, meta=dict(meta or {}))
+        bare.__dict__["offsets"] = tuple(chain(*placed))
+        if joined:
+            bare.__dict__["is_joined"] = True  # known, and so never worked out
         found = [bare.entity(*entity) for entity in entities]
         linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
         return bare.annotated(found, linked) if found else bare
@@ -165,27 +240,31 @@ class Document:
     ) -> Document:
         """The same text with other annotation, each item laid into the sentence that holds it."""
         ends = [sentence.end for sentence in self.sentences]
-        inside: list[list[Entity]] = [[] for _ in self.sentences]
-        linked: list[list[Relation]] = [[] for _ in self.sentences]
+        inside: list[list[Entity]] = [[] for _ in ends]
+        linked: list[list[Relation]] = [[] for _ in ends]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
+        start = end = home = 0
         for entity in entities:
-            first, last = bisect_right(ends, entity.start), bisect_left(ends, entity.end)
-            (inside[first] if first == last else spanning_entities).append(entity)
+            if not start <= entity.start < end:
+                home = bisect_right(ends, entity.start)
+                start, end = ends[home - 1] if home else 0, ends[home]
+            (inside[home] if entity.end <= end else spanning_entities).append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
-            first, last = bisect_right(ends, min(head.start, tail.start)), bisect_left(ends, max(head.end, tail.end))
-            (linked[first] if first == last else spanning_relations).append(relation)
-        sentences = tuple(
+            if not start <= head.start < end:
+                home = bisect_right(ends, head.start)
+                start, end = ends[home - 1] if home else 0, ends[home]
+            within = head.end <= end and start <= tail.start and tail.end <= end
+            (linked[home] if within else spanning_relations).append(relation)
+        sentences = [
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
-        )
-        return replace(
-            self,
-            sentences=sentences,
-            spanning_entities=tuple(spanning_entities),
-            spanning_relations=tuple(spanning_relations),
-        )
+        ]
+        spanning = tuple(spanning_entities), tuple(spanning_relations)
+        document = Document(self.text, tuple(sentences), self.id, *spanning, self.meta)
+        document.__dict__.update({name: self.__dict__[name] for name in OF_THE_WORDS if name in self.__dict__})
+        return document
 
     def confident(self, min_score: float) -> Document:
         """The same without entities and relations of a lower score, nor relations that lose an argument by it."""
@@ -209,33 +288,34 @@ class Document:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        return tuple(chain.from_iterable(sentence.words for sentence in self.sentences))
+        return tuple(chain(*[sentence.words for sentence in self.sentences]))
 
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
-        return tuple(chain.from_iterable(sentence.offsets for sentence in self.sentences))
+        return tuple(chain(*[sentence.offsets for sentence in self.sentences]))
 
-    @property
+    @cached_property
     def is_joined(self) -> bool:
         """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
         words = [sentence.words for sentence in self.sentences]
         if self.text != "\n".join(map(" ".join, words)):
             return False
-        return list(self.offsets) == _joined(words)[1]  # words that are white space may stand elsewhere in such a text
+        # words that are white space may stand elsewhere in such a text
+        return [sentence.offsets for sentence in self.sentences] == _joined(words)
 
     @property
     def n_words(self) -> int:
         return self.sentences[-1].end if self.sentences else 0
 
-    @property
+    @cached_property
     def entities(self) -> tuple[Entity, ...]:
         """All entities, sentence by sentence, those across sentences last."""
-        return tuple(e for sentence in self.sentences for e in sentence.entities) + self.spanning_entities
+        return tuple(chain(*[sentence.entities for sentence in self.sentences], self.spanning_entities))
 
-    @property
+    @cached_property
     def relations(self) -> tuple[Relation, ...]:
         """All relations, sentence by sentence, those across sentences last."""
-        return tuple(r for sentence in self.sentences for r in sentence.relations) + self.spanning_relations
+        return tuple(chain(*[sentence.relations for sentence in self.sentences], self.spanning_relations))
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as plain data, ready for JSON: texts, labels, characters, and scores to four digits."""
@@ -267,15 +347,18 @@ class Document:
         return fragment(self)
 
 
-def _joined(sentences: Sequence[Sequence[str]]) -> tuple[str, list[tuple[int, int]]]:
-    """Words joined by spaces, sentences by line ends, and where each word landed."""
-    offsets: list[tuple[int, int]] = []
-    position = 0
+OF_THE_WORDS = ("words", "offsets", "is_joined")
+"""What a document works out once and hands on to copies of itself with other annotation."""
+
+
+def _joined(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
+    """Where every word of every sentence lands when words are joined by spaces and sentences by line ends."""
+    placed = []
+    end = -1
     for words in sentences:
-        starts = list(accumulate([len(word) + 1 for word in words], initial=position))
-        offsets += zip(starts, [start - 1 for start in starts[1:]], strict=False)
-        position = starts[-1] if words else position + 1
-    return "\n".join(map(" ".join, sentences)), offsets
+        placed.append(tuple([(start := end + 1, end := start + len(word)) for word in words]))
+        end += not words
+    return placed
 
 
 def _plain(entity: Entity) -> dict[str, Any]:

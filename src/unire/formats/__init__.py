@@ -119,13 +119,16 @@ def write(
 
     def fitted() -> Iterator[Document]:
         nonlocal count
+        found: Counter[str] = Counter() if lost is None else lost
         for document in documents:
-            found: Counter[str] = Counter() if lost is None else lost
             parts = fit(document, form.holds, found)
-            if lost is None and (serious := sorted(found.keys() & SERIOUS)):
-                reason = f"the format {format} has no place for {found[serious[0]]} × {serious[0]}"
-                failed(UnireError(f"document {document.id!r} cannot be written: {reason}"))
-                continue
+            if lost is None and found:
+                serious = sorted(found.keys() & SERIOUS)
+                reasons = [f"the format {format} has no place for {found[what]} × {what}" for what in serious]
+                found.clear()
+                if reasons:
+                    failed(UnireError(f"document {document.id!r} cannot be written: {reasons[0]}"))
+                    continue
             before = failures
             yield from parts
             if parts and failures == before:

@@ -7,7 +7,7 @@ stands in the body is split into sentences and words; a tag at an end of a line 
 An entity is the **head** of an entity mention with one of the seven types. A relation is a relation mention with one of
 the corpus's six types: `DISC` (ACE04) and `METONYMY` (ACE05) are left out, as everyone does. Sub-type, class, level
 (`NAM`, `NOM`, `PRO`), names and the full extent, in words, are attributes. A head that splits a word takes the whole
-word. What could not be kept is noted, with the reason.
+word. What could not be kept is noted, with the reason, and so are times, values and events, which are not read.
 
 ACE05 has every document once for each stage of its annotation; of these `timex2norm` is taken, failing it `adj`.
 """
@@ -47,6 +47,14 @@ MISPLACED = "mention whose text is not that at its offsets, left out"
 REPEATED = "mention with the head and the type of another, taken as one"
 REPEATED_RELATION = "relation mention like another, taken as one"
 ORPHANED = "relation mention one of whose arguments is left out"
+EXTENT = "extent of a mention that is not at its offsets or not in the body, left out"
+FURTHER = "argument of a relation mention beside its two, a time say, left out"
+BESIDES = {
+    "timex2_mention": "mention of a time, left out",
+    "value_mention": "mention of a value, left out",
+    "event_mention": "mention of an event, left out",
+}
+"""What else the files annotate."""
 
 
 class Source(NamedTuple):
@@ -113,8 +121,11 @@ def _characters(raw: str) -> Iterator[tuple[str, str]]:
     """Each character as it is written, `&amp;` say, and as it is meant."""
     position = 0
     for reference in REFERENCE.finditer(raw):
+        plain = html.unescape(reference[0])
+        if plain == reference[0]:  # it only looks like one
+            continue
         yield from zip(raw[position : reference.start()], raw[position : reference.start()], strict=True)
-        yield reference[0], html.unescape(reference[0])
+        yield reference[0], plain
         position = reference.end()
     yield from zip(raw[position:], raw[position:], strict=True)
 
@@ -149,6 +160,8 @@ def _document(name: str, source: Source, root: Element, labels: LabelSpace, note
     document = Document.from_words(sentences, text=source.text, offsets=offsets, id=name)
     mentions = dict(_mentions(document, source, root, labels, notes))
     relations = list(_relations(root, mentions, labels, notes))
+    for element, reason in BESIDES.items():
+        notes[reason] += sum(1 for _ in root.iter(element))
     unique: dict[int, Entity] = {id(entity): entity for entity in mentions.values() if entity is not None}
     return document.annotated(sorted(unique.values(), key=lambda e: e.span), relations)
 
@@ -172,6 +185,7 @@ def _mentions(
                 if key in seen:
                     notes[REPEATED] += 1
                 found = seen.setdefault(key, found)
+                notes[EXTENT] += "extent" not in found.attributes
             yield mention.get("ID", ""), found
 
 
@@ -199,8 +213,9 @@ def _span(part: Element | None, source: Source) -> tuple[int, int] | None:
     if not first <= last < len(source.places) - 1:
         return None
     start, end = source.places[first], source.places[last + 1]
-    quoted = "".join(charseq.itertext()).split()
-    return (start, end) if source.text[start:end].split() == quoted else None
+    quoted = "".join(charseq.itertext())
+    meant = (quoted, html.unescape(quoted))  # releases quote `&amp;` as the character, and as the five of the source
+    return (start, end) if source.text[start:end].split() in [words.split() for words in meant] else None
 
 
 def _attributes(entity: Element, mention: Element, document: Document, source: Source) -> Json:
@@ -234,6 +249,7 @@ def _relations(
                 continue
             if not {"1", "2"} <= arguments.keys() or not {arguments["1"], arguments["2"]} <= mentions.keys():
                 raise UnireError(f"relation mention {mention.get('ID')!r} lacks one of its two arguments")
+            notes[FURTHER] += len(arguments) - 2
             head, tail = mentions[arguments["1"]], mentions[arguments["2"]]
             if head is None or tail is None:
                 notes[ORPHANED] += 1

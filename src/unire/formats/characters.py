@@ -11,7 +11,7 @@ from typing import Any
 from unire.documents import Document, Entity
 from unire.exceptions import UnireError
 
-__all__ = ["CHARACTERS", "Placer", "fragments", "locate", "split"]
+__all__ = ["BRIDGED", "CHARACTERS", "WIDENED", "Placer", "fragments", "locate", "split"]
 
 CHARACTERS = "characters"
 """The attribute with the exact `[start, end]` of the parts of an entity, where they are not those of its words."""

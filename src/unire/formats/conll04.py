@@ -36,6 +36,8 @@ NO_ENTITY = "O"
 LABEL, NUMBER, TAGS, WORDS = 1, 2, 4, 5
 """The columns that are read."""
 COMMA = ("COMMA", ",")
+NO_TAG = "X"
+"""What is written where a tag should be."""
 SLASH = re.compile(r"(?<!\\)(?:\\\\)*/")
 ESCAPED = re.compile(r"\\([\\/])")
 
@@ -97,11 +99,14 @@ def _document(block: Block, how: Reading) -> Document:
     spans: list[tuple[int, int]] = []
     labels: list[str] = []
     relations = []
+    tagged = False
     for number, columns in block:
         if len(columns) > WORDS:
             if columns[NUMBER] != str(len(spans)):
                 raise UnireError(f"line {number} should be element {len(spans)}, but is element {columns[NUMBER]!r}")
-            element = _words(columns[WORDS], columns[TAGS].split("/"))
+            tags = columns[TAGS].split("/")
+            tagged = tagged or not {NO_TAG, COMMA[1]}.issuperset(tags)
+            element = _words(columns[WORDS], tags)
             spans.append((len(words), len(words) + len(element)))
             words += element
             labels.append(columns[LABEL])
@@ -111,7 +116,7 @@ def _document(block: Block, how: Reading) -> Document:
             raise UnireError(f"line {number} is neither an element of nine columns nor a relation of three")
     if not spans:
         raise UnireError("there are relations, but no sentence before them")
-    how.notes["sentence whose part-of-speech tags are left out"] += 1
+    how.notes["sentence whose part-of-speech tags are left out"] += tagged
     document = Document.from_words([words], id=block[0][1][0])
     entities = {
         i: document.entity(*span, label)
@@ -153,7 +158,7 @@ def _rows(document: Document) -> Iterator[str]:
                 raise UnireError(f"the format conll04 has no entity type {NO_ENTITY!r}: it means that there is none")
             numbers[entity] = number
         words = document.words[start:end]
-        tags = "/".join(COMMA[1] if word == COMMA[1] else "X" for word in words)
+        tags = "/".join(COMMA[1] if word == COMMA[1] else NO_TAG for word in words)
         spelt = "/".join(map(_spelt, words))
         yield "\t".join((_cell(document.id), _cell(label), str(number), "O", tags, spelt, "O", "O", "O"))
         number, start = number + 1, end

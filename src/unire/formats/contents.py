@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import cache
 
 from unire.documents import Document, Entity, Relation
 from unire.formats.characters import CHARACTERS, locate
@@ -56,9 +57,8 @@ SERIOUS = frozenset(
 
 def fit(document: Document, holds: frozenset[Content], lost: Counter[str]) -> list[Document]:
     """The document with only what a format holds, as one document or several; what it does not hold is counted."""
-    for content, leave_out in STEPS.items():
-        if content not in holds:
-            document = leave_out(document, lost)
+    for leave_out in _steps(holds):
+        document = leave_out(document, lost)
     if not document.sentences and Content.NOTHING not in holds:
         lost[Content.NOTHING.value] += 1
         return []
@@ -116,9 +116,7 @@ def _leave_out_overlaps(document: Document, lost: Counter[str]) -> Document:
 
 
 def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:
-    first: dict[tuple[int, int], Entity] = {}
-    for entity in document.entities:
-        first.setdefault(entity.span, entity)
+    first = {(entity.start, entity.end): entity for entity in reversed(document.entities)}
     itself = set(map(id, first.values()))
     if all(id(r.head) in itself and id(r.tail) in itself for r in document.relations):  # the quick way to see it
         return document
@@ -133,16 +131,14 @@ def _leave_out_characterless(document: Document, lost: Counter[str]) -> Document
 
 
 def _leave_out_scores(document: Document, lost: Counter[str]) -> Document:
-    items: list[Entity | Relation] = [*document.entities, *document.relations]
-    if scored := sum(item.score is not None for item in items):
+    if scored := sum([1 for item in _items(document) if item.score is not None]):
         lost[Content.SCORES.value] += scored
         document = _changed(document, lambda e: replace(e, score=None), lambda r: replace(r, score=None))
     return document
 
 
 def _leave_out_attributes(document: Document, lost: Counter[str]) -> Document:
-    items: list[Entity | Relation] = [*document.entities, *document.relations]
-    if described := sum(bool(item.attributes) for item in items):
+    if described := sum([1 for item in _items(document) if item.attributes]):
         lost[Content.ATTRIBUTES.value] += described
         document = _changed(
             document, lambda entity: replace(entity, attributes={}), lambda r: replace(r, attributes={})
@@ -184,6 +180,11 @@ STEPS: dict[Content, Callable[[Document, Counter[str]], Document]] = {
 """In the order in which they are taken: the text is joined anew once nothing more depends on its characters."""
 
 
+@cache
+def _steps(holds: frozenset[Content]) -> list[Callable[[Document, Counter[str]], Document]]:
+    return [leave_out for content, leave_out in STEPS.items() if content not in holds]
+
+
 def _one_by_one(document: Document, lost: Counter[str]) -> list[Document]:
     """A document for every sentence, called `ID#0`, `ID#1` and so on, without the meta data of the whole."""
     lost[Content.SENTENCES.value] += 1
@@ -209,6 +210,10 @@ def _moved(bare: Document, entities: Iterable[Entity], relations: Iterable[Relat
         return bare.entity(entity.start - by, entity.end - by, entity.label, entity.score, attributes)
 
     return bare.annotated(map(move, entities), (replace(r, head=move(r.head), tail=move(r.tail)) for r in relations))
+
+
+def _items(document: Document) -> list[Entity | Relation]:
+    return [*document.entities, *document.relations]
 
 
 def _changed(

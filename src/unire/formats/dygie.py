@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,8 @@ def from_json(item: Json, position: int) -> Document:
     document = Document.from_words(
         fields.sentences(item), id=fields.name(item, "doc_key", position), meta=fields.rest(item, KEYS)
     )
-    n_words = document.n_words
-    entities = [_entity(value, document, n_words) for value in _flat(item, "ner")]
-    at: dict[tuple[int, int], Entity] = {}
-    for entity in entities:
-        at.setdefault(entity.span, entity)
-    return document.annotated(entities, [_relation(value, document, at) for value in _flat(item, "relations")])
+    entities = _entities(item, document)
+    return document.annotated(entities, _relations(item, document, entities))
 
 
 def predictions(item: Json) -> Json:
@@ -83,50 +80,58 @@ def to_json(document: Document) -> Iterator[Json]:
     yield {**item, **fields.rest(document.meta, KEYS)}
 
 
-def _flat(item: Json, key: str) -> Iterator[Any]:
+def _flat(item: Json, key: str) -> Iterable[Any]:
     """The items of every sentence's list under `key`."""
     lists = fields.optional(item, key)
     n = len(item["sentences"])
     if key in item and len(lists) != n:
         raise UnireError(f'"{key}" has {len(lists)} lists for {n} sentences; it needs one for each')
     for i, values in enumerate(lists):
-        yield from fields.expect(values, list, f'list {i} of "{key}"')
+        if not isinstance(values, list):
+            fields.expect(values, list, f'list {i} of "{key}"')
+    return chain.from_iterable(lists)
 
 
-def _entity(value: Any, document: Document, n_words: int) -> Entity:
-    if not (
-        isinstance(value, list)
-        and len(value) > 2
-        and type(value[0]) is type(value[1]) is int
-        and isinstance(value[2], str)
-    ):
-        raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
-    start, last = value[0], value[1]
-    if not 0 <= start <= last < n_words:
-        fields.span(start, last + 1, n_words, fields.What("entity", value))
-    return document.entity(start, last + 1, value[2], _score(value[3:]))
+def _entities(item: Json, document: Document) -> list[Entity]:
+    found = []
+    n_words = document.n_words
+    for value in _flat(item, "ner"):
+        if not (
+            type(value) is list
+            and len(value) > 2
+            and type(start := value[0]) is type(last := value[1]) is int
+            and type(label := value[2]) is str
+        ):
+            raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
+        if not 0 <= start <= last < n_words:
+            fields.span(start, last + 1, n_words, fields.What("entity", value))
+        found.append(document.entity(start, last + 1, label, _score(value[3:]) if len(value) > 3 else None))
+    return found
 
 
-def _relation(value: Any, document: Document, at: dict[tuple[int, int], Entity]) -> Relation:
-    if not (
-        isinstance(value, list)
-        and len(value) > 4
-        and type(value[0]) is type(value[1]) is type(value[2]) is type(value[3]) is int
-        and isinstance(value[4], str)
-    ):
-        raise UnireError(f"relation {fields.shown(value)} is not [head start, head end, tail start, tail end, label]")
-    spans = (value[0], value[1] + 1), (value[2], value[3] + 1)
-    head, tail = at.get(spans[0]), at.get(spans[1])
-    if head is None or tail is None:
-        what = fields.What("relation", value)
-        start, end = fields.span(*spans[head is not None], document.n_words, what)
-        raise UnireError(f"{what} refers to a missing entity: none covers the words {start} to {end - 1}")
-    return Relation(head, tail, value[4], _score(value[5:]))
+def _relations(item: Json, document: Document, entities: list[Entity]) -> list[Relation]:
+    found = []
+    at = {(entity.start, entity.end - 1): entity for entity in reversed(entities)}  # of equal spans, the first counts
+    for value in _flat(item, "relations"):
+        if not (
+            type(value) is list
+            and len(value) > 4
+            and type(a := value[0]) is type(b := value[1]) is type(c := value[2]) is type(d := value[3]) is int
+            and type(label := value[4]) is str
+        ):
+            what = "[head start, head end, tail start, tail end, label]"
+            raise UnireError(f"relation {fields.shown(value)} is not {what}")
+        head, tail = at.get((a, b)), at.get((c, d))
+        if head is None or tail is None:
+            start, last = (a, b) if head is None else (c, d)
+            fields.span(start, last + 1, document.n_words, fields.What("relation", value))
+            what = f"relation {fields.shown(value)} refers to a missing entity"
+            raise UnireError(f"{what}: none covers the words {start} to {last}")
+        found.append(Relation(head, tail, label, _score(value[5:]) if len(value) > 5 else None))
+    return found
 
 
 def _score(values: list[Any]) -> float | None:
-    if not values:
-        return None
     numbers = [value for value in values if fields.is_number(value)]
     return float(numbers[-1]) if numbers else None
 

@@ -18,7 +18,8 @@ __all__ = [
     "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "reading", "spelt", "write_lines", "write_list",
 ]  # fmt: skip
 
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
+"""A value that holds itself is refused all the same, once it is too deep."""
 
 FromJson = Callable[[Json, int], Document]
 """A document from its JSON object and its position in the file."""
@@ -67,15 +68,17 @@ def parsed(raw: bytes) -> Any:
 
 def objects(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
     """The JSON objects of a file of lines, each with its place."""
+    name = str(path)
     for number, line in lines(path):
         if not line or line.isspace():
             continue
-        place = f"{path}, line {number}"
-        item = None
-        with at(place, on_error):
+        place = f"{name}, line {number}"
+        try:
             item = expect(parsed(line), dict, "a document")
-        if item is not None:
-            yield place, item
+        except UnireError as error:
+            on_error(UnireError(f"{place}: {error}"))
+            continue
+        yield place, item
 
 
 def read_lines(path: Path, how: Reading, from_json: FromJson) -> Iterator[Document]:
@@ -106,17 +109,19 @@ def _items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
 
 def _documents(items: Iterable[tuple[str, Json]], how: Reading, from_json: FromJson) -> Iterator[Document]:
     for position, (place, item) in enumerate(items):
-        document = None
-        with at(place, how.on_error):
+        try:
             document = from_json(item, position)
-        if document is not None:
-            yield document
+        except UnireError as error:
+            how.on_error(UnireError(f"{place}: {error}"))
+            continue
+        yield document
 
 
 def write_lines(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
     with path.open("wb") as file:
         for texts in _encoded(documents, on_error, to_json):
-            file.writelines(text + b"\n" for text in texts)
+            for text in texts:
+                file.write(text + b"\n")
 
 
 def write_list(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
@@ -142,8 +147,9 @@ def spelt(value: Any) -> bytes:
 def _encoded(documents: Iterable[Document], on_error: OnError, to_json: ToJson) -> Iterator[list[bytes]]:
     """The JSON objects of each document as text."""
     for document in documents:
-        texts = None
-        with at(f"document {document.id!r} cannot be written", on_error):
+        try:
             texts = [spelt(item) for item in to_json(document)]
-        if texts is not None:
-            yield texts
+        except UnireError as error:
+            on_error(UnireError(f"document {document.id!r} cannot be written: {error}"))
+            continue
+        yield texts

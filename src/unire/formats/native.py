@@ -49,26 +49,24 @@ def from_json(item: Json, position: int) -> Document:
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    item: Json = {
-        "id": document.id,
-        **layout(document),
-        "entities": [
-            {
-                "start": entity.start,
-                "end": entity.end,
-                "label": entity.label,
-                "char_start": entity.char_start,
-                "char_end": entity.char_end,
-                "text": entity.text,
-                **fields.extras(entity),
-            }
-            for entity in document.entities
-        ],
-        "relations": [
-            {"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)}
-            for relation, head, tail in fields.numbered(document.relations, document.entities)
-        ],
-    }
+    item: Json = {"id": document.id, **layout(document), "entities": [], "relations": []}
+    for entity in document.entities:
+        said: Json = {
+            "start": entity.start,
+            "end": entity.end,
+            "label": entity.label,
+            "char_start": entity.char_start,
+            "char_end": entity.char_end,
+            "text": entity.text,
+        }
+        item["entities"].append(said)
+        if entity.score is not None or entity.attributes:
+            said.update(fields.extras(entity))
+    for relation, head, tail in fields.numbered(document.relations, document.entities):
+        said = {"head": head, "tail": tail, "label": relation.label}
+        item["relations"].append(said)
+        if relation.score is not None or relation.attributes:
+            said.update(fields.extras(relation))
     if any(sentence.cuts is not None for sentence in document.sentences):
         item["cuts"] = [None if sentence.cuts is None else list(sentence.cuts) for sentence in document.sentences]
     if document.meta:

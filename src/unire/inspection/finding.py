@@ -58,4 +58,4 @@ class Finding:
 
     def __str__(self) -> str:
         where = f"{self.file}, {self.place}" if self.place else self.file
-        return f"{where}: {self.kind.what}: {self.detail}; {self.kind.effect}"
+        return f"{where}: {self.kind.what}: {' '.join(self.detail.split())}; {self.kind.effect}"

@@ -13,6 +13,7 @@ from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, Words, label_space
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.formats.characters import BRIDGED, WIDENED
 from unire.inspection import Finding, Kind, inspect
 from unire.inspection.pieces import piece_counter
 
@@ -45,21 +46,27 @@ def check(
     """
     findings: list[Finding] = []
     parts: dict[str, list[Document]] = {}
+    notes: Counter[str] = Counter()
     for path in files:
 
         def unreadable(error: UnireError, path: Path = path) -> None:
             findings.append(Finding(Kind.UNREADABLE, str(path), "", str(error).removeprefix(str(path)).lstrip(",: ")))
 
-        parts[str(path)] = list(formats.read(path, format, spaces=words, on_error=unreadable))
+        parts[str(path)] = list(formats.read(path, format, spaces=words, notes=notes, on_error=unreadable))
+    for finding in (WIDENED, BRIDGED):  # which stand among the findings, each with its place
+        del notes[finding]
     space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
     counter, max_pieces = piece_counter(encoder) if encoder else (None, 0)
     findings += inspect(parts, space, near=near, count_pieces=counter, max_pieces=max_pieces)
     counts = {kind: sum(finding.kind is kind for finding in findings) for kind in Kind}
     if json:
         summary = {kind.what: count for kind, count in counts.items() if count}
-        printing.print_json({"summary": summary, "findings": [finding.to_dict() for finding in findings]})
+        printing.print_json(
+            {"summary": summary, "findings": [finding.to_dict() for finding in findings], "notes": +notes}
+        )
     else:
         _print(findings, counts, show)
+        printing.print_notes(notes)
     if strict and any(count for kind, count in counts.items() if not kind.hint):
         raise typer.Exit(1)
 

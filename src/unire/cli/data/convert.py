@@ -97,9 +97,9 @@ def convert(
         return
     for name, count in written.items():
         place = out / f"{name}{suffix}" if name else out
-        printing.out.print(
-            f"{count:,} documents in the format {source} written to {place} as {target}.", highlight=False
-        )
+        noun = "document" if count == 1 else "documents"
+        said = f"{count:,} {noun} in the format {source} written to {place} as {target}."
+        printing.out.print(said, highlight=False)
     if comparison:
         printing.out.print()
         rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]
