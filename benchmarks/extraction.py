@@ -27,10 +27,10 @@ from tokenizers import Tokenizer
 from transformers import BertConfig
 
 from unire import Document, Extractor, LabelSpace, formats, pretrained
-from unire.decoding import decode
 from unire.engines.torch_engine import TorchEngine
 from unire.modeling.model import TensorBatch, UniRE
 from unire.settings import Settings
+from unire.studies.stopwatch import stage_seconds
 from unire.treebank import restored
 from unire.windows import Layout
 
@@ -106,20 +106,16 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
                     model.encode(batch)
 
         encoder = timed(encode, 3)
-        decoding = 0.0
-        for batch in batches:
-            P = engine.tables(batch)
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            decode(P, batch.lengths, LABELS)
-            decoding += time.perf_counter() - started
+        stages, _ = stage_seconds(engine, engine.model, extractor.settings, repeated)
+        entities = sum(len(document.entities) for document in extractor.annotate(repeated))
         found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}
-        found[f"{layout} entities"] = sum(len(document.entities) for document in extractor.annotate(repeated)) / count
-        found[f"{layout} decoding"] = decoding / whole
+        found |= {f"{layout} {stage}": seconds / whole for stage, seconds in stages._asdict().items()}
+        found[f"{layout} entities"] = entities / count
         print(
             f"{layout:>8}: {count / whole:8.0f} sentences/s, {encoder / whole:.0%} of the encoder alone "
-            f"({count / encoder:.0f}), decoding {decoding / whole:.1%} of the time"
+            f"({count / encoder:.0f}), decoding {stages.decoder / whole:.1%} of the time"
         )
+        print(*(f"{stage} {1e6 * seconds / count:.0f} µs" for stage, seconds in stages._asdict().items()), sep=", ")
     return found
 
 
