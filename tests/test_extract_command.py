@@ -308,6 +308,22 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     assert "left" not in screen.getvalue()
 
 
+def test_a_single_document_that_takes_long_has_a_bar_too(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(meter, "PATIENCE", 0.01)
+    with meter.Meter(100):
+        deadline = time.monotonic() + 60
+        while "0 documents" not in screen.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    screen.truncate(0)
+    monkeypatch.setattr(meter, "PATIENCE", 600.0)
+    with meter.Meter(100) as short:
+        short.advance(100)
+    assert screen.getvalue().strip("\0") == ""
+
+
 def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar(random_model, monkeypatch, capsys):
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
