@@ -161,6 +161,14 @@ def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
     assert "text that is not the words joined by spaces" in ran.stderr.replace("\n", " ")
 
 
+@pytest.mark.parametrize("name", ["found.cvs", "found.json", "found.jsonl.gz"])
+def test_an_ending_that_names_no_format_is_not_taken_for_lines_of_json(name, extract, tmp_path):
+    ran = extract(TEXT, "--out", tmp_path / name)
+    assert f"{name} names no format; say what to write with --format" in str(ran.exception)
+    assert not list(tmp_path.iterdir())
+    assert extract(TEXT, "--out", tmp_path / name, "--format", "jsonl").exit_code == 0
+
+
 def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)
