@@ -1,7 +1,9 @@
 """What unire does, shown on the abstract of the paper whose method it is: run by `make demo`.
 
-Every entity that a command finds is checked to be the text at its offsets. The abstract is that of Wang et al., UniRE
-(ACL 2021, https://aclanthology.org/2021.acl-long.19/), CC BY 4.0.
+Every entity that a command finds is checked to be the text at its offsets. The abstract stands as it was published, in
+Yijun Wang, Changzhi Sun, Yuanbin Wu, Hao Zhou, Lei Li and Junchi Yan: UniRE (ACL 2021,
+https://aclanthology.org/2021.acl-long.19/). What the ACL has published since 2016 is licensed under CC BY 4.0
+(https://creativecommons.org/licenses/by/4.0/).
 """
 
 from __future__ import annotations

@@ -21,10 +21,13 @@ from typer.testing import CliRunner
 from tiny import tiny_encoder
 from unire.cli.adapt import adapt as command
 from unire.exceptions import UnireError
+from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
 from unire.training import clock as clock_module
 from unire.training.adapt import AdaptationConfig, Progress, adapt
+from unire.training.config import TrainingConfig
 from unire.training.masked_lm import Trainer
+from unire.training.new_model import new_model
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -148,6 +151,23 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
         adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
     with pytest.raises(UnireError, match="reads at most 128 pieces"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1, length=256))
+
+
+@pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
+def test_a_model_of_ours_gives_its_encoder_as_the_encoder_it_was_made_from_would(
+    family: str, corpus: Path, scierc_labels, tmp_path
+) -> None:
+    start, model, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "model", tmp_path / "out"
+    new_model(str(start), scierc_labels, TrainingConfig()).save_pretrained(model)
+    expected = adapt(start, [corpus], tmp_path / "expected", small(max_steps=3), device="cpu")
+    assert adapt(model, [corpus], out, small(max_steps=3), device="cpu").loss_end == expected.loss_end
+    (_, _, spec), (_, _, again) = load_encoder(start), load_encoder(out)
+    assert again == spec
+
+
+def test_the_model_in_the_box_has_a_mask_to_be_adapted_with() -> None:
+    tokenizer = load_tokenizer("science")
+    assert (tokenizer.mask_token, tokenizer.pad_token, len(tokenizer.all_special_ids)) == ("[MASK]", "[PAD]", 5)
 
 
 def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -> None:

@@ -116,6 +116,12 @@ def test_a_student_with_another_tokenizer_learns_what_its_teacher_finds(teacher,
     assert agreement(teacher, tmp_path / "s", twenty) > 0.8
 
 
+def test_a_trained_model_gives_a_student_its_encoder(teacher, encoder, tmp_path):
+    student = taught([teacher], teacher, tmp_path / "student").model
+    assert student.settings.provenance["encoder"] == teacher.name
+    assert student.settings.spec == UniRE.from_pretrained(teacher).settings.spec
+
+
 def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, encoder, twenty, tmp_path):
     """Of teachers with different tokenizers and layouts, each table where the student has it."""
     labels = LabelSpace.load("scierc")

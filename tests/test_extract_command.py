@@ -161,6 +161,14 @@ def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
     assert "text that is not the words joined by spaces" in ran.stderr.replace("\n", " ")
 
 
+@pytest.mark.parametrize("name", ["found.cvs", "found.json", "found.jsonl.gz"])
+def test_an_ending_that_names_no_format_is_not_taken_for_lines_of_json(name, extract, tmp_path):
+    ran = extract(TEXT, "--out", tmp_path / name)
+    assert f"{name} names no format; say what to write with --format" in str(ran.exception)
+    assert not list(tmp_path.iterdir())
+    assert extract(TEXT, "--out", tmp_path / name, "--format", "jsonl").exit_code == 0
+
+
 def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)
@@ -306,6 +314,22 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     assert extract("--lines", "--out", tmp_path / "c.jsonl", stdin="A line.\n" * 50).exit_code == 0
     assert "50 documents" in screen.getvalue()
     assert "left" not in screen.getvalue()
+
+
+def test_a_single_document_that_takes_long_has_a_bar_too(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(meter, "PATIENCE", 0.01)
+    with meter.Meter(100):
+        deadline = time.monotonic() + 60
+        while "0 documents" not in screen.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    screen.truncate(0)
+    monkeypatch.setattr(meter, "PATIENCE", 600.0)
+    with meter.Meter(100) as short:
+        short.advance(100)
+    assert screen.getvalue().strip("\0") == ""
 
 
 def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar(random_model, monkeypatch, capsys):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +121,33 @@ def test_a_folder_of_links_as_the_hub_keeps_it_is_read(exported, twenty, tmp_pat
     assert found == Extractor.load(exported, engine="onnx").extract_words([twenty[0].words])
 
 
-def test_where_amx_is_unknown_overflow_is_guarded_against(exported, monkeypatch):
-    monkeypatch.setattr(onnx_engine, "CPU", Path("/nowhere"))
-    assert not onnx_engine._has_amx()
-    assert OnnxEngine(exported, threads=1).max_pieces == 4096
+def test_products_are_guarded_against_overflow_only_where_they_overflow(exported, twenty, extractor, monkeypatch):
+    exact = onnx_engine._products_are_exact()
+    guarded = []
+    for answer in (True, False):
+        monkeypatch.setattr(onnx_engine, "_products_are_exact", lambda answer=answer: answer)
+        engine = OnnxEngine(exported, threads=1)
+        with suppress(RuntimeError):
+            guarded.append(engine._session.get_session_options().get_session_config_entry("session.x64quantprecision"))
+        if exact:  # then the guard changes nothing
+            batch = collate(passages(extractor, twenty[:2]), extractor.settings.spec)
+            assert np.abs(engine.tables(batch) - extractor.engine.tables(batch)).max() < 1e-4
+    assert guarded == ["1"]
+
+
+def test_an_overflow_is_noticed(monkeypatch):
+    class Overflowing:
+        def __init__(self, graph: bytes, **_: object) -> None:
+            onnx.checker.check_model(graph)
+            node, weight = onnx.load_from_string(graph).graph.node[0], onnx.load_from_string(graph).graph.initializer[0]
+            assert node.op_type == "MatMulInteger"
+            assert (onnx.numpy_helper.to_array(weight) == np.full((4, 1), 127, np.int8)).all()
+
+        def run(self, _: None, given: dict[str, np.ndarray]) -> list[np.ndarray]:
+            return [np.full((2, 1), 2 * np.iinfo(np.int16).max)]  # sums of two products that end at 32,767
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", Overflowing)
+    assert not onnx_engine._products_are_exact.__wrapped__()
 
 
 # Which engine

@@ -18,7 +18,10 @@ __all__ = ["adapt"]
 
 
 def adapt(
-    encoder: Annotated[str, typer.Option("--encoder", help="Pretrained encoder: Hub name or folder.")],
+    encoder: Annotated[
+        str,
+        typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one."),
+    ],
     corpus: Annotated[
         list[Path],
         typer.Option(

@@ -27,7 +27,13 @@ def distill(
     teacher: Annotated[
         list[str], _option("--teacher", help="Trained model: folder or Hub name. Several are averaged.")
     ],
-    student: Annotated[str, _option("--student", help="Pretrained encoder of the student: Hub name or folder.")],
+    student: Annotated[
+        str,
+        _option(
+            "--student",
+            help="Pretrained encoder of the student: Hub name, folder, or a model that has one.",
+        ),
+    ],
     corpus: Annotated[
         list[Path],
         _option(

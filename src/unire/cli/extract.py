@@ -28,6 +28,7 @@ from unire.rendering import terminal
 from unire.rendering.palette import Palette
 from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
+from unire.texts import JSON_LINES
 
 __all__ = ["extract"]
 
@@ -206,6 +207,8 @@ def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
     ending = out.suffix.lower().removeprefix(".") if out else ""
     if ending in ENDINGS:
         return ENDINGS[ending]
+    if ending not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES)):
+        raise UnireError(f"the ending of {out} names no format; say what to write with --format, such as jsonl or csv")
     if readable:
         return "text"
     return "unire" if given.has_words else "jsonl"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import TracebackType
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unire.cli import printing
 
@@ -25,8 +26,6 @@ class Meter:
     """
 
     def __init__(self, size: int | None, done: int = 0, *, shown: bool = True) -> None:
-        self._shown = shown and printing.errors.is_terminal
-        self._size = size
         self._done = self._documents = done
         self._began = time.monotonic()
         self._bar = Progress(
@@ -35,25 +34,29 @@ class Meter:
             console=printing.errors,
             transient=True,
         )
-        self._task: TaskID | None = None
+        self._task = self._bar.add_task("", total=size, documents=done, rate=0.0)
+        # not with the first document that takes long: a single one may take minutes
+        self._timer = threading.Timer(PATIENCE, self._bar.start) if shown and printing.errors.is_terminal else None
 
     def __enter__(self) -> Meter:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._bar.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()  # it may be starting the bar
+            if self._bar.live.is_started:
+                self._bar.stop()
 
     def advance(self, position: float) -> None:
         """Count a document that ends at `position` of the input."""
         self._documents += 1
-        seconds = time.monotonic() - self._began
-        if seconds < PATIENCE or not self._shown:
+        if self._timer is None:
             return
-        if self._task is None:
-            self._task = self._bar.add_task("", total=self._size, documents=0, rate=0.0)
-            self._bar.start()
-        rate = (self._documents - self._done) / seconds
+        rate = (self._documents - self._done) / max(time.monotonic() - self._began, 1e-9)
         self._bar.update(self._task, completed=position, documents=self._documents, rate=rate)

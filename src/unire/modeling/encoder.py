@@ -13,12 +13,12 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from unire.exceptions import UnireError
-from unire.folders import is_model
+from unire.folders import ModelFolder, is_model
 from unire.modeling.attention import use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
-__all__ = ["build_encoder", "first_position", "load_encoder"]
+__all__ = ["build_encoder", "first_position", "load_encoder", "load_tokenizer"]
 
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
@@ -52,6 +52,26 @@ def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
         unk_id=slow_or_fast.unk_token_id if slow_or_fast.unk_token_id is not None else slow_or_fast.pad_token_id or 0,
     )
     return encoder, tokenizer, spec
+
+
+def load_tokenizer(name: str | Path) -> Any:
+    """The tokenizer of an encoder as transformers knows it, with names for its special pieces.
+
+    A model of ours keeps `tokenizer.json` alone: which of the pieces is which is in its `EncoderSpec`, but for the
+    mask, for which it has no use and which is told by its name.
+    """
+    if not is_model(name):
+        return transformers.AutoTokenizer.from_pretrained(name)
+    model = ModelFolder.open(name)
+    spec, tokenizer = model.settings.spec, model.tokenizer
+    frame = spec.prefix + spec.suffix
+    ids = {"pad": spec.pad_id, "unk": spec.unk_id, "cls": frame[0], "sep": frame[-1]}
+    special = (added.content for added in tokenizer.get_added_tokens_decoder().values() if added.special)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        mask_token=next((piece for piece in special if "mask" in piece.lower()), None),
+        **{f"{role}_token": tokenizer.id_to_token(place) for role, place in ids.items()},
+    )
 
 
 def build_encoder(config: Mapping[str, Any]) -> nn.Module:

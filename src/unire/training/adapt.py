@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
-from unire.modeling.encoder import load_encoder
+from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
 from unire.training.corpus import PackedCorpus
 from unire.training.interrupt import Interrupt
@@ -148,7 +147,7 @@ def adapt(
     """Train `encoder` to name hidden words of plain text, and save it as `out`.
 
     Args:
-        encoder: A Hub name or a folder, with a fast tokenizer.
+        encoder: A Hub name or a folder, with a fast tokenizer; or a model of ours, in the box too, for its own.
         corpus: UTF-8 text files, one document per line; `.gz`, `.xz` and `.bz2` are unpacked.
         out: A new folder.
         config: How long, how fast, how much at once.
@@ -171,7 +170,7 @@ def adapt(
 
     module: Any
     module, pieces, spec = load_encoder(encoder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+    tokenizer = load_tokenizer(encoder)
     if tokenizer.mask_token_id is None:
         raise UnireError(f"encoder {str(encoder)!r} cannot be adapted: its tokenizer has no mask token")
     if config.length > spec.max_pieces:
@@ -179,7 +178,7 @@ def adapt(
     masking = WholeWordMasking(
         pieces, mask_id=tokenizer.mask_token_id, special_ids=tokenizer.all_special_ids, rate=config.mask_rate
     )
-    marks = spec.with_case_marks(pieces).case_marks if config.case_marks else ()
+    marks = spec.with_case_marks(pieces).case_marks if config.case_marks else spec.case_marks
     frame = {"prefix": spec.prefix, "suffix": spec.suffix, "case_marks": marks}
     with PackedCorpus(files, pieces, **frame, length=config.length, seed=config.seed) as packed:
         trainer = Trainer(MaskedLM(module, masking), lr=config.lr, device=place)
