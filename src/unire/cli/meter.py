@@ -46,9 +46,9 @@ class Meter:
         if self._task is not None:
             self._bar.stop()
 
-    def advance(self, position: float) -> None:
-        """Count a document that ends at `position` of the input."""
-        self._documents += 1
+    def advance(self, position: float, documents: int = 1) -> None:
+        """Count a document, or some, with which so much of the input is done."""
+        self._documents += documents
         seconds = time.monotonic() - self._began
         if seconds < PATIENCE or not self._shown:
             return
