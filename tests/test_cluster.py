@@ -53,16 +53,20 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def corpus(tmp_path: Path, twenty) -> Path:
+def sentences(twenty) -> list[str]:
+    return [" ".join(sentence.words) for document in twenty for sentence in document.sentences]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, sentences) -> Path:
     """Text, JSON lines with ids and an empty line, and Parquet of several row groups."""
     folder = tmp_path / "corpus"
     folder.mkdir()
-    found = [document.text for document in twenty]
-    (folder / "a.txt").write_text("\n".join(found[:3]))
-    (folder / "b.txt").write_text(found[3])
-    lines = [json.dumps({"id": f"json-{i}", "text": text}) for i, text in enumerate(found)]
+    (folder / "a.txt").write_text("\n".join(sentences[:3]))
+    (folder / "b.txt").write_text(sentences[3])
+    lines = [json.dumps({"id": f"json-{i}", "text": text}) for i, text in enumerate(sentences)]
     (folder / "c.jsonl").write_text("\n".join([*lines[:7], "", *lines[7:]]))
-    pq.write_table(pa.table({"text": found}), folder / "d.parquet", row_group_size=6)
+    pq.write_table(pa.table({"text": sentences}), folder / "d.parquet", row_group_size=6)
     return folder
 
 
@@ -148,8 +152,8 @@ def do(worker: Worker, blocks: list[Block]) -> list[str]:
     return [worker({"block": [block.to_json()]})["problem"][0] for block in blocks]
 
 
-def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, twenty, tmp_path):
-    lines = [json.dumps({"text": document.text}) for document in twenty]
+def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, sentences, tmp_path):
+    lines = [json.dumps({"text": sentence}) for sentence in sentences]
     lines[4], lines[11] = '{"text": 3}', "no JSON"
     path = tmp_path / "some.jsonl"
     path.write_text("\n".join(lines))
@@ -162,13 +166,13 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, tw
     assert rows[4]["error"].startswith(f"{path}, line 5: 'text' is int, not a string")
     assert rows[11]["error"].startswith(f"{path}, line 12 is not valid JSON")
     extractor = Extractor.load(made.job.model, device="cpu")
-    alone = extractor.extract(twenty[19].text)
+    alone = extractor.extract(sentences[19])
     assert [entity["score"] for entity in rows[19]["entities"]] == [entity.score for entity in alone.entities]
     finished = Finished.of(path_of(out, blocks[0]))
     assert (finished.documents, finished.failed, len(finished.errors)) == (20, 2, 2)
 
 
-def test_a_document_that_the_model_fails_on_is_named(worker, twenty, tmp_path, monkeypatch):
+def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypatch):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(["Good text.", "Bad text.", "Good text again."]))
     made, blocks, out = worker(Inputs([str(path)], lines=True))
@@ -326,8 +330,9 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
 ):
     out = tmp_path / "found"
     code = (
-        "import sys; from pathlib import Path; from unire.cluster import blocks, extract; from unire.inputs import Inputs;"
-        "blocks.SMALLEST = 400; extract(Inputs(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], address='local')"
+        "import sys; from pathlib import Path; from unire.cluster import blocks, extract; from unire.inputs import "
+        "Inputs; blocks.SMALLEST = 400; extract(Inputs(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
+        "address='local')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(corpus), str(out), str(exported)])
     deadline = time.monotonic() + 120
