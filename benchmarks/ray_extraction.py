@@ -32,6 +32,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from unire import Extractor, formats
+from unire.formats import native
 from unire.segment import segment
 from unire.treebank import restored
 
@@ -109,21 +110,10 @@ def check(out: Path, sentences: list[str], count: int) -> None:
     assert len(ids) == len(set(ids))
     assert set(ids) == expected
     extractor = Extractor.load("science", device="cpu")
-    plain = {document.text: findings(document.to_dict()) for document in extractor.extract(sentences)}
-    differing = sum(found_in(row) != plain[row["text"]] for row in table.to_pylist())
+    plain = {item["text"]: found_in(item) for d in extractor.extract(sentences) for item in native.to_json(d)}
+    differing = sum(found_in(row) != plain[row["text"]] for batch in table.to_batches() for row in batch.to_pylist())
     print(f"rows that differ from what the plain extractor finds: {differing}")
     assert not differing
-
-
-def findings(item: dict[str, Any]) -> list[Any]:
-    entities = [(e["char_start"], e["char_end"], e["label"], e["score"]) for e in item["entities"]]
-    places = [(e["char_start"], e["char_end"]) for e in item["entities"]]
-    relations = [
-        (places.index(tuple(r[side][key] for key in ("char_start", "char_end"))) for side in ("head", "tail"))
-        for r in item["relations"]
-    ]
-    ends = [(*pair, r["label"], r["score"]) for pair, r in zip(relations, item["relations"], strict=True)]
-    return [entities, ends]
 
 
 def found_in(row: dict[str, Any]) -> list[Any]:
