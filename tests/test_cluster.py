@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -258,6 +259,85 @@ def test_a_full_disk_is_told_and_no_document_blamed(worker, tmp_path, monkeypatc
     assert "No space left on device" in problem
 
 
+# What is wrong
+
+
+@pytest.fixture
+def error(exported, tmp_path):
+    """The sentence with which the command fails, before any cluster is asked for."""
+    ray_or_skip()
+
+    def told(*arguments: object) -> str:
+        ran = CliRunner().invoke(app, ["extract", "--model", str(exported), "--ray", *map(str, arguments)])
+        assert isinstance(ran.exception, UnireError), ran.output
+        assert "\n" not in str(ran.exception)
+        return str(ran.exception)
+
+    return told
+
+
+def test_mistakes_are_told_in_one_sentence(error, tmp_path):
+    text, out = tmp_path / "text.txt", tmp_path / "found"
+    text.write_text("A text.")
+    (tmp_path / "json.jsonl").write_text('{"title": "A text."}\n')
+    (tmp_path / "empty").mkdir()
+    assert "name one with --out" in error(text)
+    assert "there is no file or folder 'missing'" in error("missing", "--out", out)
+    assert "holds no text" in error(tmp_path / "empty", "--out", out)
+    assert "reads files and folders, no standard input" in error("A text.", "--out", out)
+    assert "reads files and folders, no standard input" in error("--out", out, "-")
+    assert "line 1 has no 'text' but title" in error(tmp_path / "json.jsonl", "--out", out)
+    assert "is there already, and no output of --ray" in error(text, "--out", tmp_path)
+    assert "is there already, and no output of --ray" in error(text, "--out", text)
+    assert "cannot be written" in error(text, "--out", "/proc/found")
+    assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")
+    assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
+    assert not out.exists()
+    ran = CliRunner().invoke(app, ["extract", str(text), "--workers", "2"])
+    assert "--workers and --gpus go with --ray" in str(ran.exception)
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(error, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    with socket.socket() as taken:  # bound, but nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
+    assert told.startswith(f"there is no Ray cluster at '{address}'")
+
+
+def test_without_ray_it_is_said_what_to_install(error, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "text.txt").write_text("A text.")
+    assert error(tmp_path / "text.txt", "--out", tmp_path / "found") == 'a cluster needs Ray: pip install "unire[ray]"'
+
+
+def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_path, exported):
+    ray_or_skip()
+    text, out = tmp_path / "text.txt", tmp_path / "found"
+    text.write_text("A text.")
+    job = _job(Inputs([str(text)]), out, str(exported), 0, 0.0, None)
+    OutputFolder(out, _about(job, stamps(Inputs([str(text)]))), resume=False)
+    Worker(job).do(plan(Inputs([str(text)]), stamps(Inputs([str(text)])))[0])
+    assert "holds an earlier run; go on with --resume" in error(text, "--out", out)
+    assert "was begun with another model; give the same" in error(
+        text, "--out", out, "--resume", "--model", str(unexported)
+    )
+    assert "begun with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
+    text.write_text("Another text.")
+    assert "begun with another input" in error(text, "--out", out, "--resume")
+    (out / "_manifest.json").write_text("{")
+    assert "_manifest.json cannot be read" in error(text, "--out", out, "--resume")
+
+
+def test_an_address_is_told_from_files():
+    assert address_in(["auto", "papers/"]) == ("auto", ["papers/"])
+    assert address_in(["papers/", "head.example.org:6379", "a text"]) == (
+        *("head.example.org:6379", ["papers/", "a text"]),
+    )
+    assert address_in(["./local", "papers.jsonl"]) == (None, ["./local", "papers.jsonl"])
+
+
 # A cluster
 
 
@@ -366,73 +446,3 @@ def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
         cluster.extract(inputs, tmp_path / "found", model=str(exported), constraints="learnt")
     with pytest.raises(UnireError, match="the cluster has 0 GPUs, and 2 are asked for"):
         cluster.extract(inputs, tmp_path / "found", model=str(exported), gpus=2)
-
-
-# What is wrong
-
-
-@pytest.fixture
-def error(exported, tmp_path):
-    """The sentence with which the command fails, before any cluster is asked for."""
-    ray_or_skip()
-
-    def told(*arguments: object) -> str:
-        ran = CliRunner().invoke(app, ["extract", "--model", str(exported), "--ray", *map(str, arguments)])
-        assert isinstance(ran.exception, UnireError), ran.output
-        assert "\n" not in str(ran.exception)
-        return str(ran.exception)
-
-    return told
-
-
-def test_mistakes_are_told_in_one_sentence(error, tmp_path):
-    text, out = tmp_path / "text.txt", tmp_path / "found"
-    text.write_text("A text.")
-    (tmp_path / "json.jsonl").write_text('{"title": "A text."}\n')
-    (tmp_path / "empty").mkdir()
-    assert "name one with --out" in error(text)
-    assert "there is no file or folder 'missing'" in error("missing", "--out", out)
-    assert "holds no text" in error(tmp_path / "empty", "--out", out)
-    assert "reads files and folders, no standard input" in error("A text.", "--out", out)
-    assert "reads files and folders, no standard input" in error("--out", out, "-")
-    assert "line 1 has no 'text' but title" in error(tmp_path / "json.jsonl", "--out", out)
-    assert "is there already, and no output of --ray" in error(text, "--out", tmp_path)
-    assert "is there already, and no output of --ray" in error(text, "--out", text)
-    assert "cannot be written" in error(text, "--out", "/proc/found")
-    assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")
-    assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
-    assert not out.exists()
-    ran = CliRunner().invoke(app, ["extract", str(text), "--workers", "2"])
-    assert "--workers and --gpus go with --ray" in str(ran.exception)
-
-
-def test_without_ray_it_is_said_what_to_install(error, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    (tmp_path / "text.txt").write_text("A text.")
-    assert error(tmp_path / "text.txt", "--out", tmp_path / "found") == 'a cluster needs Ray: pip install "unire[ray]"'
-
-
-def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_path, exported):
-    ray_or_skip()
-    text, out = tmp_path / "text.txt", tmp_path / "found"
-    text.write_text("A text.")
-    job = _job(Inputs([str(text)]), out, str(exported), 0, 0.0, None)
-    OutputFolder(out, _about(job, stamps(Inputs([str(text)]))), resume=False)
-    Worker(job).do(plan(Inputs([str(text)]), stamps(Inputs([str(text)])))[0])
-    assert "holds an earlier run; go on with --resume" in error(text, "--out", out)
-    assert "was begun with another model; give the same" in error(
-        text, "--out", out, "--resume", "--model", str(unexported)
-    )
-    assert "begun with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
-    text.write_text("Another text.")
-    assert "begun with another input" in error(text, "--out", out, "--resume")
-    (out / "_manifest.json").write_text("{")
-    assert "_manifest.json cannot be read" in error(text, "--out", out, "--resume")
-
-
-def test_an_address_is_told_from_files():
-    assert address_in(["auto", "papers/"]) == ("auto", ["papers/"])
-    assert address_in(["papers/", "head.example.org:6379", "a text"]) == (
-        *("head.example.org:6379", ["papers/", "a text"]),
-    )
-    assert address_in(["./local", "papers.jsonl"]) == (None, ["./local", "papers.jsonl"])

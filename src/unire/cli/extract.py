@@ -104,7 +104,7 @@ def extract(
         typer.Option(
             "--ray",
             help="On a Ray cluster, into an --out that is a folder of Parquet files. An ADDRESS may follow: HOST:PORT, "
-            "auto for the cluster of this machine, local for its cores alone; without one, whichever there is.",
+            "auto for the cluster that this machine is in; without one, the cores of this machine.",
         ),
     ] = False,
     workers: Annotated[

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -31,6 +32,8 @@ LOCAL = "local"
 """The address of a cluster that is this machine alone, and ends with the run."""
 OBJECT_STORE = 2**28
 """Bytes of shared memory for such a cluster, through which next to nothing goes."""
+PATIENCE = 10.0
+"""Seconds that the head of a cluster has to answer."""
 
 
 def extract(
@@ -52,8 +55,9 @@ def extract(
         inputs: Files and folders, which every node finds at the same place.
         out: The folder to write, likewise.
         model: As for `Extractor.load`; a folder must be there on every node.
-        address: Of a running cluster, `auto` for that of this machine, `local` for one that is started here; that of
-            this machine, or else a local one, when left out. Where Ray is already connected, that cluster it is.
+        address: Of a running cluster, `auto` for one that has a node on this machine, `local` for one that is started
+            for this run, with this machine's cores; what `RAY_ADDRESS` says, or else `local`, when left out. Where Ray
+            is already connected, that cluster it is.
         workers: How many; one for each core of the cluster, those that join it later among them, when left out.
         gpus: Workers on a GPU each, instead of those on cores.
         min_score: Findings with a lower score are left out.
@@ -132,30 +136,53 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
 
 @contextmanager
 def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """A cluster: the one that is there, or one that ends with the block."""
+    """A cluster: the one that is there, or one that ends with the run."""
     if ray.is_initialized():
         yield
         return
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    address = address or os.environ.get("RAY_ADDRESS", LOCAL)
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+    if address == LOCAL:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a command that reports home is not ours
+        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    else:
+        _knock(address)
     try:
-        if address == LOCAL or not _found(ray, address, quiet):
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a command that reports home is not ours
-            ray.init(address=LOCAL, include_dashboard=False, object_store_memory=OBJECT_STORE, **quiet)
+        with _silent():
+            ray.init(**options)
         yield
+    except ConnectionError as error:
+        raise _unreachable(address, error) from None
     finally:
         ray.shutdown()
 
 
-def _found(ray: Any, address: str | None, quiet: dict[str, Any]) -> bool:
-    """Connect to a running cluster; without an address, to that of this machine if there is one."""
+def _knock(address: str) -> None:
+    """Ray would try an address for minutes at which nobody is."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> UnireError:
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return UnireError(f"there is no Ray cluster at {address!r}: {reason}")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without what Ray's own processes say while they start, past Python and any level of logging."""
+    stderr = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        os.dup2(nowhere.fileno(), 2)
     try:
-        ray.init(address=address or "auto", **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        if address:
-            reason = str(error).strip().splitlines()[0]
-            raise UnireError(f"there is no Ray cluster at {address!r} to connect to: {reason}") from None
-        return False
-    return True
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _done(
