@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -126,11 +127,11 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     for i in range(300):
         (tmp_path / f"{i:03}.txt").write_text("A text. " * 100)
     inputs = Inputs([str(tmp_path)])
-    assert len(plan(inputs, stamps(inputs))) == 2
+    assert len(plan(inputs, stamps(inputs))) == 3
     lines = tmp_path / "all.txt"
     lines.write_text("A text.\n" * 100_000)
     inputs = Inputs([str(lines)], lines=True)
-    assert len(plan(inputs, stamps(inputs))) == 6
+    assert len(plan(inputs, stamps(inputs))) == 12
 
 
 # A worker
@@ -244,6 +245,18 @@ def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     made, blocks, _ = worker(Inputs([str(tmp_path / "text.txt")]))
     monkeypatch.setattr("unire.cluster.worker.fingerprint", lambda folder: "other")
     assert "is another one here; all nodes need the same" in do(made, blocks)[0]
+
+
+def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
+    (tmp_path / "lines.txt").write_text("A text.\nAnother text.")
+    made, blocks, out = worker(Inputs([str(tmp_path / "lines.txt")], lines=True))
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(texts, "islice", fails)
+    assert do(made, blocks)[0].endswith("lines.txt cannot be read: Input/output error")
+    assert not path_of(out, blocks[0]).exists()
 
 
 def test_a_full_disk_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
@@ -379,7 +392,15 @@ def test_a_cluster_finds_what_the_plain_command_finds(local_cluster, exported, c
     assert len(plain) == 42
     assert any(row["relations"] for row in plain)
     assert bare(found) == plain
-    assert {Path(row["source"]).name for row in found} == {"a.txt", "b.txt", "c.jsonl", "d.parquet"}
+    numbers = {(Path(row["source"]).name, row["number"]) for row in found}
+    assert numbers == {
+        ("a.txt", 1),
+        ("b.txt", 1),
+        *(("c.jsonl", number) for number in (*range(1, 8), *range(9, 22))),  # the eighth line is empty
+        *(("d.parquet", number) for number in range(1, 21)),
+    }
+    places = {row["id"]: row["number"] for row in found}
+    assert (places["json-6"], places["json-7"]) == (7, 9)
     assert {row["block"] for row in found} == {path.stem for path in (tmp_path / "found").glob("*.parquet")}
     one = next((tmp_path / "found").glob("*.parquet"))
     assert all(document.id for document in formats.read(one))
@@ -390,7 +411,7 @@ def test_a_cluster_finds_what_the_plain_command_finds(local_cluster, exported, c
 def test_a_killed_worker_costs_no_document(local_cluster, exported, corpus, small_blocks, tmp_path):
     killed = []
 
-    def kill_one(block: Block, finished: Finished) -> None:
+    def kill_one(block: Block, finished: Finished, earlier: bool) -> None:
         if not killed:
             killed.append(workers_of(os.getpid())[0])
             os.kill(killed[0], signal.SIGKILL)
@@ -429,7 +450,15 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert 0 < len(before) < total
     with pytest.raises(UnireError, match="holds an earlier run; go on with --resume"):
         cluster.extract(inputs, out, model=str(exported))
-    done = cluster.extract(inputs, out, model=str(exported), resume=True)
+    told = Counter()
+    done = cluster.extract(
+        inputs,
+        out,
+        model=str(exported),
+        resume=True,
+        on_block=lambda block, finished, earlier: told.update([earlier]),
+    )
+    assert told == {True: len(before), False: total - len(before)}
     assert done.documents == 42
     assert [row["id"] for row in rows_of(out)] == sorted(item.id for item in inputs)
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}

@@ -33,10 +33,10 @@ def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: st
     with Meter(given.size) as meter:
         position = 0
 
-        def advance(block: Block, finished: Finished) -> None:
+        def advance(block: Block, finished: Finished, earlier: bool) -> None:
             nonlocal position
             position += block.size
-            meter.advance(position, finished.documents)
+            meter.advance(position, finished.documents, earlier=earlier)
 
         try:
             done = extract(given, out, model=model, on_block=advance, **options)

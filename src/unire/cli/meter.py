@@ -46,9 +46,10 @@ class Meter:
         if self._task is not None:
             self._bar.stop()
 
-    def advance(self, position: float, documents: int = 1) -> None:
-        """Count a document, or some, with which so much of the input is done."""
+    def advance(self, position: float, documents: int = 1, *, earlier: bool = False) -> None:
+        """Count a document, or some, with which so much of the input is done, if not by an earlier run."""
         self._documents += documents
+        self._done += documents * earlier
         seconds = time.monotonic() - self._began
         if seconds < PATIENCE or not self._shown:
             return

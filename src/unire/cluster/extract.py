@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def extract(
     min_score: float = 0.0,
     constraints: str | None = None,
     resume: bool = False,
-    on_block: Callable[[Block, Finished], None] = lambda block, finished: None,
+    on_block: Callable[[Block, Finished, bool], None] = lambda block, finished, earlier: None,
 ) -> Finished:
     """Extract from files, block by block on all workers, into a folder of Parquet files.
 
@@ -63,7 +63,7 @@ def extract(
         min_score: Findings with a lower score are left out.
         constraints: As for `Extractor.load`.
         resume: Go on with a folder that was begun, if there is one; whatever is in it is not done again.
-        on_block: Told of every block that is done, also by an earlier run.
+        on_block: Told of every block that is done, and whether that was in an earlier run.
     """
     ray = _ray()
     job = _job(inputs, out, model, gpus, min_score, constraints)
@@ -72,13 +72,14 @@ def extract(
     there, missing = folder.parted(plan(inputs, files))
     total = Finished()
     left = []
-    for block in chain(there, _done(ray, missing, job, address, workers, gpus)):
+    new = _done(ray, missing, job, address, workers, gpus)
+    for block, earlier in chain(zip(there, repeat(True)), zip(new, repeat(False))):
         if not path_of(out, block).exists():
             left.append(block)
             continue
         finished = Finished.of(path_of(out, block))
         total.add(finished)
-        on_block(block, finished)
+        on_block(block, finished, earlier)
     if left:
         raise UnireError(
             f"{len(left):,} of {len(there) + len(missing):,} blocks are missing, for each has ended {TRIES} workers, "

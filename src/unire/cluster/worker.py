@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from unire.formats.format import refuse
 from unire.inputs import Inputs, Item, Piece
 from unire.segment import segment
 
-__all__ = ["Job", "Worker", "schema"]
+__all__ = ["TRIES", "Job", "Worker", "schema"]
 
 TRIES = 3
 """So many workers may end over a block: then it is left for another run, so that this one comes to its end."""
@@ -158,6 +159,8 @@ class Worker:
         try:
             return list(inputs.read(piece))
         except UnireError as error:
+            if isinstance(error.__context__, OSError):  # storage fails, and no document is to blame
+                raise
             smaller = list(inputs.cut(piece, 1))
             if len(smaller) > 1:
                 return [item for each in smaller for item in self._read_carefully(each)]
@@ -165,7 +168,7 @@ class Worker:
 
     def _tables(self, items: Iterable[tuple[str, Item]], block: Block, done: Finished) -> Iterator[Any]:
         """The rows of what was found in some items."""
-        origins: list[Origin] = []
+        origins: deque[Origin] = deque()  # a thread reads ahead
 
         def documents() -> Iterator[Document]:
             for source, item in items:
@@ -175,8 +178,7 @@ class Worker:
 
         found = self.extractor.annotate(documents(), notes=done.notes)
         for table in arrow.tables((document.confident(self.job.min_score) for document in found), refuse):
-            rows, origins[:] = origins[: table.num_rows], origins[table.num_rows :]
-            yield _with_origins(table, rows, block)
+            yield _with_origins(table, [origins.popleft() for _ in range(table.num_rows)], block)
 
     def _check_health(self) -> None:
         """A model may have broken down, as after an error of a GPU: then it is not the document's fault."""
