@@ -1,15 +1,15 @@
 """Extraction on a Ray cluster of this machine: is anything lost, and what does it cost?
 
-    python benchmarks/ray_extraction.py kill SCIERC_TEST FOLDER [--sentences 100000] [--seconds 100]
-    python benchmarks/ray_extraction.py speed SCIERC_TEST FOLDER [--sentences 6000]
+    python benchmarks/ray_extraction.py kill SCIERC_TEST FOLDER [--count 100000] [--seconds 150]
+    python benchmarks/ray_extraction.py speed SCIERC_TEST FOLDER [--count 800]
 
 `kill`: SciERC's test sentences of up to 20 words, repeated under ids of their own, half as JSON lines and half as
-Parquet, are extracted by `unire extract --ray`. One of the workers is killed halfway through `--seconds`, and the command itself at their end.
-Run it again until it comes to the end: then every id must be there, once, with exactly what the plain extractor finds
-in that sentence.
+Parquet, are extracted by `unire extract --ray`. One of the workers is killed halfway through `--seconds`, and the
+command itself at their end. Run it again until it comes to the end: then every id must be there, once, with exactly
+what the plain extractor finds in that sentence.
 
-`speed`: the plain command and `--ray`, from start to end on the same cores, and what each takes for one sentence: the
-difference is its rate without the start.
+`speed`: the plain command and `--ray`, both writing Parquet, from start to end on the same cores, for so many of
+SciERC's test abstracts and for a single one: the difference is the rate without the start.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,22 +32,28 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 
-from unire import Extractor, formats
+from unire import Document, Extractor, formats
 from unire.formats import native
 from unire.segment import segment
 from unire.treebank import restored
 
 COMMAND = (sys.executable, "-m", "unire", "extract")
 LOCAL = ("--ray", "local")
+CORES = len(os.sched_getaffinity(0))
 
 
-def sentences_of(path: Path) -> list[str]:
-    """The sentences of annotated documents, as ordinary text."""
-    found = []
-    for document in map(restored, formats.read(path)):
-        whole = segment(document.text)
-        found += [whole.text[s.offsets[0][0] : s.offsets[-1][1]] for s in whole.sentences]
-    return found
+def abstracts_of(path: Path) -> list[Document]:
+    """Annotated documents as ordinary text, split into sentences again."""
+    return [segment(restored(document).text) for document in formats.read(path)]
+
+
+def short_sentences(abstracts: list[Document]) -> list[str]:
+    found = [
+        document.text[sentence.offsets[0][0] : sentence.offsets[-1][1]]
+        for document in abstracts
+        for sentence in document.sentences
+    ]
+    return [sentence for sentence in found if len(sentence.split()) <= 20]
 
 
 def make_corpus(sentences: list[str], count: int, folder: Path) -> Path:
@@ -54,11 +61,16 @@ def make_corpus(sentences: list[str], count: int, folder: Path) -> Path:
     if not folder.exists():
         folder.mkdir(parents=True)
         rows = [{"id": f"sentence-{i:06}", "text": sentences[i % len(sentences)]} for i in range(count)]
-        with (folder / "a.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows[: count // 2])
+        write_lines(rows[: count // 2], folder / "a.jsonl")
         table = pa.Table.from_pylist(rows[count // 2 :])
         pyarrow.parquet.write_table(table, folder / "b.parquet", row_group_size=10_000)
     return folder
+
+
+def write_lines(rows: Iterable[dict[str, str]], path: Path) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
 
 
 # Killing
@@ -134,23 +146,30 @@ def seconds_of(*arguments: object) -> float:
     return time.perf_counter() - started
 
 
-def speed(sentences: list[str], count: int, folder: Path) -> None:
+def speed(abstracts: list[Document], count: int, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    one = make_corpus(sentences, 2, folder / "one") / "a.jsonl"
-    many = make_corpus(sentences, 2 * count, folder / "many") / "a.jsonl"
+    folder.mkdir(parents=True)
+    rows = [{"text": abstracts[i % len(abstracts)].text} for i in range(count)]
+    n_sentences = sum(len(abstracts[i % len(abstracts)].sentences) for i in range(count))
+    files = {"one": write_lines(rows[:1], folder / "one.jsonl"), "all": write_lines(rows, folder / "all.jsonl")}
     took = {
-        (way, name): seconds_of(*options, corpus, "--out", folder / f"{way}-{name}{suffix}")
-        for name, corpus in (("one", one), ("many", many))
+        (way, name): seconds_of(*options, file, "--out", folder / f"{name}-by-{way}{suffix}")
+        for name, file in files.items()
         for way, options, suffix in (("plain", (), ".parquet"), ("ray", LOCAL, ""))
     }
+    print(f"{count:,} abstracts of {n_sentences:,} sentences, on {CORES} cores")
     rates = {}
     for way in ("plain", "ray"):
-        start, whole = took[way, "one"], took[way, "many"]
+        start, whole = took[way, "one"], took[way, "all"]
         rates[way] = count / whole, (count - 1) / (whole - start)
-        print(f"{way:6} {whole:6.1f} s for {count:,} sentences, {start:5.1f} s for one: ", end="")
-        print(f"{rates[way][0]:6.1f} sentences/s with the start, {rates[way][1]:6.1f} without")
+        print(
+            f"{way:5} {whole:5.1f} s, {start:4.1f} s for a single one: {rates[way][0]:.1f} abstracts/s with the start,",
+            end=" ",
+        )
+        print(f"{rates[way][1]:.1f} without ({rates[way][1] * n_sentences / count:.0f} sentences/s)")
     with_start, without = (ray / plain for ray, plain in zip(rates["ray"], rates["plain"], strict=True))
     print(f"ray against plain: {with_start:.2f} with the start, {without:.2f} without")
+    print(f"ten million abstracts: {10**7 / rates['ray'][1] * CORES / 3600:.0f} core-hours")
 
 
 def main() -> None:
@@ -158,15 +177,14 @@ def main() -> None:
     parser.add_argument("what", choices=("kill", "speed"))
     parser.add_argument("data", type=Path, help="SciERC's test set")
     parser.add_argument("folder", type=Path, help="for the corpus and what is found in it")
-    parser.add_argument("--sentences", type=int)
-    parser.add_argument("--seconds", type=float, default=100)
+    parser.add_argument("--count", type=int, help="of sentences to kill for, or of abstracts to be fast with")
+    parser.add_argument("--seconds", type=float, default=150)
     arguments = parser.parse_args()
-    sentences = sentences_of(arguments.data)
+    abstracts = abstracts_of(arguments.data)
     if arguments.what == "speed":
-        speed(sentences, arguments.sentences or 6000, arguments.folder)
+        speed(abstracts, arguments.count or 800, arguments.folder)
         return
-    sentences = [sentence for sentence in sentences if len(sentence.split()) <= 20]
-    count = arguments.sentences or 100_000
+    sentences, count = short_sentences(abstracts), arguments.count or 100_000
     corpus = make_corpus(sentences, count, arguments.folder / "corpus")
     if not kill_round(corpus, arguments.folder / "found", arguments.seconds):
         sys.exit("not at the end yet: run it again")
