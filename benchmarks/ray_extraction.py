@@ -1,7 +1,7 @@
 """Extraction on a Ray cluster of this machine: is anything lost, and what does it cost?
 
-    python benchmarks/ray_extraction.py kill SCIERC_TEST FOLDER [--count 100000] [--seconds 150]
-    python benchmarks/ray_extraction.py speed SCIERC_TEST FOLDER [--count 800]
+    python benchmarks/ray_extraction.py kill SCIERC_TEST FOLDER [--count 100000] [--seconds 150] [--model science]
+    python benchmarks/ray_extraction.py speed SCIERC_TEST FOLDER [--count 800] [--model science]
 
 `kill`: SciERC's test sentences of up to 20 words, repeated under ids of their own, half as JSON lines and half as
 Parquet, are extracted by `unire extract --ray`. One of the workers is killed halfway through `--seconds`, and the
@@ -76,10 +76,10 @@ def write_lines(rows: Iterable[dict[str, str]], path: Path) -> Path:
 # Killing
 
 
-def kill_round(corpus: Path, out: Path, seconds: float) -> bool:
+def kill_round(corpus: Path, out: Path, seconds: float, model: str) -> bool:
     """Start the command, or go on with it; kill a worker, then the command. Whether it came to its end before."""
     before = len(list(out.glob("*.parquet")))
-    process = subprocess.Popen([*COMMAND, *LOCAL, str(corpus), "--out", str(out), "--resume"])
+    process = subprocess.Popen([*COMMAND, "--model", model, *LOCAL, str(corpus), "--out", str(out), "--resume"])
     started = time.monotonic()
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds / 2)
@@ -112,7 +112,7 @@ def workers_of(command: int) -> list[int]:
     return found
 
 
-def check(out: Path, sentences: list[str], count: int) -> None:
+def check(out: Path, sentences: list[str], count: int, model: str) -> None:
     """Every id once, with what the plain extractor finds."""
     table = pyarrow.dataset.dataset(out, format="parquet").to_table()
     ids = table["id"].to_pylist()
@@ -125,7 +125,7 @@ def check(out: Path, sentences: list[str], count: int) -> None:
     places = zip(ids, table["source"].to_pylist(), table["number"].to_pylist(), strict=True)
     for name, source, number in places:
         assert int(name.removeprefix("sentence-")) == number - 1 + (half if source.endswith(".parquet") else 0)
-    extractor = Extractor.load("science", device="cpu")
+    extractor = Extractor.load(model, device="cpu")
     plain = {item["text"]: found_in(item) for d in extractor.extract(sentences) for item in native.to_json(d)}
     differing = sum(found_in(row) != plain[row["text"]] for batch in table.to_batches() for row in batch.to_pylist())
     print(f"rows that differ from what the plain extractor finds: {differing}")
@@ -146,14 +146,14 @@ def seconds_of(*arguments: object) -> float:
     return time.perf_counter() - started
 
 
-def speed(abstracts: list[Document], count: int, folder: Path) -> None:
+def speed(abstracts: list[Document], count: int, folder: Path, model: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rows = [{"text": abstracts[i % len(abstracts)].text} for i in range(count)]
     n_sentences = sum(len(abstracts[i % len(abstracts)].sentences) for i in range(count))
     files = {"one": write_lines(rows[:1], folder / "one.jsonl"), "all": write_lines(rows, folder / "all.jsonl")}
     took = {
-        (way, name): seconds_of(*options, file, "--out", folder / f"{name}-by-{way}{suffix}")
+        (way, name): seconds_of("--model", model, *options, file, "--out", folder / f"{name}-by-{way}{suffix}")
         for name, file in files.items()
         for way, options, suffix in (("plain", (), ".parquet"), ("ray", LOCAL, ""))
     }
@@ -179,16 +179,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="for the corpus and what is found in it")
     parser.add_argument("--count", type=int, help="of sentences to kill for, or of abstracts to be fast with")
     parser.add_argument("--seconds", type=float, default=150)
+    parser.add_argument("--model", default="science")
     arguments = parser.parse_args()
     abstracts = abstracts_of(arguments.data)
     if arguments.what == "speed":
-        speed(abstracts, arguments.count or 800, arguments.folder)
+        speed(abstracts, arguments.count or 800, arguments.folder, arguments.model)
         return
     sentences, count = short_sentences(abstracts), arguments.count or 100_000
     corpus = make_corpus(sentences, count, arguments.folder / "corpus")
-    if not kill_round(corpus, arguments.folder / "found", arguments.seconds):
+    if not kill_round(corpus, arguments.folder / "found", arguments.seconds, arguments.model):
         sys.exit("not at the end yet: run it again")
-    check(arguments.folder / "found", sentences, count)
+    check(arguments.folder / "found", sentences, count, arguments.model)
 
 
 if __name__ == "__main__":

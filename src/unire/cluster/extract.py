@@ -213,12 +213,15 @@ def _answers(ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, g
         raise UnireError(f"the cluster has {there} {kind}s, and {max(1, gpus)} are asked for")
     wanted = gpus or workers
     pool = {"size": wanted} if wanted else {"min_size": min(there, len(blocks))}
+    pool["max_tasks_in_flight_per_actor"] = (
+        2  # one in hand and one in waiting: where none waits, no node that joins gets a worker
+    )
     waiting = ray.data.from_items([{"block": block.to_json()} for block in blocks], override_num_blocks=len(blocks))
     return waiting.map_batches(  # type: ignore[no-any-return]
         Worker,
         fn_constructor_args=[job],
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(**pool, max_tasks_in_flight_per_actor=1),
+        compute=ray.data.ActorPoolStrategy(**pool),
         num_cpus=None if gpus else job.threads,
         num_gpus=1 if gpus else None,
     ).iter_rows()
