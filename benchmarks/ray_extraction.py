@@ -85,8 +85,11 @@ def kill_round(corpus: Path, out: Path, seconds: float, model: str) -> bool:
         process.wait(seconds / 2)
         print("it ended before a worker could be killed")
     if process.poll() is None and (workers := workers_of(process.pid)):
-        os.kill(worker := random.choice(workers), signal.SIGKILL)
-        print(f"worker {worker} of {len(workers)} killed after {time.monotonic() - started:.0f} s")
+        worker = random.choice(workers)
+        memory = Path(f"/proc/{worker}/status").read_text().split("VmRSS:")[1].split()[0]
+        os.kill(worker, signal.SIGKILL)
+        after = time.monotonic() - started
+        print(f"one of {len(workers)} workers, with {int(memory) // 1000} MB, was killed after {after:.0f} s")
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(0, started + seconds - time.monotonic()))
     if process.poll() is None:

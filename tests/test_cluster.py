@@ -174,6 +174,16 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, se
     assert (finished.documents, finished.failed, len(finished.errors)) == (20, 2, 2)
 
 
+def test_what_needed_special_care_is_counted(worker, tmp_path):
+    (tmp_path / "long.txt").write_text("word " * 300 + ".")
+    made, blocks, out = worker(Inputs([str(tmp_path / "long.txt")]))
+    assert do(made, blocks) == [""]
+    finished = Finished.of(path_of(out, blocks[0]))
+    finished.add(finished)
+    assert finished.documents == 2
+    assert finished.notes["sentence longer than the encoder, stitched"] == 2
+
+
 def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypatch):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(["Good text.", "Bad text.", "Good text again."]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class Finished:
         self.errors = [*self.errors, reason][:SHOWN]
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        return {KEY: json.dumps(asdict(self)).encode()}
+        return {KEY: json.dumps(vars(self)).encode()}
 
     @classmethod
     def of(cls, path: Path) -> Finished:
