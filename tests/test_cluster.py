@@ -127,11 +127,11 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     for i in range(300):
         (tmp_path / f"{i:03}.txt").write_text("A text. " * 100)
     inputs = Inputs([str(tmp_path)])
-    assert len(plan(inputs, stamps(inputs))) == 3
+    assert len(plan(inputs, stamps(inputs))) == 5
     lines = tmp_path / "all.txt"
     lines.write_text("A text.\n" * 100_000)
     inputs = Inputs([str(lines)], lines=True)
-    assert len(plan(inputs, stamps(inputs))) == 12
+    assert len(plan(inputs, stamps(inputs))) == 24
 
 
 # A worker

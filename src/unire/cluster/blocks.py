@@ -13,7 +13,7 @@ from unire.texts import Part
 
 __all__ = ["Block", "Stamp", "plan", "stamp", "stamps"]
 
-SMALLEST, LARGEST = 2**16, 2**24
+SMALLEST, LARGEST = 2**15, 2**24
 """Bytes of a block: at least some seconds' work for a core, at most what one does not mind to repeat."""
 BLOCKS = 4096
 """As many are made of an input of any size, within these bounds."""
