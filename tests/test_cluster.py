@@ -104,6 +104,12 @@ def test_rows_in_parts_are_the_rows_of_the_file(tmp_path_factory, rows, group, s
     assert [part.start for part in parts] == [0, *(part.stop for part in parts)][: len(parts)]
 
 
+def test_texts_that_repeat_are_not_taken_for_short_ones(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": ["The same text in every row, which Parquet holds but once."] * 10_000}), path)
+    assert len(list(texts.row_parts(path, "text", 2**15))) == 20
+
+
 def test_a_part_may_span_row_groups(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"text": [str(i) for i in range(100)]}), path, row_group_size=7)
@@ -335,7 +341,7 @@ def test_without_ray_it_is_said_what_to_install(error, tmp_path, monkeypatch):
     assert error(tmp_path / "text.txt", "--out", tmp_path / "found") == 'a cluster needs Ray: pip install "unire[ray]"'
 
 
-def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_path, exported):
+def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_path, exported, monkeypatch):
     ray_or_skip()
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
@@ -349,6 +355,8 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     assert "begun with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
     text.write_text("Another text.")
     assert "begun with another input" in error(text, "--out", out, "--resume")
+    monkeypatch.setattr(blocks_room, "SMALLEST", 400)
+    assert "begun with another input and another size of blocks" in error(text, "--out", out, "--resume")
     (out / "_manifest.json").write_text("{")
     assert "_manifest.json cannot be read" in error(text, "--out", out, "--resume")
 

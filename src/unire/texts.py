@@ -38,6 +38,8 @@ FOLDER = (".txt", ".text", ".md", *JSON_LINES, *PARQUET)
 
 ROWS = 1024
 """Rows of a Parquet file that are read together."""
+SHORT = 64
+"""Bytes that a text in Parquet is taken to have at least: where texts repeat, a file holds each but once."""
 
 
 class Text(NamedTuple):
@@ -141,7 +143,8 @@ def row_parts(path: Path, field: str, size: int, part: Part | None = None) -> It
                 first, end = max(first, part.start), min(end, part.stop)
             columns = (group.column(i) for i in range(group.num_columns))
             held = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == field) / max(1, group.num_rows)
-            step = max(1, round(size / max(1, held)))
+            held = max(held, SHORT)
+            step = max(1, round(size / held))
             for start in range(first, end, step):
                 stop = min(start + step, end)
                 yield Part(start, stop, size=round((stop - start) * held))

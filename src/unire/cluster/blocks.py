@@ -9,9 +9,9 @@ from pathlib import Path
 
 from unire.exceptions import UnireError
 from unire.inputs import Inputs, Piece
-from unire.texts import Part
+from unire.texts import SHORT, Part
 
-__all__ = ["Block", "Stamp", "plan", "stamp", "stamps"]
+__all__ = ["Block", "Stamp", "plan", "sizes", "stamp", "stamps"]
 
 SMALLEST, LARGEST = 2**15, 2**24
 """Bytes of a block: at least some seconds' work for a core, at most what one does not mind to repeat."""
@@ -62,6 +62,11 @@ def stamp(path: str | Path) -> Stamp:
 def stamps(inputs: Inputs) -> dict[str, Stamp]:
     """The files of an input, as they are now."""
     return {str(path): stamp(path) for files in inputs.files.values() for path in files}
+
+
+def sizes() -> list[int]:
+    """All but the input that decides which blocks there are: with others, block 17 is another one."""
+    return [SMALLEST, LARGEST, BLOCKS, SHORT]
 
 
 def plan(inputs: Inputs, files: Mapping[str, Stamp]) -> list[Block]:

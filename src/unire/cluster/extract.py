@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from unire import __version__, pretrained
-from unire.cluster.blocks import Block, Stamp, plan, stamps
+from unire.cluster.blocks import Block, Stamp, plan, sizes, stamps
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import TRIES, Job, Worker
 from unire.exceptions import UnireError
@@ -128,6 +128,7 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
     """What findings depend on: a run that is resumed must have the same."""
     return {
         "input": {**asdict(job.inputs), "sources": files},
+        "size of blocks": sizes(),
         "model": job.fingerprint,
         "min-score": job.min_score,
         "constraints": job.constraints,
