@@ -9,7 +9,8 @@ command itself at their end. Run it again until it comes to the end: then every 
 what the plain extractor finds in that sentence.
 
 `speed`: the plain command and `--ray`, both writing Parquet, from start to end on the same cores, for so many of
-SciERC's test abstracts and for a single one: the difference is the rate without the start.
+SciERC's test abstracts and for a single one: the difference is the rate without the start, by the clock and by CPU
+seconds of all processes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -103,16 +104,30 @@ def kill_round(corpus: Path, out: Path, seconds: float, model: str) -> bool:
 
 def workers_of(command: int) -> list[int]:
     """The processes that work for a cluster which the command started."""
-
-    def parent(process: str) -> str:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
-
     found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, IndexError):
-            if b"MapWorker" in (entry / "cmdline").read_bytes() and parent(parent(entry.name)) == str(command):
-                found.append(int(entry.name))
+    for process in family_of(command):
+        with suppress(OSError):
+            if b"MapWorker" in Path(f"/proc/{process}/cmdline").read_bytes():
+                found.append(process)
     return found
+
+
+def family_of(command: int) -> dict[int, float]:
+    """A process and all that it started, directly or not, and the CPU seconds of each."""
+    parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            said = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(said[1])
+            seconds[int(entry.name)] = (int(said[11]) + int(said[12])) / os.sysconf("SC_CLK_TCK")
+
+    def descends(process: int) -> bool:
+        while process != command and process in parents:
+            process = parents[process]
+        return process == command
+
+    return {process: seconds[process] for process in parents if descends(process)}
 
 
 def check(out: Path, sentences: list[str], count: int, model: str) -> None:
@@ -143,10 +158,24 @@ def found_in(row: dict[str, Any]) -> list[Any]:
 # Speed
 
 
-def seconds_of(*arguments: object) -> float:
-    started = time.perf_counter()
-    subprocess.run([*COMMAND, *map(str, arguments)], check=True, capture_output=True)
-    return time.perf_counter() - started
+class Took(NamedTuple):
+    """Seconds of a command, and CPU seconds of all its processes: these hardly depend on what else a machine does."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def by(cls, *arguments: object) -> Took:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        cpu: dict[int, float] = {}
+        while process.poll() is None:
+            cpu |= family_of(process.pid)
+            time.sleep(0.1)
+        assert process.returncode == 0
+        return cls(time.perf_counter() - started, sum(cpu.values()))
 
 
 def speed(abstracts: list[Document], count: int, folder: Path, model: str) -> None:
@@ -154,24 +183,20 @@ def speed(abstracts: list[Document], count: int, folder: Path, model: str) -> No
     folder.mkdir(parents=True)
     rows = [{"text": abstracts[i % len(abstracts)].text} for i in range(count)]
     n_sentences = sum(len(abstracts[i % len(abstracts)].sentences) for i in range(count))
-    files = {"one": write_lines(rows[:1], folder / "one.jsonl"), "all": write_lines(rows, folder / "all.jsonl")}
-    took = {
-        (way, name): seconds_of("--model", model, *options, file, "--out", folder / f"{name}-by-{way}{suffix}")
-        for name, file in files.items()
-        for way, options, suffix in (("plain", (), ".parquet"), ("ray", LOCAL, ""))
-    }
+    files = [write_lines(some, folder / name) for some, name in ((rows[:1], "one.jsonl"), (rows, "all.jsonl"))]
     print(f"{count:,} abstracts of {n_sentences:,} sentences, on {CORES} cores")
     rates = {}
-    for way in ("plain", "ray"):
-        start, whole = took[way, "one"], took[way, "all"]
-        rates[way] = count / whole, (count - 1) / (whole - start)
-        print(
-            f"{way:5} {whole:5.1f} s, {start:4.1f} s for a single one: {rates[way][0]:.1f} abstracts/s with the start,",
-            end=" ",
+    for way, options, suffix in (("plain", (), ".parquet"), ("ray", LOCAL, "")):
+        one, whole = (
+            Took.by("--model", model, *options, file, "--out", folder / f"{file.stem}-by-{way}{suffix}")
+            for file in files
         )
-        print(f"{rates[way][1]:.1f} without ({rates[way][1] * n_sentences / count:.0f} sentences/s)")
-    with_start, without = (ray / plain for ray, plain in zip(rates["ray"], rates["plain"], strict=True))
-    print(f"ray against plain: {with_start:.2f} with the start, {without:.2f} without")
+        rates[way] = [count / whole.wall, *((count - 1) / (b - a) for a, b in zip(one, whole, strict=True))]
+        print(f"{way}: {whole.wall:.1f} s and {whole.cpu:.1f} CPU s;", end=" ")
+        print(f"for a single one {one.wall:.1f} s and {one.cpu:.1f} CPU s")
+        told = zip(("with the start", "without", "without, per CPU second"), rates[way], strict=True)
+        print("  abstracts/s", *(f"{name}: {rate:.1f}" for name, rate in told), sep="; ", flush=True)
+    print("ray against plain", *(f"{ray / plain:.2f}" for ray, plain in zip(rates["ray"], rates["plain"], strict=True)))
     print(f"ten million abstracts: {10**7 / rates['ray'][1] * CORES / 3600:.0f} core-hours")
 
 
