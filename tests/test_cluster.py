@@ -454,7 +454,7 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
         "address='local')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(corpus), str(out), str(exported)])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not list(out.glob("*.parquet")):
         assert process.poll() is None
         assert time.monotonic() < deadline
