@@ -44,6 +44,7 @@ ROOMS = (
     "graph",
     "rendering",
     "outputs",
+    "cluster",
     "exporting",
     "training",
     "studies",

@@ -211,6 +211,7 @@ def test_every_option_in_the_readme_exists():
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "docs/paper-to-code.md",
+        "docs/cluster.md",
         "docs/formats.md",
         "docs/studies.md",
         "docs/your-data.md",

@@ -62,6 +62,7 @@ class Extractor:
         decoder: str | None = None,
         alpha: float | None = None,
         constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
+        threads: int | None = None,
     ) -> Extractor:
         """A trained model from the box, a folder or the Hub.
 
@@ -75,6 +76,7 @@ class Extractor:
             constraints: Which types of entities a relation may join: `learnt` (those that it joins in the training
                 data), `none` (any), or types that are given, as `{"Work_For": [["Peop", "Org"]]}` or a JSON file of
                 that form; the model's own choice of the first two when left out.
+            threads: How many onnxruntime computes with; as many as there are cores when left out.
         """
         model = ModelFolder.open(source)
         settings = _constrained(model.settings, model.labels, constraints)
@@ -82,7 +84,7 @@ class Extractor:
             settings = settings.with_(decoder=decoder, calibration=Calibration())
         if alpha is not None:
             settings = settings.with_(alpha=alpha)
-        return cls(start_engine(model, engine, device), model.tokenizer, settings, model.labels)
+        return cls(start_engine(model, engine, device, threads), model.tokenizer, settings, model.labels)
 
     # A string is an iterable of strings too, and so is a list: the first that fits is meant.
     @overload

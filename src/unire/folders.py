@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from unire.files import recover, replacing
 from unire.labels import LabelSpace
 from unire.settings import Settings
 
-__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "is_model", "resolve", "write_settings"]
+__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "fingerprint", "is_model", "resolve", "write_settings"]
 
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
@@ -108,6 +109,18 @@ def resolve(source: str | Path) -> Path:
         raise UnireError(
             f"there is no model folder {name!r}, and the Hub did not give it ({type(error).__name__})"
         ) from None
+
+
+def fingerprint(folder: Path) -> str:
+    """A short name for all that decides what a model finds: another model, another name."""
+    digest = hashlib.sha256()
+    for name in FILES:
+        if name != "README.md" and (folder / name).is_file():
+            digest.update(name.encode())
+            with (folder / name).open("rb") as file:
+                while data := file.read(2**20):
+                    digest.update(data)
+    return digest.hexdigest()[:16]
 
 
 def is_model(source: str | Path) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, NamedTuple
 
 from unire import formats, texts
 from unire.documents import Document
@@ -18,9 +18,12 @@ from unire.exceptions import UnireError
 from unire.formats import words as words_format
 from unire.segment import segment
 
-__all__ = ["Inputs", "Item"]
+__all__ = ["Inputs", "Item", "Piece"]
 
 STANDARD_INPUT = "standard input"
+
+Way = Literal["annotated", "parquet", "words", "lines", "json lines", "whole"]
+"""How a file holds its documents."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,20 @@ class Item:
     content: str | Document
     position: float
     """How much of all inputs has been read with it, in bytes."""
+    number: int = 1
+    """The line or row of its file, or the how manieth document of it, from 1."""
 
     def document(self) -> Document:
         return segment(self.content, id=self.id) if isinstance(self.content, str) else self.content
+
+
+class Piece(NamedTuple):
+    """A file, or some of its lines or rows, that can be read by itself."""
+
+    path: str
+    part: texts.Part | None
+    size: int
+    """In bytes of text, or about that."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +96,37 @@ class Inputs:
         base = 0.0
         for source in self.sources or ("-",):
             if source == "-":
-                yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, suffix="")
+                yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way())
             elif source in self.files:
                 for path in self.files[source]:
                     yield from self._of_file(path, base)
                     base += path.stat().st_size
             else:
                 yield from self._of_argument(source, base)
+
+    def pieces(self, size: int) -> Iterator[Piece]:
+        """The files in pieces of about `size` bytes, in their order; what cannot be cut is a piece, however long."""
+        for path in (path for files in self.files.values() for path in files):
+            whole = Piece(str(path), None, path.stat().st_size)
+            yield from self.cut(whole, size) if whole.size > size else [whole]
+
+    def cut(self, piece: Piece, size: int) -> Iterator[Piece]:
+        """A piece in smaller ones."""
+        path = Path(piece.path)
+        way = self._way(path)
+        if way == "parquet":
+            parts = texts.row_parts(path, self.field or "text", size, piece.part)
+            yield from (Piece(piece.path, part, part.size) for part in parts)
+        elif way in ("lines", "json lines"):
+            with _opened(path) as file:
+                parts = texts.line_parts(file, _name(path), size, piece.part)
+                yield from (Piece(piece.path, part, part.size) for part in parts)
+        else:
+            yield piece
+
+    def read(self, piece: Piece) -> Iterator[Item]:
+        """What a piece holds: its items are those that the inputs have there."""
+        return self._of_file(Path(piece.path), 0.0, piece.part)
 
     def _of_argument(self, text: str, base: float) -> Iterator[Item]:
         try:
@@ -101,30 +139,41 @@ class Inputs:
         else:
             yield from (Item("", line, base) for line in (text.splitlines() if self.lines else [text]))
 
-    def _of_file(self, path: Path, base: float) -> Iterator[Item]:
-        if self._is_annotated(path):
-            for document in formats.read(path, self.format):
-                yield Item(document.id, document, base)
-        elif path.suffix.lower() in texts.PARQUET:
-            yield from _placed(texts.from_parquet(path, self.field or "text"), base)
+    def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
+        way = self._way(path)
+        if way == "annotated":
+            for number, document in enumerate(formats.read(path, self.format), 1):
+                yield Item(document.id, document, base, number)
+        elif way == "parquet":
+            yield from _placed(texts.from_parquet(path, self.field or "text", part), base)
         else:
-            try:
-                file = path.open("rb")
-            except OSError as error:
-                raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
-            with file:
-                name = os.fsencode(path).decode(errors="replace")
-                yield from self._of_stream(file, name, base, path.suffix.lower())
+            with _opened(path) as file:
+                yield from self._of_stream(file, _name(path), base, way, part)
 
-    def _of_stream(self, file: BinaryIO, name: str, base: float, suffix: str) -> Iterator[Item]:
-        if self.words:
+    def _of_stream(
+        self, file: BinaryIO, name: str, base: float, way: Way, part: texts.Part | None = None
+    ) -> Iterator[Item]:
+        if way == "words":
             yield from _of_words(file, name, base)
-        elif self.lines:
-            yield from _placed(texts.from_lines(file, name), base)
-        elif self.field is not None or suffix in texts.JSON_LINES:
-            yield from _placed(texts.from_json_lines(file, name, self.field or "text"), base)
+        elif way == "lines":
+            yield from _placed(texts.from_lines(file, name, part), base)
+        elif way == "json lines":
+            yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
         else:
             yield from _placed(texts.whole(file, name), base)
+
+    def _way(self, path: Path | None = None) -> Way:
+        """How a file is read, or without one standard input."""
+        suffix = path.suffix.lower() if path else ""
+        if path and self._is_annotated(path):
+            return "annotated"
+        if suffix in texts.PARQUET:
+            return "parquet"
+        if self.words:
+            return "words"
+        if self.lines:
+            return "lines"
+        return "json lines" if self.field is not None or suffix in texts.JSON_LINES else "whole"
 
     def _is_annotated(self, path: Path) -> bool:
         """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
@@ -146,6 +195,18 @@ def _standard_input() -> BinaryIO:
         return sys.stdin.buffer
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _name(path: Path) -> str:
+    """What the file is called in ids, also where its name is no Unicode."""
+    return os.fsencode(path).decode(errors="replace")
+
+
 def _exists(source: str) -> bool:
     try:
         return bool(source) and Path(source).exists()  # the path of an empty text would be this folder
@@ -165,14 +226,15 @@ def _first_object(path: Path) -> dict[str, object]:
 
 def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:
     for text in found:
-        yield Item(text.id, text.text, base + text.position)
+        yield Item(text.id, text.text, base + text.position, text.number)
 
 
 def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[Item]:
     short = Path(name).name
     try:
-        for document in words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short):
-            yield Item(document.id, document, base)
+        documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
+        for number, document in enumerate(documents, 1):
+            yield Item(document.id, document, base, number)
     except UnicodeDecodeError:
         raise UnireError(f"{name} is not UTF-8; convert it first") from None
     except OSError as error:

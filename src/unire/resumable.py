@@ -13,7 +13,7 @@ from typing import Any
 from unire.exceptions import UnireError
 from unire.files import replacing
 
-__all__ = ["ResumableFile"]
+__all__ = ["ResumableFile", "refuse_another"]
 
 SAVE_SECONDS = 1.0
 """How often it is noted how far the file is."""
@@ -125,16 +125,20 @@ class ResumableFile:
         return note if note["documents"] else None
 
     def _go_on(self, note: Mapping[str, Any]) -> None:
-        about = json.loads(json.dumps(self._about))
-        differing = [key for key in {**about, **note["about"]} if about.get(key) != note["about"].get(key)]
-        if differing:
-            raise UnireError(
-                f"{self.part} was begun with another {' and another '.join(sorted(differing))}; give the same, or "
-                "delete it to begin anew"
-            )
+        refuse_another(self.part, json.loads(json.dumps(self._about)), note["about"])
         if self.part.stat().st_size < note["bytes"]:
             raise UnireError(f"{self.part} is shorter than it was; delete it to begin anew")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
 
     def _unwritable(self, error: OSError) -> UnireError:
         return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
+
+
+def refuse_another(begun: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
+    """Refuse to go on with what was begun from something else than it is now about."""
+    differing = [key for key in {**about, **noted} if about.get(key) != noted.get(key)]
+    if differing:
+        raise UnireError(
+            f"{begun} was begun with another {' and another '.join(sorted(differing))}; give the same, or "
+            "delete it to begin anew"
+        )

@@ -1,7 +1,8 @@
 """Raw texts from where people keep them: files, folders, lines, JSON lines, Parquet, standard input.
 
 Everything is a stream: a line, a row or a file is read when its text is taken. Texts are UTF-8, and what cannot be
-read is refused in one sentence that names the file and the line.
+read is refused in one sentence that names the file and the line. A long file can be cut into parts, which are read each
+for itself.
 """
 
 from __future__ import annotations
@@ -10,12 +11,25 @@ import codecs
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from unire.exceptions import UnireError
 
-__all__ = ["JSON_LINES", "PARQUET", "Text", "files_of", "from_json_lines", "from_lines", "from_parquet", "whole"]
+__all__ = [
+    "JSON_LINES",
+    "PARQUET",
+    "Part",
+    "Text",
+    "files_of",
+    "from_json_lines",
+    "from_lines",
+    "from_parquet",
+    "line_parts",
+    "row_parts",
+    "whole",
+]
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet",)
@@ -24,6 +38,8 @@ FOLDER = (".txt", ".text", ".md", *JSON_LINES, *PARQUET)
 
 ROWS = 1024
 """Rows of a Parquet file that are read together."""
+SHORT = 64
+"""Bytes that a text in Parquet is taken to have at least: where texts repeat, a file holds each but once."""
 
 
 class Text(NamedTuple):
@@ -32,6 +48,21 @@ class Text(NamedTuple):
     text: str
     position: float
     """How much of the file has been read, in bytes."""
+    number: int = 1
+    """The line or row, from 1."""
+
+
+class Part(NamedTuple):
+    """Some of the lines or rows of a file."""
+
+    start: int
+    """The first, from 0."""
+    stop: int
+    """One past the last."""
+    offset: int = 0
+    """The byte at which the first line begins; rows have none."""
+    size: int = 0
+    """In bytes of text, or about that."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -50,25 +81,78 @@ def whole(file: BinaryIO, name: str) -> Iterator[Text]:
     yield Text(name, _decoded(raw.removeprefix(codecs.BOM_UTF8), name), len(raw))
 
 
-def from_lines(file: BinaryIO, name: str) -> Iterator[Text]:
-    """A text for every line; for an empty line an empty one."""
-    for number, raw, position in _lines(file, name):
-        yield Text(f"{name}:{number}", _decoded(raw, f"{name}, line {number}"), position)
+def from_lines(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[Text]:
+    """A text for every line, or every line of a part; for an empty line an empty one."""
+    for number, raw, position in _lines(file, name, part):
+        yield Text(f"{name}:{number}", _decoded(raw, f"{name}, line {number}"), position, number)
 
 
-def from_json_lines(file: BinaryIO, name: str, field: str = "text") -> Iterator[Text]:
+def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part | None = None) -> Iterator[Text]:
     """The string under `field` of the JSON object on every line; its `id`, if it has one, is the text's."""
-    for number, raw, position in _lines(file, name):
+    for number, raw, position in _lines(file, name, part):
         if not raw.strip():
             continue
         place = f"{name}, line {number}"
         item = _object(_decoded(raw, place), place)
         text = _string(item.get(field), field, item, place)
-        yield Text(str(item.get("id", f"{name}:{number}")), text, position)
+        yield Text(str(item.get("id", f"{name}:{number}")), text, position, number)
 
 
-def from_parquet(path: Path, field: str = "text") -> Iterator[Text]:
+def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
     """The strings in the column `field`; a column `id`, if there is one, names them. A missing value is no text."""
+    with _parquet(path, field) as table:
+        names = table.schema_arrow.names
+        columns = [field, *(["id"] if "id" in names and field != "id" else [])]
+        start, stop = (part.start, part.stop) if part else (0, table.metadata.num_rows)
+        share = path.stat().st_size / max(1, table.metadata.num_rows)
+        number, groups = _row_groups(table.metadata, start, stop)
+        for rows in table.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns):
+            first, number = max(start, number), number + rows.num_rows
+            wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
+            for row_number, row in enumerate(wanted.to_pylist(), first + 1):
+                text = _string(row[field] or "", field, row, f"{path}, row {row_number}")
+                yield Text(str(row.get("id", f"{path}:{row_number}")), text, row_number * share, row_number)
+            if number >= stop:
+                break
+
+
+def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -> Iterator[Part]:
+    """The lines of a file, or of a part of it, in parts of `size` bytes, or as much more as ends a line."""
+    start, offset = (part.start, part.offset) if part else (0, 0)
+    number, position = start, offset
+    with _reading(name):
+        file.seek(offset)
+        for raw in islice(file, part.stop - start if part else None):
+            number, position = number + 1, position + len(raw)
+            if position - offset >= size:
+                yield Part(start, number, offset, position - offset)
+                start, offset = number, position
+    if number > start:
+        yield Part(start, number, offset, position - offset)
+
+
+def row_parts(path: Path, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
+    """The rows of a Parquet file, or of a part of it, in parts of about `size` bytes, none across two row groups."""
+    with _parquet(path, field) as table:
+        begin = 0
+        for number in range(table.metadata.num_row_groups):
+            group = table.metadata.row_group(number)
+            first, end = begin, begin + group.num_rows
+            begin = end
+            if part:
+                first, end = max(first, part.start), min(end, part.stop)
+            columns = (group.column(i) for i in range(group.num_columns))
+            held = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == field) / max(1, group.num_rows)
+            held = max(held, SHORT)
+            step = max(1, round(size / held))
+            for start in range(first, end, step):
+                stop = min(start + step, end)
+                yield Part(start, stop, size=round((stop - start) * held))
+
+
+@contextmanager
+def _parquet(path: Path, field: str) -> Iterator[Any]:
+    """An open Parquet file that has the column."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -83,14 +167,18 @@ def from_parquet(path: Path, field: str = "text") -> Iterator[Text]:
             names = table.schema_arrow.names
             if field not in names:
                 raise UnireError(f"{path} has no column {field!r} but {', '.join(names)}; name one with --field")
-            columns = [field, *(["id"] if "id" in names and field != "id" else [])]
-            share = path.stat().st_size / max(1, table.metadata.num_rows)
-            number = 0
-            for rows in table.iter_batches(batch_size=ROWS, columns=columns):
-                for row in rows.to_pylist():
-                    number += 1
-                    text = _string(row[field] or "", field, row, f"{path}, row {number}")
-                    yield Text(str(row.get("id", f"{path}:{number}")), text, number * share)
+            yield table
+
+
+def _row_groups(metadata: Any, start: int, stop: int) -> tuple[int, list[int]]:
+    """The row groups that hold some of the rows, and the number of rows before them."""
+    before, groups, end = start, [], 0
+    for group in range(metadata.num_row_groups):
+        begin, end = end, end + metadata.row_group(group).num_rows
+        if begin < stop and start < end:
+            before = min(before, begin)
+            groups.append(group)
+    return before, groups
 
 
 def _is_plain(path: Path, folder: Path) -> bool:
@@ -98,11 +186,13 @@ def _is_plain(path: Path, folder: Path) -> bool:
     return path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes, int]]:
+def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, bytes, int]]:
     """Number (from 1), bytes without the line end, and position after each line."""
-    position = 0
+    position, before, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
     with _reading(name):
-        for number, raw in enumerate(file, start=1):
+        if part:  # standard input has none, and cannot go anywhere
+            file.seek(part.offset)
+        for number, raw in enumerate(islice(file, count), start=before + 1):
             position += len(raw)
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line.removesuffix(b"\n").removesuffix(b"\r"), position

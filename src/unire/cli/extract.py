@@ -17,6 +17,7 @@ import typer
 
 from unire import formats, pretrained
 from unire.cli import printing
+from unire.cli.extract_ray import address_in, extract_on_cluster
 from unire.cli.meter import Meter
 from unire.cli.options import Constraints
 from unire.documents import Document
@@ -99,6 +100,21 @@ def extract(
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
     ] = None,
+    ray: Annotated[
+        bool,
+        typer.Option(
+            "--ray",
+            help="On a Ray cluster, into an --out that is a folder of Parquet files. An ADDRESS may follow: HOST:PORT, "
+            "auto for the cluster that this machine is in; without one, the cores of this machine.",
+        ),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Workers of --ray; one for every core when left out.", show_default=False
+        ),
+    ] = None,
+    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Workers of --ray with a GPU each, instead.")] = 0,
     json: Annotated[
         bool,
         typer.Option("--json", help="Write JSON lines on a terminal too; with --out, print a summary as one object."),
@@ -114,14 +130,37 @@ def extract(
         unire extract --field abstract papers.parquet --format csv
         unire extract abstracts/ --out graph.graphml
         unire extract abstract.txt --out page.html
+        unire extract --ray 10.0.0.1:6379 --field abstract papers/ --out found/
         cat article.txt | unire extract --model mine
         echo "Ada lives in London ." | unire extract --model mine --words
 
     On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
     """
+    address, inputs = address_in(inputs or ()) if ray else (None, inputs)
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
+    if ray:
+        if format not in (None, "parquet") or device is not None:
+            raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
+        try:
+            extract_on_cluster(
+                given,
+                out,
+                model=model or pretrained.DEFAULT,
+                address=address,
+                workers=workers,
+                gpus=gpus,
+                min_score=min_score,
+                constraints=constraints,
+                resume=resume,
+                json=json,
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        return
+    if workers or gpus:
+        raise UnireError("--workers and --gpus go with --ray")
     if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
         printing.errors.print(about, style="dim", highlight=False)

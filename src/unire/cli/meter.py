@@ -53,9 +53,10 @@ class Meter:
             if self._bar.live.is_started:
                 self._bar.stop()
 
-    def advance(self, position: float) -> None:
-        """Count a document that ends at `position` of the input."""
-        self._documents += 1
+    def advance(self, position: float, documents: int = 1, *, earlier: bool = False) -> None:
+        """Count a document, or some, with which so much of the input is done, if not by an earlier run."""
+        self._documents += documents
+        self._done += documents * earlier
         if self._timer is None:
             return
         rate = (self._documents - self._done) / max(time.monotonic() - self._began, 1e-9)

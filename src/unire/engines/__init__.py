@@ -30,12 +30,14 @@ class Engine(Protocol):
         """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
 
 
-def start_engine(model: ModelFolder, engine: str | None = None, device: str | None = None) -> Engine:
-    """An engine for a model: see `choose_engine`."""
+def start_engine(
+    model: ModelFolder, engine: str | None = None, device: str | None = None, threads: int | None = None
+) -> Engine:
+    """An engine for a model: see `choose_engine`. On a CPU onnxruntime keeps to so many `threads`, if it is told."""
     if choose_engine(model, engine, device) == "onnx":
         from unire.engines.onnx_engine import OnnxEngine
 
-        return OnnxEngine(model.path)
+        return OnnxEngine(model.path, threads=threads)
     from unire.engines.torch_engine import TorchEngine, choose_device
     from unire.modeling.model import UniRE
 

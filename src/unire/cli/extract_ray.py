@@ -1,0 +1,56 @@
+"""`unire extract --ray`: the same on a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unire.cli import printing
+from unire.cli.meter import Meter
+from unire.cluster import Block, Finished, extract
+from unire.exceptions import UnireError
+from unire.inputs import Inputs
+
+__all__ = ["address_in", "extract_on_cluster"]
+
+ADDRESS = re.compile(r"auto|local|[\w.-]+:\d+")
+
+
+def address_in(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The address of a cluster, if one of the words is one, and the other words."""
+    found = [word for word in words if ADDRESS.fullmatch(word)]
+    if len(found) > 1:
+        raise UnireError(f"--ray takes one address, and not {' and '.join(found)}; a file of that name is ./{found[1]}")
+    return next(iter(found), None), [word for word in words if word not in found]
+
+
+def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: str, **options: Any) -> None:
+    """Extract into a folder of Parquet files, and say what was done."""
+    if out is None:
+        raise UnireError("--ray writes a folder of Parquet files; name one with --out")
+    with Meter(given.size) as meter:
+        position = 0
+
+        def advance(block: Block, finished: Finished, earlier: bool) -> None:
+            nonlocal position
+            position += block.size
+            meter.advance(position, finished.documents, earlier=earlier)
+
+        try:
+            done = extract(given, out, model=model, on_block=advance, **options)
+        except KeyboardInterrupt:
+            printing.errors.print(f"stopped: {out} keeps what is done; the same command with --resume goes on")
+            raise
+    if json:
+        summary = {"documents": done.documents, "failed": done.failed, "errors": done.errors}
+        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(done.notes)})
+    else:
+        count = f"{done.documents:,} document{'' if done.documents == 1 else 's'}"
+        printing.errors.print(f"{count}, read by {model}, written to {out}", highlight=False)
+    printing.print_notes(done.notes)
+    if done.failed:
+        printing.print_notes({"document that could not be done; its row has an `error`": done.failed}, "failed")
+        for reason in done.errors:
+            printing.errors.print(reason, style="dim", highlight=False, markup=False, soft_wrap=True)

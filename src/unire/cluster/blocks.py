@@ -1,0 +1,94 @@
+"""The input in blocks: what a worker reads, extracts and writes at a time, and what is repeated if it is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unire.exceptions import UnireError
+from unire.inputs import Inputs, Piece
+from unire.texts import SHORT, Part
+
+__all__ = ["Block", "Stamp", "plan", "sizes", "stamp", "stamps"]
+
+SMALLEST, LARGEST = 2**15, 2**24
+"""Bytes of a block: at least some seconds' work for a core, at most what one does not mind to repeat."""
+BLOCKS = 4096
+"""As many are made of an input of any size, within these bounds."""
+
+Stamp = tuple[int, int]
+"""Size and time of the last change: by these it is told whether a file is still what it was."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pieces of files that are done together. The same input gives the same blocks, whatever the cluster."""
+
+    id: str
+    pieces: tuple[Piece, ...]
+    stamps: tuple[tuple[str, Stamp], ...]
+    """Of the files that the pieces are from."""
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+    def __str__(self) -> str:
+        first = self.pieces[0]
+        rows = f", lines or rows {first.part.start + 1} to {first.part.stop}" if first.part else ""
+        more = len(self.pieces) - 1
+        return f"block {self.id} ({first.path}{rows}{f', and {more} more' if more else ''})"
+
+    def to_json(self) -> str:
+        return json.dumps([self.id, self.pieces, self.stamps])
+
+    @classmethod
+    def from_json(cls, text: str) -> Block:
+        name, pieces, stamps = json.loads(text)
+        read = (Piece(path, Part(*part) if part else None, size) for path, part, size in pieces)
+        return cls(name, tuple(read), tuple((path, (size, changed)) for path, (size, changed) in stamps))
+
+
+def stamp(path: str | Path) -> Stamp:
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
+    return status.st_size, status.st_mtime_ns
+
+
+def stamps(inputs: Inputs) -> dict[str, Stamp]:
+    """The files of an input, as they are now."""
+    return {str(path): stamp(path) for files in inputs.files.values() for path in files}
+
+
+def sizes() -> list[int]:
+    """All but the input that decides which blocks there are: with others, block 17 is another one."""
+    return [SMALLEST, LARGEST, BLOCKS, SHORT]
+
+
+def plan(inputs: Inputs, files: Mapping[str, Stamp]) -> list[Block]:
+    """The blocks of an input. Lines are looked for in every file, so it takes as long as reading them all once."""
+    size = min(max(SMALLEST, sum(size for size, _ in files.values()) // BLOCKS), LARGEST)
+    groups = _packed(inputs.pieces(size), size)
+    return [Block(f"{number:06}", pieces, _of(pieces, files)) for number, pieces in enumerate(groups)]
+
+
+def _packed(pieces: Iterator[Piece], size: int) -> Iterator[tuple[Piece, ...]]:
+    """Neighbours together until they have the size of a block: a folder may be of a million small files."""
+    group: list[Piece] = []
+    held = 0
+    for piece in pieces:
+        if group and held + piece.size > 1.5 * size:
+            yield tuple(group)
+            group, held = [], 0
+        group.append(piece)
+        held += piece.size
+    if group:
+        yield tuple(group)
+
+
+def _of(pieces: Sequence[Piece], files: Mapping[str, Stamp]) -> tuple[tuple[str, Stamp], ...]:
+    return tuple((path, files[path]) for path in dict.fromkeys(piece.path for piece in pieces))
