@@ -44,6 +44,7 @@ ROOMS = (
     "graph",
     "rendering",
     "outputs",
+    "spacy_pipe",
     "exporting",
     "training",
     "studies",

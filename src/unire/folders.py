@@ -16,7 +16,7 @@ from unire.files import recover, replacing
 from unire.labels import LabelSpace
 from unire.settings import Settings
 
-__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "is_model", "resolve", "write_settings"]
+__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "copy_model", "is_model", "resolve", "write_settings"]
 
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
@@ -59,14 +59,29 @@ class ModelFolder:
                 write_settings(self.path, settings, self.labels)
                 return
             with replacing(out, directory=True) as temporary:
-                for name in FILES:
-                    if (self.path / name).exists():
-                        shutil.copyfile(self.path / name, temporary / name)
+                _copy_files(self.path, temporary)
                 write_settings(temporary, settings, self.labels)
         except OSError as error:
             raise UnireError(
                 f"the model cannot be written to {str(out or self.path)!r}: {error.strerror or error}"
             ) from None
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Write a copy of a model folder; what is at `target` must be a model, or nothing."""
+    if foreign := [file.name for file in target.iterdir() if file.name not in FILES] if target.is_dir() else []:
+        raise UnireError(f"{str(target)!r} holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    try:
+        with replacing(target, directory=True) as temporary:
+            _copy_files(source, temporary)
+    except OSError as error:
+        raise UnireError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from None
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for name in FILES:
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
 
 
 def write_settings(folder: Path, settings: Settings, labels: LabelSpace) -> None:

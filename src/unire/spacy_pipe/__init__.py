@@ -1,0 +1,19 @@
+"""unire as a component of a spaCy pipeline. Needs `unire[spacy]`.
+
+    >>> nlp = spacy.blank("en")  # doctest: +SKIP
+    >>> nlp.add_pipe("sentencizer")  # doctest: +SKIP
+    >>> nlp.add_pipe("unire", config={"model": "science"})  # doctest: +SKIP
+    >>> nlp("We train a parser on the Penn Treebank.")._.relations  # doctest: +SKIP
+
+spaCy finds the component by its entry point: nothing of this package needs to be imported for it.
+"""
+
+from unire.formats.format import needed
+
+needed("spacy", "spacy")
+
+from unire.spacy_pipe.annotation import SpanRelation  # noqa: E402
+from unire.spacy_pipe.arcs import arcs  # noqa: E402
+from unire.spacy_pipe.component import UnirePipe  # noqa: E402
+
+__all__ = ["SpanRelation", "UnirePipe", "arcs"]
