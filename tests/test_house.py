@@ -36,6 +36,7 @@ ROOMS = (
     "splits",
     "pretrained",
     "card",
+    "hub",
     "folders",
     "modeling",
     "engines",
