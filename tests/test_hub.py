@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,14 @@ from huggingface_hub import ModelCard, constants
 from huggingface_hub.utils import close_session, get_session, set_client_factory
 from typer.testing import CliRunner
 
+import unire
 from unire import Extractor, LabelSpace, UniRE, UnireError, push_to_hub
 from unire.card import model_card
 from unire.cli.main import app
 from unire.folders import FILES, resolve
 from unire.settings import Settings
 
+PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
 NAME = "somebody/tiny"
 http: Any = sys.modules[type(get_session()).__module__.split(".")[0]]
 """The HTTP library of the client's generation."""
@@ -174,6 +177,22 @@ def test_a_second_push_leaves_nothing_of_the_first(hub: FakeHub, exported: Path,
     assert "model.onnx" not in hub.repositories[NAME]
     assert hub.repositories[NAME]["figure.png"] == b"mine"
     assert Extractor.load(NAME, device="cpu").extract("We present a parser.").entities is not None
+
+
+def test_the_page_publishes_a_model(hub: FakeHub, exported: Path, unexported: Path):
+    def named(line: str, model: Path) -> str:
+        return line.replace("models/mine", str(model)).replace("USER/MODEL", NAME).replace("USER/DATA", "somebody/data")
+
+    command = re.search(r"^unire (push .*)$", PAGE, re.MULTILINE)[1]
+    ran = CliRunner().invoke(app, shlex.split(named(command, exported)), catch_exceptions=False)
+    assert ran.stdout.strip().endswith(NAME)
+    assert hub.private[NAME]
+    calls = re.findall(r"^(.*push_to_hub\(.*\))$", PAGE, re.MULTILINE)
+    assert len(calls) == 2
+    for call in calls:
+        hub.repositories.clear()
+        exec(named(call, unexported), {"unire": unire, "UniRE": UniRE})
+        assert hub.repositories[NAME]["model.safetensors"]
 
 
 def test_the_command_prints_the_address(hub: FakeHub, exported: Path):

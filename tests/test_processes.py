@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,20 +20,19 @@ from unire.settings import Settings
 from unire.training.adapt import AdaptationConfig, adapt
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-LAUNCHERS = {
-    "torchrun": ("torch.distributed.run", "--standalone", "--nproc_per_node=2"),
-    # on a GPU each; that there are none, the environment below says
-    "accelerate": (
-        *(
-            "accelerate.commands.launch",
-            "--multi_gpu",
-            "--num_processes=2",
-            "--num_machines=1",
-            "--main_process_port=0",
-        ),
-        *("--mixed_precision=no", "--dynamo_backend=no"),
-    ),
+PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
+MODULES = {
+    "accelerate launch": "accelerate.commands.launch --main_process_port=0",
+    "torchrun": "torch.distributed.run --standalone",
 }
+LAUNCHERS = {
+    name: (
+        *module.split(),
+        *re.search(rf"^{name} (.*) -m unire train", PAGE, re.MULTILINE)[1].replace("4", "2").split(),
+    )
+    for name, module in MODULES.items()
+}
+"""As the page has them, with two processes, and on a port that is free."""
 ENVIRONMENT = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
 
 

@@ -212,6 +212,7 @@ def test_every_option_in_the_readme_exists():
         "CONTRIBUTING.md",
         "docs/paper-to-code.md",
         "docs/formats.md",
+        "docs/integrations.md",
         "docs/studies.md",
         "docs/your-data.md",
     ],
