@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,12 @@ def test_a_stream_is_read_in_batches(nlp: spacy.Language, monkeypatch: pytest.Mo
 def test_a_stream_can_be_read_by_several_processes(nlp: spacy.Language, docs: list[Doc]):
     many = list(nlp.pipe(TEXTS, n_process=2, batch_size=2))
     assert [found(doc) for doc in many] == [found(doc) for doc in docs]
+
+
+def test_a_process_that_is_started_anew_gets_the_component_by_pickle(nlp: spacy.Language, docs: list[Doc]):
+    component = pickle.loads(pickle.dumps(nlp.get_pipe("unire")))
+    doc = component(spacy.blank("en").add_pipe("sentencizer")(spacy.blank("en").make_doc(TEXTS[0])))
+    assert found(doc) == found(docs[0])
 
 
 def test_a_pipeline_without_sentences_is_told_what_to_add(exported: Path):

@@ -86,11 +86,11 @@ def _metadata(provenance: Mapping[str, Any], name: str | None) -> dict[str, Any]
 def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, Any]]:
     """The scores, in the form of the Hub's leaderboards."""
     hub, files = provenance.get("datasets", []), provenance.get("data", [])
-    dataset = {"type": hub[0] if hub else Path(files[0]).name if files else "unknown", "name": ", ".join(hub or files)}
+    kind = hub[0] if hub else Path(files[0]).name if files else "unknown"
     results = [
         {
             "task": {"type": "token-classification", "name": "entities and relations"},
-            "dataset": {**dataset, "split": split},
+            "dataset": {"type": kind, "name": ", ".join(hub or files) or kind, "split": split},
             "metrics": [
                 {
                     "type": rate,

@@ -8,9 +8,12 @@
 spaCy finds the component by its entry point: nothing of this package needs to be imported for it.
 """
 
-from unire.formats.format import needed
+from importlib.util import find_spec
 
-needed("spacy", "spacy")
+from unire.exceptions import UnireError
+
+if find_spec("spacy") is None:
+    raise UnireError('the component needs spaCy: pip install "unire[spacy]"')
 
 from unire.spacy_pipe.annotation import SpanRelation  # noqa: E402
 from unire.spacy_pipe.arcs import arcs  # noqa: E402

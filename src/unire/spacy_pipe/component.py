@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +167,10 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         self.model = folder
         self._loaded = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """For processes that are started, not forked: they load the model from its folder."""
-        return {**self.__dict__, "_loaded": None, "_unpacked": None}
+        names = ("min_score", "overwrite_ents", "spans_key", "engine", "device")
+        return partial(UnirePipe, self.name, self.model, **{name: getattr(self, name) for name in names}), ()
 
 
 def _document(doc: Doc, name: str) -> Document:
