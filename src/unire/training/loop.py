@@ -224,7 +224,7 @@ class Trainer:
                 self.progress.position += 1
                 self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
                 due = save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes
-                due, stopped = agreed(self.accelerator, due, interrupt.pending)
+                due, stopped = agreed(self.accelerator, due, interrupt.pending, step=self.progress.step)
                 if due:
                     self.progress.seconds = time.monotonic() - started
                     self.save_state()

@@ -12,10 +12,19 @@ from unire.exceptions import UnireError
 __all__ = ["agreed", "is_main", "refuse_several"]
 
 
-def agreed(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
-    """Flags as any process has them: their clocks differ, and so does the step at which each hears Ctrl-C."""
+EVERY = 8
+"""Steps between two agreements of several processes: each waits for all that a GPU has to do."""
+
+
+def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool, ...]:
+    """Flags as any process has them: their clocks differ, and so does the step at which each hears Ctrl-C.
+
+    Where there are several processes, no flag is raised but every few steps.
+    """
     if accelerator.num_processes == 1:
         return flags
+    if step % EVERY:
+        return (False,) * len(flags)
     raised = torch.tensor(flags, device=accelerator.device, dtype=torch.float32)
     return tuple((accelerator.reduce(raised, "sum") > 0).tolist())
 
