@@ -48,7 +48,7 @@ def main() -> None:
                 assert scores["relations"] == again["relations"], "other relations were counted"
                 found.append((100 * scores["entities"]["f1"], 100 * scores["relations"]["f1"]))
                 counts = {
-                    part: [scores[part][n] for n in ("right", "predicted", "gold")]
+                    part: [scores[part][n] for n in ("true_positives", "predicted", "gold")]
                     for part in ("entities", "relations")
                 }
                 print(
