@@ -20,7 +20,7 @@ from huggingface_hub.utils import close_session, get_session, set_client_factory
 from typer.testing import CliRunner
 
 import unire
-from unire import Extractor, LabelSpace, UniRE, UnireError, push_to_hub
+from unire import Extractor, LabelSpace, UniRE, UnireError, pretrained, push_to_hub
 from unire.card import model_card
 from unire.cli.main import app
 from unire.folders import FILES, resolve
@@ -270,8 +270,9 @@ def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
     assert card.data.eval_results is None
 
 
-def test_the_card_of_the_model_in_the_box_is_up_to_date():
-    folder = resolve("science")
+@pytest.mark.parametrize("name", pretrained.names())
+def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
+    folder = pretrained.find(name)
     written = (folder / "README.md").read_text(encoding="utf-8")
     assert written == model_card(Settings.load(folder), LabelSpace.load(folder))
     assert ModelCard(written).data.eval_results

@@ -53,20 +53,24 @@ def run(launcher: str | None, *arguments: object) -> dict[str, Any]:
 def training(encoder: Path, *more: object) -> tuple[object, ...]:
     return (
         *("train", "--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--labels", "scierc"),
-        *("--batch-size", 8, "--lr", 0.002, "--window", 40, *more),
+        *("--batch-size", 8, "--window", 40, *more),
     )
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[Document], tmp_path: Path):
-    """The same effective batch, the same evaluation, one checkpoint."""
+    """The same effective batch, the same evaluation, one checkpoint.
+
+    With an ε that keeps Adam from making whole steps of what is only rounding.
+    """
     formats.write(twenty[:1], tmp_path / "one.jsonl", "unire")  # fewer documents than processes
-    exactly = ("--epochs", 25, "--set", "mlp_dropout=0", "--set", "logit_dropout=0", "--set", "evaluate_every=5")
-    arguments = training(encoder, *exactly, "--test", tmp_path / "one.jsonl")
+    exactly = ("--set", "mlp_dropout=0", "--set", "logit_dropout=0", "--set", "eps=1e-3")
+    until_it_finds_something = ("--epochs", 25, "--lr", 0.01, "--set", "evaluate_every=5")
+    arguments = training(encoder, *exactly, *until_it_finds_something, "--test", tmp_path / "one.jsonl")
     alone = run(None, *arguments, "--out", tmp_path / "alone")
     together = run(launcher, *arguments, "--out", tmp_path / "together")
-    for a, b in zip(alone["history"][:10], together["history"][:10], strict=True):  # before roundings add up
-        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+    for a, b in zip(alone["history"][:3], together["history"][:3], strict=True):  # before roundings add up
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
     assert len(twenty) % 2, "an odd number of documents cannot be dealt evenly"
     extractor = Extractor.load(tmp_path / "together", device="cpu")
     for split, documents in (("dev", twenty), ("test", twenty[:1])):
@@ -78,7 +82,8 @@ def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[D
 
 def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder: Path, tmp_path: Path):
     """Dropout and all, with states saved by the clocks of processes that do not agree on the time."""
-    arguments = training(encoder, "--epochs", 12, "--set", "evaluate_every=3", "--save-every-minutes", 0.002)
+    often = ("--set", "evaluate_every=3", "--save-every-minutes", 0.002)
+    arguments = training(encoder, "--epochs", 12, "--lr", 0.002, *often)
     straight = run("torchrun", *arguments, "--out", tmp_path / "straight")
     out, snapshots = tmp_path / "stopped", tmp_path / "stopped.resume"
     line = command("torchrun", *arguments, "--out", out)
