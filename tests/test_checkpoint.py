@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from unire.exceptions import UnireError
-from unire.labels import LabelSpace
 from unire.modeling import checkpoint
 from unire.modeling.model import UniRE
 from unire.training import TrainingConfig
@@ -146,30 +145,3 @@ def test_a_config_of_an_unknown_encoder_is_refused(folder):
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(UnireError, match="no model folder"):
         UniRE.from_pretrained(tmp_path / "nowhere")
-
-
-def test_a_hub_name_is_fetched(folder, monkeypatch):
-    import huggingface_hub
-
-    asked = []
-
-    def snapshot_download(name, allow_patterns):
-        asked.append((name, allow_patterns))
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    assert UniRE.from_pretrained("someone/model").labels == LabelSpace.load("scierc")
-    assert asked[0][0] == "someone/model"
-    assert not any(pattern.endswith((".bin", ".pt", ".py")) for pattern in asked[0][1])
-
-
-def test_a_hub_that_does_not_answer_gets_one_sentence(monkeypatch):
-    import huggingface_hub
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    def snapshot_download(name, allow_patterns):
-        raise LocalEntryNotFoundError("offline")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    with pytest.raises(UnireError, match="the Hub did not give it"):
-        UniRE.from_pretrained("someone/model")

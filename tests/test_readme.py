@@ -213,6 +213,7 @@ def test_every_option_in_the_readme_exists():
         "docs/paper-to-code.md",
         "docs/cluster.md",
         "docs/formats.md",
+        "docs/integrations.md",
         "docs/studies.md",
         "docs/your-data.md",
     ],

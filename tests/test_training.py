@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -127,34 +126,6 @@ def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc
     assert found["history"] == expected["history"]
     assert found["scores"] == expected["scores"]
     assert not snapshots.exists()
-
-
-def test_two_processes_train_as_one(encoder, tmp_path):
-    """The same effective batch, the same evaluation, one checkpoint.
-
-    With an ε that keeps Adam from making whole steps of what is only rounding.
-    """
-    data = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-    command = [
-        *("-m", "unire", "train", "--encoder", str(encoder), "--data", str(data), "--dev", str(data), "--json"),
-        *("--labels", "scierc", "--epochs", "3", "--batch-size", "8", "--lr", "0.001", "--window", "40"),
-        *("--set", "mlp_dropout=0", "--set", "logit_dropout=0", "--set", "eps=1e-3"),
-    ]
-    two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", *command]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    alone, together = (
-        json.loads(
-            subprocess.run(
-                [*start, "--out", tmp_path / name], check=True, capture_output=True, text=True, env=environment
-            ).stdout
-        )
-        for start, name in (([sys.executable, *command], "alone"), (two, "together"))
-    )
-    for a, b in zip(alone["history"], together["history"], strict=True):
-        assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
-    totals = [run["scores"]["dev"]["entities"]["gold"] for run in (alone, together)]
-    assert totals[0] == totals[1] > 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "together"]
 
 
 def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_labels, encoder, tmp_path):

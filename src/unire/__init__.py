@@ -22,6 +22,7 @@ _HOMES = {
     "UniRE": "unire.modeling.model",
     "UnireError": "unire.exceptions",
     "distill": "unire.training.distill",
+    "push_to_hub": "unire.folders",
     "score": "unire.scoring",
     "train": "unire.training",
 }
@@ -41,6 +42,7 @@ __all__ = [
     "UnireError",
     "__version__",
     "distill",
+    "push_to_hub",
     "score",
     "train",
 ]
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from unire.documents import Document, Entity, Relation, Sentence
     from unire.exceptions import UnireError
     from unire.extractor import Extractor
+    from unire.folders import push_to_hub
     from unire.labels import LabelSpace
     from unire.modeling.model import UniRE
     from unire.scoring import Protocol, Scores, score

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from unire.labels import LabelSpace
@@ -11,17 +14,19 @@ from unire.settings import Settings
 __all__ = ["model_card"]
 
 
-def model_card(settings: Settings, labels: LabelSpace) -> str:
-    """Markdown with the Hub's metadata: what the model finds, how it was made, how well it does, what it cannot do."""
+def model_card(settings: Settings, labels: LabelSpace, name: str | None = None) -> str:
+    """Markdown with the Hub's metadata: what the model finds, how it was made, how well it does, what it cannot do.
+
+    Args:
+        settings: The model's.
+        labels: The model's.
+        name: Of the model on the Hub, if it has one.
+    """
     p = settings.provenance
     return "\n".join(
         [
             "---",
-            "library_name: unire",
-            "pipeline_tag: token-classification",
-            "tags: [relation-extraction, named-entity-recognition, information-extraction, unire]",
-            *([f"license: {p['licence']}"] if "licence" in p else []),
-            *([f"base_model: {p['base']}"] if "base" in p else []),
+            *(f"{key}: {_yaml(value)}" for key, value in _metadata(p, name).items()),
             "---",
             "",
             "# A UniRE model",
@@ -31,7 +36,7 @@ def model_card(settings: Settings, labels: LabelSpace) -> str:
             "```python",
             "from unire import Extractor",
             "",
-            'extractor = Extractor.load("this folder")',
+            f'extractor = Extractor.load("{name or "this folder"}")',
             'document = extractor.extract_words([["Ada", "Lovelace", "lived", "in", "London", "."]])',
             "document.entities, document.relations",
             "```",
@@ -59,6 +64,53 @@ def model_card(settings: Settings, labels: LabelSpace) -> str:
             "",
         ]
     )
+
+
+def _metadata(provenance: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+    """What the Hub reads off a card, as far as it is known."""
+    known = {
+        "language": provenance.get("language"),
+        "license": str(provenance.get("licence", "")).lower().replace(" ", "-"),  # `mit`, `apache-2.0`
+        "base_model": provenance.get("base"),
+        "datasets": provenance.get("datasets"),
+        "model-index": _results(provenance, name),
+    }
+    return {
+        "library_name": "unire",
+        "pipeline_tag": "token-classification",
+        "tags": ["relation-extraction", "named-entity-recognition", "information-extraction", "unire"],
+        **{key: value for key, value in known.items() if value},
+    }
+
+
+def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, Any]]:
+    """The scores, in the form of the Hub's leaderboards."""
+    hub, files = provenance.get("datasets", []), provenance.get("data", [])
+    kind = hub[0] if hub else Path(files[0]).name if files else "unknown"
+    results = [
+        {
+            "task": {"type": "token-classification", "name": "entities and relations"},
+            "dataset": {"type": kind, "name": ", ".join(hub or files) or kind, "split": split},
+            "metrics": [
+                {
+                    "type": rate,
+                    "name": f"{kind} {rate} ({score['protocol']['name']})",
+                    "value": round(score[part][rate], 4),
+                }
+                for part, kind in (("entities", "Ent"), ("relations", "Rel"))
+                for rate in ("precision", "recall", "f1")
+            ],
+        }
+        for split, score in provenance.get("scores", {}).items()
+    ]
+    return [{"name": name or "a UniRE model", "results": results}] if results else []
+
+
+def _yaml(value: Any) -> str:
+    """YAML on one line: plain where that cannot be taken for anything else, and otherwise JSON, which is YAML too."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value) and value not in ("no", "off", "null"):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _facts(settings: Settings) -> dict[str, Any]:

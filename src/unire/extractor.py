@@ -67,7 +67,7 @@ class Extractor:
         """A trained model from the box, a folder or the Hub.
 
         Args:
-            source: A name in the box, a folder, or a name on the Hub.
+            source: A name in the box, a folder, or a name on the Hub, `USER/MODEL` or `USER/MODEL@REVISION`.
             engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
                 model was exported, otherwise torch.
             device: `cpu`, `cuda`, …; a GPU when there is one.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -14,10 +16,22 @@ from unire import pretrained
 from unire.card import model_card
 from unire.exceptions import UnireError
 from unire.files import recover, replacing
+from unire.hub import download, upload
 from unire.labels import LabelSpace
 from unire.settings import Settings
 
-__all__ = ["FILES", "GRAPH", "WEIGHTS", "ModelFolder", "fingerprint", "is_model", "resolve", "write_settings"]
+__all__ = [
+    "FILES",
+    "GRAPH",
+    "WEIGHTS",
+    "ModelFolder",
+    "copy_model",
+    "fingerprint",
+    "is_model",
+    "push_to_hub",
+    "resolve",
+    "write_settings",
+]
 
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
@@ -60,9 +74,7 @@ class ModelFolder:
                 write_settings(self.path, settings, self.labels)
                 return
             with replacing(out, directory=True) as temporary:
-                for name in FILES:
-                    if (self.path / name).exists():
-                        shutil.copyfile(self.path / name, temporary / name)
+                _copy_files(self.path, temporary)
                 write_settings(temporary, settings, self.labels)
         except OSError as error:
             raise UnireError(
@@ -70,16 +82,63 @@ class ModelFolder:
             ) from None
 
 
+def copy_model(source: Path, target: Path) -> None:
+    """Write a copy of a model folder; what is at `target` must be a model, or nothing."""
+    if foreign := [file.name for file in target.iterdir() if file.name not in FILES] if target.is_dir() else []:
+        raise UnireError(f"{str(target)!r} holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    try:
+        with replacing(target, directory=True) as temporary:
+            _copy_files(source, temporary)
+    except OSError as error:
+        raise UnireError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from None
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for name in FILES:
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
+
+
+def push_to_hub(
+    source: str | Path, name: str, *, private: bool | None = None, about: Mapping[str, Any] | None = None
+) -> str:
+    """Publish a model on the Hugging Face Hub, where `Extractor.load(name)` finds it.
+
+    Who you are, the Hub's client knows from `hf auth login` or `HF_TOKEN`. All files go up in one commit; those of an
+    earlier model that this one has not are deleted.
+
+    Args:
+        source: A model's folder, or its name in the box.
+        name: `USER/MODEL`; made if it is not there.
+        private: Whether a new repository is; as the account has it when left out.
+        about: What the card should say that the model does not know: `base` (the checkpoint that the encoder comes
+            from), `licence`, `language` (`en`), `datasets` (names on the Hub).
+
+    Returns:
+        The address of the model.
+    """
+    model = ModelFolder.open(source)
+    if not (model.path / WEIGHTS).is_file():
+        raise UnireError(f"model folder {str(model.path)!r} has no {WEIGHTS}; is it a whole unire model?")
+    settings = model.settings.with_(provenance={**model.settings.provenance, **(about or {})})
+    files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
+    files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
+    return upload(name, files, known=FILES, message="Upload a unire model", private=private)
+
+
 def write_settings(folder: Path, settings: Settings, labels: LabelSpace) -> None:
     """Write all that a model folder says of itself, for programs and for people."""
-    texts = {
-        "config.json": _json(settings.to_dict()),
-        "labels.json": _json(labels.to_dict()),
-        "README.md": model_card(settings, labels),
-    }
-    for name, text in texts.items():
+    for name, text in _texts(settings, labels).items():
         with replacing(folder / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def _texts(settings: Settings, labels: LabelSpace, name: str | None = None) -> dict[str, str]:
+    return {
+        "config.json": _json(settings.to_dict()),
+        "labels.json": _json(labels.to_dict()),
+        "README.md": model_card(settings, labels, name),
+    }
 
 
 def _json(data: object) -> str:
@@ -100,15 +159,11 @@ def resolve(source: str | Path) -> Path:
         return folder
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise UnireError(f"there is no model folder {name!r}, and {pretrained.contents()}")
-    import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
     try:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise UnireError(
-            f"there is no model folder {name!r}, and the Hub did not give it ({type(error).__name__})"
-        ) from None
+        Settings.load(download(name, ["config.json"]))  # before gigabytes of somebody else's model are brought
+        return download(name, FILES)
+    except UnireError as error:
+        raise UnireError(f"there is no model folder {name!r}, and {error}") from None
 
 
 def fingerprint(folder: Path) -> str:

@@ -13,7 +13,7 @@ from left to right, in time that grows with its length and no faster; other lang
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from unire.documents import Document, Sentence
 
@@ -114,19 +114,27 @@ PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 Span = tuple[int, int]
 
 
-def segment(text: str, *, id: str = "") -> Document:
+def segment(text: str, *, id: str = "", sentences: Iterable[Span] | None = None) -> Document:
     """Split a text into sentences and words.
 
     Args:
         text: Any text. An empty line ends a sentence; a single line end is a space.
         id: A name for the document.
+        sentences: Characters at which sentences begin and end, where that is known: then only words are split.
     """
-    sentences = []
+    found = []
     start = 0
-    for spans in _sentences(text, _words(text)):
-        sentences.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
+    for spans in _sentences(text, _words(text)) if sentences is None else _given(text, sentences):
+        found.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
         start += len(spans)
-    return Document(text, tuple(sentences), id=id)
+    return Document(text, tuple(found), id=id)
+
+
+def _given(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
+    for first, end in sentences:
+        words = [(first + a, first + b) for a, b in _words(text[first:end])]
+        if words:
+            yield _detached(text, words)
 
 
 def _words(text: str) -> Iterator[Span]:

@@ -110,9 +110,9 @@ def train(
         unire train --encoder bert-base-uncased --labels ade \\
             --data all.json --folds 10 --out models/ade
 
-    On several GPUs: `accelerate launch -m unire train …`. A step that does not
-    fit into memory at once is computed in parts, with the same result
-    (--set max_pieces=…).
+    On several GPUs: `accelerate launch -m unire train …`, with the same result
+    as on one. A step that does not fit into memory at once is computed in
+    parts, with the same result too (--set max_pieces=…).
     """
     config = config_from(
         preset,
@@ -170,12 +170,13 @@ def _train_folds(
 ) -> None:
     """Train a model per fold and print the mean over folds."""
     from unire.training.folds import cross_validate, over_folds
+    from unire.training.processes import is_main
 
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
 
     def reporter_for(number: int) -> Reporter:
-        if not json:
+        if not json and is_main():
             printing.errors.rule(f"fold {number} of {len(ids)}")
         return new_reporter(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
@@ -184,6 +185,8 @@ def _train_folds(
         results = cross_validate(encoder, parts, out=out, reporter_for=reporter_for, **shared)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    if not is_main():
+        return
     means = [over_folds(results, "micro"), over_folds(results, "macro")]
     if json:
         printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means})

@@ -41,8 +41,11 @@ def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[s
 def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:
     """What shows a training on the terminal, or does not, and keeps it for TensorBoard."""
     from unire.cli.progress import TerminalReporter
+    from unire.training.processes import is_main
     from unire.training.reporting import Reporters, TensorBoard
 
+    if not is_main():
+        return Reporters([])
     reporters: list[Reporter] = [] if json else [TerminalReporter()]
     if tensorboard is not None:
         reporters.append(TensorBoard(tensorboard))

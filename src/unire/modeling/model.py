@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from unire.folders import push_to_hub
 from unire.labels import LabelSpace
 from unire.modeling.biaffine import MLP, Biaffine
 from unire.modeling.encoder import build_encoder
@@ -128,3 +130,9 @@ class UniRE(nn.Module):
         from unire.modeling.checkpoint import save
 
         save(self, Path(folder))
+
+    def push_to_hub(self, name: str, **options: Any) -> str:
+        """Publish the model on the Hugging Face Hub; the options are those of `unire.push_to_hub`."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return push_to_hub(folder, name, **options)

@@ -29,6 +29,7 @@ from unire.training.clock import Clock
 from unire.training.corpus import PackedCorpus
 from unire.training.interrupt import Interrupt
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+from unire.training.processes import refuse_several
 from unire.training.state import moments_of, restore_moments
 
 __all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt"]
@@ -158,6 +159,7 @@ def adapt(
     Raises:
         KeyboardInterrupt: Ctrl-C, after the state was saved.
     """
+    refuse_several("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]
     _check(files, out, resume=resume)
     settings = {name: value for name, value in asdict(config).items() if name not in ("minutes", "max_steps")}

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -309,15 +310,19 @@ class Distiller(Trainer):
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))
 
+    def _read(self) -> Counter[str]:
+        """What was counted in unlabelled text, by all processes."""
+        return sum(gather_object([Counter(self.progress.read)]), Counter())
+
     def _notes(self) -> Counter[str]:
-        read = {what: count for what, count in self.progress.read.items() if what != SENTENCES}
+        read = {what: count for what, count in self._read().items() if what != SENTENCES}
         return super()._notes() + Counter(read)
 
     def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
         distillation = {
             "teachers": self._teachers(),
             "corpus": [file.name for file in self.corpus],
-            "sentences": self.progress.read.get(SENTENCES, 0),
+            "sentences": self._read()[SENTENCES],
             **asdict(self.distillation),
         }
         super()._save_model(scores, distillation=distillation, **more)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object, set_seed
+from accelerate.utils import broadcast_object_list, gather_object, set_seed
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -35,8 +35,9 @@ from unire.training.dataset import GoldBatch, Step, TrainingSet
 from unire.training.interrupt import Interrupt
 from unire.training.new_model import new_model
 from unire.training.optimizer import Schedule, build_optimizer
+from unire.training.processes import agreed
 from unire.training.reporting import Reporter
-from unire.training.state import Progress, Snapshots, fingerprint
+from unire.training.state import Progress, Share, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
 from unire.windows import Passage
 
@@ -153,6 +154,8 @@ class Trainer:
         if reporter is None or not accelerator.is_main_process:
             reporter = Reporter()
         trainer = cls(model, documents, dev, config, accelerator, out, reporter, **more)
+        if accelerator.num_processes > 1:  # what one drops out says nothing of what another does
+            set_seed(config.seed, device_specific=True)
         if resume:
             trainer.resume()
         return trainer
@@ -188,7 +191,10 @@ class Trainer:
         }
 
     def resume(self) -> None:
-        self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self.average, self._record)
+        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
+        self.progress, self.best = self.snapshots.load(
+            self.model, self.optimizer, self.average, self._record, process, n_processes
+        )
         self._losses.copy_(torch.tensor(self.progress.losses))
 
     def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
@@ -217,16 +223,20 @@ class Trainer:
                 self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
                 self.progress.position += 1
                 self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
-                if save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes:
+                due = save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes
+                due, stopped = agreed(self.accelerator, due, interrupt.pending, step=self.progress.step)
+                if due:
                     self.progress.seconds = time.monotonic() - started
                     self.save_state()
                     saved = time.monotonic()
-                interrupt.check()
+                if stopped:
+                    raise KeyboardInterrupt
             self._end_epoch(len(steps))
             self.progress.seconds = time.monotonic() - started
             if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
                 self.save_state()
-            interrupt.check()
+            if any(agreed(self.accelerator, interrupt.pending)):
+                raise KeyboardInterrupt
 
     def finish(self, test: Sequence[Document]) -> Trained:
         """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
@@ -248,7 +258,8 @@ class Trainer:
         if self.config.tune_alpha:
             self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
         self.extractor.settings = calibrated(self.extractor.settings, uncalibrated(self.extractor, self.dev), ["dev"])
-        self.model.settings = self.extractor.settings
+        (self.model.settings,) = broadcast_object_list([self.extractor.settings])  # GPUs may differ in a last digit
+        self.extractor.settings = self.model.settings
 
     def stop(self) -> Trained:
         """Save the best model so far, as it is."""
@@ -393,8 +404,9 @@ class Trainer:
     def save_state(self) -> None:
         """Write what `resume` continues from."""
         self.progress.losses = self._losses.tolist()
+        shares: list[Share] = gather_object([Share.of(self.progress)])
         if self.accelerator.is_main_process:
-            self.snapshots.save(self.progress, self.model, self.optimizer, self.average, self.best, self._record)
+            self.snapshots.save(shares, self.model, self.optimizer, self.average, self.best, self._record)
         self.accelerator.wait_for_everyone()
 
     def _notes(self) -> Counter[str]:

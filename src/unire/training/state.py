@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.training.averaging import Average
 
-__all__ = ["Progress", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
+__all__ = ["Progress", "Share", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
 
 
 @dataclass
@@ -53,6 +53,19 @@ class Progress:
     """What was counted in unlabelled text."""
 
 
+@dataclass(frozen=True)
+class Share:
+    """What each process of a training has for itself."""
+
+    progress: Progress
+    random_states: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, progress: Progress) -> Share:
+        """That of this process, with the random numbers where they are now."""
+        return cls(progress, _random_states())
+
+
 class Snapshots:
     """The resume folder of a training that writes its model to `out`."""
 
@@ -72,27 +85,32 @@ class Snapshots:
 
     def save(
         self,
-        progress: Progress,
+        processes: Sequence[Share],
         model: nn.Module,
         optimizer: Any,
         average: Average | None,
         best: Mapping[str, Tensor] | None,
         settings: Mapping[str, Any],
     ) -> None:
-        """Write a snapshot, then remove the older ones."""
-        target = self.folder / f"step-{progress.step:09d}"
+        """Write a snapshot, then remove the older ones. What processes do not share is there once for each."""
+        target = self.folder / f"step-{processes[0].progress.step:09d}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(target, directory=True) as temporary:
                 tensors_to(temporary / "model.safetensors", model.state_dict())
                 tensors_to(temporary / "optimizer.safetensors", moments_of(optimizer))
-                tensors_to(temporary / "random.safetensors", _random_states())
+                states = {
+                    f"{number}.{name}": state
+                    for number, share in enumerate(processes)
+                    for name, state in share.random_states.items()
+                }
+                tensors_to(temporary / "random.safetensors", states)
                 if average is not None:
                     means = {str(place): tensor for place, tensor in enumerate(average.mean)}
                     tensors_to(temporary / "average.safetensors", means)
                 if best is not None:
                     tensors_to(temporary / "best.safetensors", best)
-                record = {"progress": asdict(progress), "settings": settings}
+                record = {"progress": [asdict(share.progress) for share in processes], "settings": settings}
                 (temporary / "progress.json").write_text(json.dumps(record), encoding="utf-8")
         except OSError as error:
             raise UnireError(
@@ -104,28 +122,39 @@ class Snapshots:
                 shutil.rmtree(old, ignore_errors=True)
 
     def load(
-        self, model: nn.Module, optimizer: Any, average: Average | None, settings: Mapping[str, Any]
+        self,
+        model: nn.Module,
+        optimizer: Any,
+        average: Average | None,
+        settings: Mapping[str, Any],
+        process: int = 0,
+        n_processes: int = 1,
     ) -> tuple[Progress, dict[str, Tensor] | None]:
-        """Bring model, optimiser and random numbers back to the latest snapshot."""
+        """Bring model, optimiser and the random numbers of a process back to the latest snapshot."""
         snapshot = self.latest()
         if snapshot is None:
             raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start without --resume")
         try:
             record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
-            started, progress = record["settings"], Progress(**record["progress"])
+            started, progress = record["settings"], [Progress(**each) for each in record["progress"]]
             if changed := [key for key in settings if started.get(key) != settings[key]]:
                 raise UnireError(
                     f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "
                     f"({started.get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
+                )
+            if len(progress) != n_processes:
+                raise UnireError(
+                    f"the training in {str(self.folder)!r} was started with {len(progress)} processes, not "
+                    f"{n_processes}; resume with as many"
                 )
             model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
             restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
             if average is not None:
                 for place, tensor in tensors_from(snapshot / "average.safetensors").items():
                     average.mean[int(place)].copy_(tensor)
-            _restore_random_states(tensors_from(snapshot / "random.safetensors"))
+            _restore_random_states(tensors_from(snapshot / "random.safetensors"), process)
             best = snapshot / "best.safetensors"
-            return progress, tensors_from(best) if best.exists() else None
+            return progress[process], tensors_from(best) if best.exists() else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnireError(f"the training state in {str(snapshot)!r} is damaged ({reason}); start anew") from None
@@ -170,7 +199,7 @@ def _random_states() -> dict[str, Tensor]:
     return states
 
 
-def _restore_random_states(states: Mapping[str, Tensor]) -> None:
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
+def _restore_random_states(states: Mapping[str, Tensor], process: int) -> None:
+    torch.set_rng_state(states[f"{process}.cpu"])
+    if f"{process}.cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states[f"{process}.cuda"])

@@ -1,0 +1,85 @@
+"""Files of a repository on the Hugging Face Hub: brought here, or published. Only files that are asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from unire.exceptions import UnireError
+
+__all__ = ["download", "upload"]
+
+
+def download(name: str, files: Collection[str]) -> Path:
+    """A folder with those of `files` that a repository has; what was brought before is not brought again.
+
+    Args:
+        name: `USER/MODEL`, or `USER/MODEL@REVISION` for a branch, a tag or a commit.
+        files: Names; nothing else is brought.
+    """
+    import huggingface_hub
+
+    repository, _, revision = name.partition("@")
+    with _plain_errors(name):
+        return Path(
+            huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=list(files))
+        )
+
+
+def upload(
+    name: str, files: Mapping[str, Path | bytes], *, known: Collection[str], message: str, private: bool | None = None
+) -> str:
+    """Make files the content of a repository, in one commit, so that nobody ever finds half of them.
+
+    Args:
+        name: `USER/MODEL`; made if it is not there.
+        files: What is written, by name.
+        known: Names of files that are deleted where `files` has none of that name; other files stay as they are.
+        message: Of the commit.
+        private: Whether a new repository is; as the account has it when left out.
+
+    Returns:
+        The address of the repository.
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+    with _plain_errors(name):
+        api = HfApi()
+        address = api.create_repo(name, private=private, exist_ok=True)
+        stale = set(known).intersection(api.list_repo_files(name)) - files.keys()
+        operations = [
+            *(CommitOperationAdd(path, content) for path, content in files.items()),
+            *(CommitOperationDelete(path) for path in sorted(stale)),
+        ]
+        api.create_commit(name, operations, commit_message=message)
+    return str(address)
+
+
+@contextmanager
+def _plain_errors(name: str) -> Iterator[None]:
+    """One sentence for whatever the Hub, its client or the network object to."""
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        yield
+    except GatedRepoError:
+        raise UnireError(f"the Hub gives {name!r} only to those who were granted access; ask for it there") from None
+    except RepositoryNotFoundError:
+        raise UnireError(
+            f"the Hub has no {name!r} that you may read; check the name, and log in (hf auth login) if it is private"
+        ) from None
+    except RevisionNotFoundError:
+        raise UnireError(f"the Hub has no {name!r}: there is no such revision") from None
+    except HFValidationError:
+        raise UnireError(f"{name!r} is no name that the Hub can have; it is USER/MODEL") from None
+    except Exception as error:  # clients of several generations, each with errors of its own HTTP library
+        raise UnireError(f"the Hub cannot be used for {name!r}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403):
+        return "it does not let you write there; log in with a token that may write (hf auth login)"
+    said = next(iter(str(error).strip().splitlines()), "")
+    return said or type(error).__name__

@@ -1,0 +1,22 @@
+"""unire as a component of a spaCy pipeline. Needs `unire[spacy]`.
+
+    >>> nlp = spacy.blank("en")  # doctest: +SKIP
+    >>> nlp.add_pipe("sentencizer")  # doctest: +SKIP
+    >>> nlp.add_pipe("unire", config={"model": "science"})  # doctest: +SKIP
+    >>> nlp("We train a parser on the Penn Treebank.")._.relations  # doctest: +SKIP
+
+spaCy finds the component by its entry point: nothing of this package needs to be imported for it.
+"""
+
+from importlib.util import find_spec
+
+from unire.exceptions import UnireError
+
+if find_spec("spacy") is None:
+    raise UnireError('the component needs spaCy: pip install "unire[spacy]"')
+
+from unire.spacy_pipe.annotation import SpanRelation
+from unire.spacy_pipe.arcs import arcs
+from unire.spacy_pipe.component import UnirePipe
+
+__all__ = ["SpanRelation", "UnirePipe", "arcs"]

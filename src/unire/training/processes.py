@@ -1,0 +1,40 @@
+"""Several processes that train one model: started by `accelerate launch` or `torchrun`, in step with each other."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from accelerate import Accelerator
+
+from unire.exceptions import UnireError
+
+__all__ = ["agreed", "is_main", "refuse_several"]
+
+
+EVERY = 8
+"""Steps between two agreements of several processes: each waits for all that a GPU has to do."""
+
+
+def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool, ...]:
+    """Flags as any process has them: their clocks differ, and so does the step at which each hears Ctrl-C.
+
+    Where there are several processes, no flag is raised but every few steps.
+    """
+    if accelerator.num_processes == 1:
+        return flags
+    if step % EVERY:
+        return (False,) * len(flags)
+    raised = torch.tensor(flags, device=accelerator.device, dtype=torch.float32)
+    return tuple((accelerator.reduce(raised, "sum") > 0).tolist())
+
+
+def is_main() -> bool:
+    """Whether this process speaks for all, as the launcher has it."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def refuse_several(what: str) -> None:
+    """Say that something runs in one process, where a launcher has started several."""
+    if (n := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+        raise UnireError(f"{what} runs in one process, but {n} were started; start it without a launcher")

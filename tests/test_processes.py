@@ -1,0 +1,133 @@
+"""Several processes that train one model: as one would, whoever starts them, and however they are stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unire import Extractor, UnireError, formats, score
+from unire.documents import Document
+from unire.settings import Settings
+from unire.training.adapt import AdaptationConfig, adapt
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
+MODULES = {
+    "accelerate launch": "accelerate.commands.launch --main_process_port=0",
+    "torchrun": "torch.distributed.run --standalone",
+}
+LAUNCHERS = {
+    name: (
+        *module.split(),
+        *re.search(rf"^{name} (.*) -m unire train", PAGE, re.MULTILINE)[1].replace("4", "2").split(),
+    )
+    for name, module in MODULES.items()
+}
+"""As the page has them, with two processes, and on a port that is free."""
+ENVIRONMENT = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+
+
+def command(launcher: str | None, *arguments: object) -> list[str]:
+    start = ("-m", *LAUNCHERS[launcher]) if launcher else ()
+    return [sys.executable, *start, "-m", "unire", *map(str, arguments)]
+
+
+def run(launcher: str | None, *arguments: object) -> dict[str, Any]:
+    """What a command prints, which must be one JSON object, however many processes ran it."""
+    ran = subprocess.run(
+        command(launcher, *arguments, "--json"), capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def training(encoder: Path, *more: object) -> tuple[object, ...]:
+    return (
+        *("train", "--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--labels", "scierc"),
+        *("--batch-size", 8, "--window", 40, *more),
+    )
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[Document], tmp_path: Path):
+    """The same effective batch, the same evaluation, one checkpoint.
+
+    With an ε that keeps Adam from making whole steps of what is only rounding.
+    """
+    formats.write(twenty[:1], tmp_path / "one.jsonl", "unire")  # fewer documents than processes
+    exactly = ("--set", "mlp_dropout=0", "--set", "logit_dropout=0", "--set", "eps=1e-3")
+    until_it_finds_something = ("--epochs", 25, "--lr", 0.01, "--set", "evaluate_every=5")
+    arguments = training(encoder, *exactly, *until_it_finds_something, "--test", tmp_path / "one.jsonl")
+    alone = run(None, *arguments, "--out", tmp_path / "alone")
+    together = run(launcher, *arguments, "--out", tmp_path / "together")
+    for a, b in zip(alone["history"][:3], together["history"][:3], strict=True):  # before roundings add up
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
+    assert len(twenty) % 2, "an odd number of documents cannot be dealt evenly"
+    extractor = Extractor.load(tmp_path / "together", device="cpu")
+    for split, documents in (("dev", twenty), ("test", twenty[:1])):
+        counts = score(documents, extractor.annotate(documents), extractor.labels).to_dict()
+        assert together["scores"][split] == counts  # to the digit
+        assert counts["entities"]["predicted"] > 0
+    assert {path.name for path in tmp_path.iterdir()} == {"alone", "together", "one.jsonl"}
+
+
+def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder: Path, tmp_path: Path):
+    """Dropout and all, with states saved by the clocks of processes that do not agree on the time."""
+    often = ("--set", "evaluate_every=3", "--save-every-minutes", 0.002)
+    arguments = training(encoder, "--epochs", 12, "--lr", 0.002, *often)
+    straight = run("torchrun", *arguments, "--out", tmp_path / "straight")
+    out, snapshots = tmp_path / "stopped", tmp_path / "stopped.resume"
+    line = command("torchrun", *arguments, "--out", out)
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    deadline = time.monotonic() + 120
+    while not list(snapshots.glob("step-*[0-9]")):
+        assert process.poll() is None, "the training ended before it could be stopped"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    assert Settings.load(out).provenance["interrupted"]
+    with pytest.raises(AssertionError, match="was started with 2 processes, not 1; resume with as many"):
+        run(None, *arguments, "--out", out, "--resume")
+    resumed = run("torchrun", *arguments, "--out", out, "--resume")
+    assert resumed["history"] == straight["history"]
+    assert resumed["scores"] == straight["scores"]
+    assert not snapshots.exists()
+
+
+def test_two_processes_take_the_folds_one_after_the_other(encoder: Path, tmp_path: Path):
+    arguments = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--epochs", 1, "--window", 40)
+    result = run("torchrun", *arguments, "--folds", 2, "--out", tmp_path / "folds")
+    assert len(result["folds"]) == 2
+    assert sorted(path.name for path in (tmp_path / "folds").iterdir()) == ["fold-01", "fold-02"]
+
+
+def test_two_processes_distil_twice_the_text_of_one(random_model: Path, encoder: Path, tmp_path: Path):
+    (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64)
+    arguments = (
+        *("distill", "--teacher", random_model, "--student", encoder, "--corpus", tmp_path / "corpus.txt"),
+        *("--data", TWENTY, "--epochs", 2, "--batch-size", 8, "--soft-batch", 4, "--workers", 0),
+    )
+    sentences = {}
+    for launcher in (None, "torchrun"):
+        out = tmp_path / str(launcher)
+        result = run(launcher, *arguments, "--out", out)
+        sentences[launcher] = result["distillation"]["sentences"]
+        assert Settings.load(out).provenance["distillation"]["sentences"] == sentences[launcher]
+    assert sentences["torchrun"] == 2 * sentences[None] > 0
+
+
+def test_adaptation_says_that_it_runs_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UnireError, match="adaptation runs in one process, but 2 were started"):
+        adapt("bert", ["corpus.txt"], tmp_path / "out", AdaptationConfig(max_steps=1))
+    assert not (tmp_path / "out").exists()
