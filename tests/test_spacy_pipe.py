@@ -344,6 +344,15 @@ def test_relations_of_our_format_are_read_too(twenty: list[Document], tmp_path: 
 # displaCy
 
 
+def test_our_format_reads_what_the_component_wrote(docs: list[Doc], tmp_path: Path):
+    DocBin(docs=docs).to_disk(tmp_path / "found.spacy")
+    for doc, document in zip(docs, formats.read(tmp_path / "found.spacy"), strict=True):
+        assert [[e.char_start, e.char_end, e.label, e.score] for e in document.entities] == found(doc)[1]
+        linked = [[r.head.text, r.tail.text, r.label, r.score] for r in document.relations]
+        assert linked == [[r.head.text, r.tail.text, r.label, r.score] for r in doc._.relations]
+    assert any(doc._.relations for doc in docs)
+
+
 def test_displacy_draws_the_relations():
     doc = pipeline("science")(
         "We train a chart parser on the Penn Treebank for dependency parsing. It rained. "

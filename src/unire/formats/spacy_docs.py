@@ -6,7 +6,8 @@ span categoriser reads; those that do not overlap also in `doc.ents`. Relations 
 (names, scores, attributes, meta data, cuts, a text with other white space) lies beside them, in
 `doc.user_data["unire"]`.
 
-Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none.
+Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none. Where the group has
+`relations` and `scores` of its own, in its `attrs`, as our component of spaCy pipelines writes them, these are taken.
 """
 
 from __future__ import annotations
@@ -127,25 +128,35 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     if "sentences" not in aside and doc.has_annotation("SENT_START"):
         lengths = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
+    spans, attributes = _group(doc, how)
+    relations = attributes.get("relations", doc.user_data.get(RELATIONS, ()))
     item: Json = {
         "id": aside.get("id", position),
         "text": aside.get("text", doc.text),
         "sentences": fields.portions([token.text for token in tokens], lengths),
         "offsets": fields.portions(fields.expect(offsets, list, '"offsets"'), lengths),
-        "entities": _entities(doc, tokens, aside, how),
-        "relations": [dict(relation) for relation in doc.user_data.get(RELATIONS, ())],
+        "entities": _entities(spans, attributes, tokens, aside, how),
+        "relations": [dict(relation) for relation in relations],
         **{key: aside[key] for key in ("cuts", "meta") if key in aside},
     }
     return native.from_json(item, position)
 
 
-def _entities(doc: Any, tokens: list[Any], aside: Json, how: Reading) -> list[Json]:
-    """The spans of the group that is read, as items of the format `unire`."""
+def _group(doc: Any, how: Reading) -> tuple[list[Any], Json]:
+    """The spans that are read, and what their group says of them."""
     groups = dict(doc.spans)
-    spans = list(groups.get(GROUP, next(iter(groups.values())) if len(groups) == 1 else doc.ents))
-    if len(groups) > 1 and GROUP not in groups:
+    group = groups.get(GROUP, next(iter(groups.values())) if len(groups) == 1 else None)
+    if group is not None:
+        return list(group), dict(group.attrs)
+    if groups:
         how.notes[f"document with several groups of spans but no {GROUP}, of which `doc.ents` are taken"] += 1
-    extras = fields.expect(aside.get("entities", [{}] * len(spans)), list, '"entities"')
+    return list(doc.ents), {}
+
+
+def _entities(spans: list[Any], attributes: Json, tokens: list[Any], aside: Json, how: Reading) -> list[Json]:
+    """Spans as items of the format `unire`."""
+    scores = [{} if score is None else {"score": score} for score in attributes.get("scores", [None] * len(spans))]
+    extras = fields.expect(aside.get("entities", scores), list, '"entities"')
     if len(extras) != len(spans):
         how.notes["document whose scores and attributes are left out, since its spans were changed"] += 1
         extras = [{}] * len(spans)
