@@ -90,9 +90,16 @@ def _keep(stage: Stage, printed: dict[str, Any], work: Path) -> None:
             "--json",
         ]
         scored = subprocess.run([sys.executable, "-m", "unire", *command], capture_output=True, check=True)
-        record["protocols"] = json.loads(scored.stdout)["scores"]
+        record["protocols"] = {
+            scores["protocol"]["name"]: {kind: _rates(scores[kind]) for kind in ("entities", "relations")}
+            for scores in json.loads(scored.stdout)["protocols"]
+        }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _rates(counted: dict[str, Any]) -> dict[str, float]:
+    return {rate: round(counted[rate], 4) for rate in ("precision", "recall", "f1")}
 
 
 def main() -> None:

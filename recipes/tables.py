@@ -78,11 +78,15 @@ TRIED = (
 )
 
 
+def records_of(stage: str) -> list[dict[str, Any]]:
+    """What was written down of every seed of a stage."""
+    files = [file for file in (DOCS / "results").glob("*.json") if re.fullmatch(rf"{stage}(-\d+)?", file.stem)]
+    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(files)]
+
+
 def scores_of(stage: str, split: str) -> list[dict[str, Any]]:
     """The scores of every seed of a stage."""
-    files = [file for file in (DOCS / "results").glob("*.json") if re.fullmatch(rf"{stage}(-\d+)?", file.stem)]
-    records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(files)]
-    return [record["scores"][split] for record in records if split in record.get("scores", {})]
+    return [record["scores"][split] for record in records_of(stage) if split in record.get("scores", {})]
 
 
 def cells(scores: Sequence[dict[str, Any]], measures: Iterable[tuple[str, str]] = MEASURES) -> list[str]:
@@ -108,6 +112,17 @@ def test_table(rows: Sequence[Row], data: str) -> str:
         if (scores := scores_of(row.stage, "test"))
     ]
     return table(head, [*ours, *published(data)])
+
+
+def protocols_table(rows: Sequence[Row]) -> str:
+    """The same predictions, counted in every way; of the rows whose records have it."""
+    lines = []
+    for row in rows:
+        records = [record["protocols"] for record in records_of(row.stage) if "protocols" in record]
+        for name in records[0] if records else ():
+            scores = [record[name] for record in records]
+            lines.append((row.title, name.removesuffix(", micro"), str(len(scores)), *cells(scores)))
+    return table(("model", "counted", "seeds", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1"), lines)
 
 
 def published(data: str) -> list[tuple[str, ...]]:
@@ -155,6 +170,7 @@ def updated(page: str) -> str:
     tables = {
         "scierc": test_table(SCIERC, "scierc"),
         "conll04": test_table(CONLL04, "conll04"),
+        "protocols": protocols_table(SCIERC),
         "ade": folds_table(),
         "tried": tried_table(),
         **{name: study_tables(name) for name in STUDIES},
