@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 
 from unire import __version__
-from unire.cli import adapt, calibrate, data, distill, evaluate, export, extract, models, printing, score, study, train
+from unire.cli import (
+    adapt,
+    calibrate,
+    data,
+    distill,
+    evaluate,
+    export,
+    extract,
+    models,
+    printing,
+    score,
+    serve,
+    study,
+    train,
+)
 from unire.exceptions import UnireError
 
 __all__ = ["app", "main"]
@@ -30,6 +44,7 @@ app.command(no_args_is_help=True)(calibrate.calibrate)
 app.command()(extract.extract)  # without arguments it reads standard input
 app.command(no_args_is_help=True)(score.score)
 app.command(no_args_is_help=True)(export.export)
+app.command()(serve.serve)
 app.command()(models.models)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
