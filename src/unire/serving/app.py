@@ -227,7 +227,7 @@ def _lock(key: str | None) -> list[Any]:
     async def check(
         given: Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))],
     ) -> None:
-        if given is None or not compare_digest(given.credentials.encode(), key.encode()):
+        if given is None or not compare_digest(given.credentials.encode("latin-1"), key.encode()):
             raise HTTPException(
                 401, "this server needs its key: Authorization: Bearer KEY", headers={"WWW-Authenticate": "Bearer"}
             )

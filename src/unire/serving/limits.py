@@ -30,6 +30,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not (value >= 0 if field.name == "window" else value > 0):
-                raise UnireError(f"the limit {field.name!r} must be more than 0, not {value}")
+            value, least = getattr(self, field.name), 0 if field.name == "window" else 1
+            if not least <= value:
+                raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")

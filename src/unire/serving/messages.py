@@ -39,6 +39,11 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _may_be_absent(description: str) -> Any:
+    """A field that is `None` where it is left out, but may not be sent as null."""
+    return Field(default_factory=lambda: None, description=description)
+
+
 class ExtractRequest(_Request):
     """One of `text`, `texts` and `words`."""
 
@@ -49,12 +54,11 @@ class ExtractRequest(_Request):
         }
     )
 
-    text: Annotated[str | SkipJsonSchema[None], Field(description="A text.")] = None
-    texts: Annotated[list[str] | SkipJsonSchema[None], Field(description="Several texts.")] = None
-    words: Annotated[
-        list[list[str]] | SkipJsonSchema[None],
-        Field(description="The sentences of one document, each a list of its words, which stay as they are."),
-    ] = None
+    text: str = _may_be_absent("A text.")
+    texts: list[str] = _may_be_absent("Several texts.")
+    words: list[list[str]] = _may_be_absent(
+        "The sentences of one document, each a list of its words, which stay as they are."
+    )
     min_score: Annotated[
         float, Field(ge=0, le=1, description="Leave out what has a lower score: a chance of being right.")
     ] = 0.0
@@ -78,10 +82,9 @@ class ViewRequest(_Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": EXAMPLE, "alpha": 1.2, "cells": [0]}]})
 
     text: Annotated[str, Field(description="The text.")]
-    alpha: Annotated[
-        float | SkipJsonSchema[None],
-        Field(gt=0, le=1000, description="The distance above which tables are cut; the model's own when left out."),
-    ] = None
+    alpha: Annotated[float, Field(gt=0, le=1000)] = _may_be_absent(
+        "The distance above which tables are cut; the model's own when left out."
+    )
     cells: Annotated[
         list[Annotated[int, Field(ge=0, le=2**31)]],
         Field(description="Sentences, counted from 0, whose tables are to come with the probabilities of every cell."),

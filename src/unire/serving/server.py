@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from types import FrameType
@@ -24,9 +25,8 @@ def bind(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise UnireError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; try another --port"
-        ) from None
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise UnireError(f"cannot listen on {host}, port {port}: {reason}; try another --port") from None
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
