@@ -36,7 +36,7 @@ def held():
 
 @pytest.fixture
 def batcher(held):
-    batcher = Batcher(held, lambda item: 1, Limits(queue=4, batch=3, window=0.02))
+    batcher = Batcher(held, lambda item: 1, Limits(queue=4, batch=3, window=0.02, workers=1))
     yield batcher
     held.let.set()
     batcher.close()
@@ -97,7 +97,7 @@ def test_a_queue_that_would_take_longer_than_the_timeout_is_full():
         time.sleep(0.4)
         return items
 
-    batcher = Batcher(slow, lambda item: 100, Limits(timeout=1, batch=100))
+    batcher = Batcher(slow, lambda item: 100, Limits(timeout=1, batch=100, workers=1))
     batcher.submit(0).result(20)  # now it is known that 100 take 0.4 s
     for i in range(3):
         batcher.submit(i)
@@ -152,7 +152,7 @@ def test_batches_are_as_large_as_they_may_be_and_in_order(sizes, most):
         seen.append(list(items))
         return items
 
-    batcher = Batcher(note, lambda item: sizes[item], Limits(queue=99, batch=most, window=0))
+    batcher = Batcher(note, lambda item: sizes[item], Limits(queue=99, batch=most, window=0, workers=1))
     futures = [batcher.submit(i) for i in range(len(sizes))]
     assert [future.result(20) for future in futures] == list(range(len(sizes)))
     batcher.close()

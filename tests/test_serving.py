@@ -272,7 +272,7 @@ def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecut
 
 
 def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
-    with Running(slow, Limits(queue=3)) as server:
+    with Running(slow, Limits(queue=3, workers=1)) as server:
         pool, first = together(server, 1)
         assert slow.engine.begun.wait(20)
         more, waiting = together(server, 3)
@@ -290,7 +290,7 @@ def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
 
 
 def test_what_takes_too_long_is_given_up_and_not_computed(slow):
-    with Running(slow, Limits(timeout=1)) as server:
+    with Running(slow, Limits(timeout=1, workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
         late = server.extract({"text": TEXT})
@@ -304,7 +304,7 @@ def test_what_takes_too_long_is_given_up_and_not_computed(slow):
 
 
 def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
-    with Running(slow) as server:
+    with Running(slow, Limits(workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
         body = json.dumps({"text": SECRET}).encode()

@@ -57,13 +57,13 @@ class _Job(Generic[Item, Result]):
 
 
 class Batcher(Generic[Item, Result]):
-    """A bounded queue, and a thread that computes what is in it, batch by batch.
+    """A bounded queue, and threads that compute what is in it, batch by batch.
 
     A future that is cancelled before its turn is never computed. Where computing a batch fails, its items are computed
     one by one, so that only those fail that must.
 
     Args:
-        compute: Gives a result for each of some items.
+        compute: Gives a result for each of some items; several threads may call it.
         size: How much of a batch an item takes.
         limits: Of these, how many wait and for how long, and how large a batch is.
         watch: Is told of every batch, and how many seconds it took.
@@ -82,10 +82,14 @@ class Batcher(Generic[Item, Result]):
         self._watch = watch
         self._jobs: deque[_Job[Item, Result]] = deque()
         self._changed = threading.Condition()
+        self._collecting = threading.Lock()
         self._closed = False
         self._rate = math.inf
-        self._thread = threading.Thread(target=self._work, name="unire-batches", daemon=True)
-        self._thread.start()
+        self._last = -math.inf
+        self._threads = [threading.Thread(target=self._work, name=f"unire-batch-{i}") for i in range(self._limits.workers)]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
 
     @property
     def waiting(self) -> int:
@@ -115,8 +119,9 @@ class Batcher(Generic[Item, Result]):
         """Take nothing on any more, and wait until all that was is computed."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _forget(self, job: _Job[Item, Result]) -> None:
         with self._changed:
@@ -131,7 +136,7 @@ class Batcher(Generic[Item, Result]):
 
     def _next(self) -> list[_Job[Item, Result]]:
         """The jobs of the next batch; none when there is no next."""
-        with self._changed:
+        with self._collecting, self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             end = monotonic() + self._limits.window
             while not self._closed and not self._enough():
@@ -160,9 +165,15 @@ class Batcher(Generic[Item, Result]):
                 for job in jobs:
                     self._run([job])
             return
-        seconds = max(monotonic() - started, 1e-6)
-        size = sum(job.size for job in jobs)
-        self._rate = size / seconds if math.isinf(self._rate) else MEMORY * self._rate + (1 - MEMORY) * size / seconds
-        self._watch(items, seconds)
+        self._watch(items, monotonic() - started)
+        self._measure(sum(job.size for job in jobs), started)
         for job, result in zip(jobs, results, strict=True):
             job.future.set_result(result)
+
+    def _measure(self, size: int, started: float) -> None:
+        """How much is computed in a second, by all threads together, as the last batches have shown."""
+        with self._changed:
+            now = monotonic()
+            rate = size / max(now - max(started, self._last), 1e-6)
+            self._last = now
+            self._rate = rate if math.isinf(self._rate) else MEMORY * self._rate + (1 - MEMORY) * rate

@@ -27,6 +27,8 @@ class Limits:
     """Characters that are computed together, where no request by itself has more."""
     window: float = 0.005
     """Seconds, at most, that a request waits for others to be computed with it."""
+    workers: int = 2
+    """Batches that are computed at a time: while one is prepared or answered, another keeps the cores busy."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

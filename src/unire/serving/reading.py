@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
+from threading import Lock
 from typing import Any
 
 from unire.documents import Document
@@ -86,7 +87,7 @@ class Look(Order):
 
 
 class Reader:
-    """Reads batches of orders. The tables of the texts that were looked at last are kept, to be decoded again.
+    """Reads batches of orders; threads may share it. The tables of the texts that were looked at last are kept, to be decoded again.
 
     Args:
         extractor: Reads and decodes.
@@ -134,20 +135,25 @@ class _Kept:
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._used = 0
+        self._lock = Lock()
         self._views: OrderedDict[bytes, View] = OrderedDict()
 
     def get(self, text: str) -> View | None:
         key = _key(text)
-        if key in self._views:
-            self._views.move_to_end(key)
-        return self._views.get(key)
+        with self._lock:
+            if key in self._views:
+                self._views.move_to_end(key)
+            return self._views.get(key)
 
     def put(self, text: str, view: View) -> View:
-        self._views[_key(text)] = view
-        self._used += _bytes(view)
-        while self._used > self._memory:
-            self._used -= _bytes(self._views.popitem(last=False)[1])
-        return view
+        key = _key(text)
+        with self._lock:
+            if key not in self._views:  # two may have asked for it at once
+                self._views[key] = view
+                self._used += _bytes(view)
+            while self._used > self._memory:
+                self._used -= _bytes(self._views.popitem(last=False)[1])
+            return view
 
 
 def _key(text: str) -> bytes:
