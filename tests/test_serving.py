@@ -12,6 +12,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,18 @@ def test_answers_are_what_the_openapi_document_says(server):
     assert set(paths) == {"/", "/extract", "/view", "/health", "/ready", "/metrics"}
     assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "503"}
     assert server.get("/docs").status == 404  # it would load scripts from elsewhere
+
+
+@pytest.mark.parametrize("key", [None, "sesame"], ids=["open", "locked"])
+def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(extractor, key, tmp_path):
+    pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    headers = [] if key is None else ["--header", f"Authorization: Bearer {key}"]
+    tool = [str(Path(sys.executable).with_name("schemathesis")), "run", "--max-examples", "10", "--seed", "1"]
+    with Running(extractor, key=key) as server:
+        words = [*tool, *headers, f"{server}/openapi.json"]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    assert "Tested: 6" in ran.stdout
 
 
 # What a page is sent

@@ -86,7 +86,9 @@ class Batcher(Generic[Item, Result]):
         self._closed = False
         self._rate = math.inf
         self._last = -math.inf
-        self._threads = [threading.Thread(target=self._work, name=f"unire-batch-{i}") for i in range(self._limits.workers)]
+        self._threads = [
+            threading.Thread(target=self._work, name=f"unire-batch-{i}") for i in range(self._limits.workers)
+        ]
         for thread in self._threads:
             thread.daemon = True
             thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from unire.serving.limits import Limits
@@ -76,6 +76,11 @@ class ExtractRequest(_Request):
         return Extraction(texts, self.min_score)
 
 
+def _whole(value: Any) -> Any:
+    """To JSON, 1.0 is the integer 1."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ViewRequest(_Request):
     """A text to be shown with its tables."""
 
@@ -86,7 +91,7 @@ class ViewRequest(_Request):
         "The distance above which tables are cut; the model's own when left out."
     )
     cells: Annotated[
-        list[Annotated[int, Field(ge=0, le=2**31)]],
+        list[Annotated[int, Field(ge=0, le=2**31), BeforeValidator(_whole)]],
         Field(description="Sentences, counted from 0, whose tables are to come with the probabilities of every cell."),
     ] = []
 
