@@ -87,7 +87,9 @@ class Look(Order):
 
 
 class Reader:
-    """Reads batches of orders; threads may share it. The tables of the texts that were looked at last are kept, to be decoded again.
+    """Reads batches of orders; threads may share it.
+
+    The tables of the texts that were looked at last are kept, to be decoded again.
 
     Args:
         extractor: Reads and decodes.
