@@ -343,6 +343,7 @@ def test_a_phone_needs_no_sideways_scrolling(visit, extractor, scheme):
     open_table(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator(".panel").count() == 2
+    assert page.locator(".panel .bar.above").first.bounding_box()["height"] > 10
     page.locator(".panel .ground").first.scroll_into_view_if_needed()
     box = page.locator(".panel .ground").first.bounding_box()
     page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from unire.exceptions import UnireError
-from unire.serving.app import Service
+from unire.serving.service import Service
 
 __all__ = ["Server", "bind", "serve"]
 
