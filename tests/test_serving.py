@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
@@ -345,6 +347,18 @@ def test_a_fault_of_ours_is_a_sentence_and_tells_the_log_no_text(slow, caplog, c
         assert server.extract({"text": SECRET}).status == 200
     assert re.search(r"/extract failed: KeyError at .*test_serving.py:\d+ tables", caplog.text)
     assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    taken = []
+    for _ in range(20):
+        started = time.perf_counter()
+        connection.request("GET", "/health")
+        connection.getresponse().read()
+        taken.append(time.perf_counter() - started)
+    connection.close()
+    assert min(taken[2:]) < 0.035  # a caller who is waited for answers after 40 ms
 
 
 # Metrics and states

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from types import FrameType
@@ -22,11 +21,17 @@ IDLE = 75
 def bind(host: str, port: int) -> socket.socket:
     """A socket at an address that is free."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+        # asyncio sends at once only what goes through sockets that say that they speak TCP; others wait for 40 ms
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+        return listening
     except OSError as error:
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise UnireError(f"cannot listen on {host}, port {port}: {reason}; try another --port") from None
+        raise UnireError(f"cannot listen on {host}, port {port}: {error.strerror}; try another --port") from None
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
