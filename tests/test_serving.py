@@ -158,6 +158,13 @@ def test_a_view_is_what_is_found_with_the_tables_of_the_sentences_asked_for(serv
     assert view["tsv"].count("\n") == 1 + len(view["document"]["relations"])
 
 
+@pytest.mark.parametrize("alpha", [b"NaN", b"Infinity", b"0", b"-1", b"null", b'"1"', b"true"])
+def test_an_alpha_that_is_no_distance_is_refused(server, alpha):
+    answer = server.ask("POST", "/view", b'{"text": "a", "alpha": ' + alpha + b"}")
+    assert answer.status == 422
+    assert answer.error.startswith('"alpha" cannot be used: input should be ')
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.7, 1.4, 2.2, 9.0])
 def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, extractor, alpha):
     expected = extractor.with_alpha(alpha).extract(TEXT)
@@ -212,6 +219,7 @@ def test_an_order_does_not_show_its_text():
         ({"texts": ["a", None]}, 422, '"texts.1" cannot be used: input should be a valid string'),
         ({"words": ["a"]}, 422, '"words.0" cannot be used: '),
         ({"text": "a", "min_score": 2}, 422, '"min_score" cannot be used: input should be less than or equal to 1'),
+        (b'{"text": "a", "min_score": NaN}', 422, '"min_score" cannot be used: input should be a finite number'),
         (
             {"text": "a", SECRET: SECRET},
             422,

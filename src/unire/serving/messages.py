@@ -36,7 +36,7 @@ class RefusalError(Exception):
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _may_be_absent(description: str) -> Any:
