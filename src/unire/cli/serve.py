@@ -61,15 +61,15 @@ def serve(
         raise UnireError("the API key is empty; give one that nobody guesses, or none")
     from unire.serving.app import make_app
     from unire.serving.limits import Limits
-    from unire.serving.server import bind
-    from unire.serving.server import serve as run
+    from unire.serving import server
 
     limits = Limits(max_body, max_text, max_texts, queue, timeout, batch, window / 1000)
-    listening = bind(host, port)
+    listening = server.bind(host, port)
+    server.keep_memory_flat()
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     printing.errors.print(f"{escape(model)} at {address} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
-    run(app, listening)
+    server.serve(app, listening)
     service = app.state.service
     printing.errors.print(f"stopped; {service.answered:,} requests were read, and none is left", highlight=False)
