@@ -59,9 +59,9 @@ def serve(
     """
     if api_key == "":
         raise UnireError("the API key is empty; give one that nobody guesses, or none")
+    from unire.serving import server
     from unire.serving.app import make_app
     from unire.serving.limits import Limits
-    from unire.serving import server
 
     limits = Limits(max_body, max_text, max_texts, queue, timeout, batch, window / 1000)
     listening = server.bind(host, port)
