@@ -12,6 +12,8 @@ from unire import formats
 from unire.documents import Document
 from unire.labels import LabelSpace
 
+pytest_plugins = ["browsing"]
+
 FIXTURES = Path(__file__).parent / "fixtures"
 
 

@@ -73,6 +73,7 @@ def test_help_teaches():
         ["export"],
         ["models"],
         ["score"],
+        ["serve"],
         ["data", "stats"],
         *(["study", name] for name in ("ablate", "window", "dropout", "beta2", "threshold", "errors", "speed")),
         ["study", "compare"],

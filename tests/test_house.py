@@ -50,6 +50,7 @@ ROOMS = (
     "exporting",
     "training",
     "studies",
+    "serving",
     "cli",
 )
 """From the ground up: a room imports from itself and from those before it."""

@@ -118,10 +118,9 @@ def test_a_document_without_annotation_has_no_gold(noisy, twenty):
     assert all(view.gold is None for view in views(noisy, [document.bare for document in twenty]))
 
 
-def test_tables_far_down_a_document_are_not_kept_and_counted(noisy, twenty, monkeypatch):
-    monkeypatch.setattr("unire.rendering.views.MAX_WORDS", 20)
+def test_tables_far_down_a_document_are_not_kept_and_counted(noisy, twenty):
     notes: Counter[str] = Counter()
-    seen = list(views(noisy, twenty, notes=notes))
+    seen = list(views(noisy, twenty, notes=notes, max_words=20))
     assert [view.document for view in seen] == list(noisy.annotate(twenty))
     for view in seen:
         assert len(view.tables) == sum(sentence.end <= 20 for sentence in view.document.sentences)

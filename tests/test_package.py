@@ -85,7 +85,7 @@ def needed_by(name: str) -> list[importlib.metadata.Distribution]:
 def test_the_wheel_holds_the_label_spaces_the_types_and_the_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     source = ROOT / "src"
-    shipped = [path for path in source.rglob("*") if path.suffix in (".css", ".js", ".json", ".py", ".typed")]
+    shipped = [path for path in source.rglob("*") if path.suffix in (".css", ".html", ".js", ".json", ".py", ".typed")]
     assert {path.relative_to(source).as_posix() for path in shipped} <= set(names)
     assert "unire/py.typed" in names
     assert "unire/label_spaces/scierc.json" in names

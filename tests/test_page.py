@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import browsing
+from browsing import shares
 from noisy import noisy_extractor
 from unire.documents import Document
 from unire.labels import LabelSpace
@@ -26,18 +27,6 @@ DOCUMENT = Document.from_words(
 )
 OTHER = Document.from_words([["Nobody", "came", "."]], id="other")
 ATTACK = '</script><img src=x onerror="window.hacked=1"><!--\'&lt;'
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("there is no chromium to look at pages with: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -81,16 +70,7 @@ def open_table(page, number=0):
 
 
 def hover(page, panel: str, row: float, column: float, n: int = len(WORDS)) -> None:
-    ground = page.locator(f".panel:has(figcaption:text('{panel}')) .ground").first
-    ground.scroll_into_view_if_needed()
-    box = ground.bounding_box()
-    size = box["width"] / n
-    page.mouse.move(box["x"] + (column + 0.5) * size, box["y"] + (row + 0.5) * size)
-
-
-def shares(page) -> dict[str, float]:
-    names = page.locator(".note:visible dt").all_inner_texts()
-    return dict(zip(names, map(float, page.locator(".note:visible dd.p").all_inner_texts()), strict=True))
+    browsing.hover(page, panel, row, column, n)
 
 
 def test_pointing_at_a_cell_shows_its_probabilities(visit, seen, labels):

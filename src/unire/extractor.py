@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.calibration import Calibration
@@ -160,12 +163,20 @@ class Extractor:
         for batch in self._collated(documents, notes):
             yield batch, self.engine.tables(batch)
 
+    def with_alpha(self, alpha: float) -> Extractor:
+        """The same model with another distance above which it cuts."""
+        other = copy(self)
+        other.settings = self.settings.with_(alpha=alpha)
+        return other
+
     def decode(self, batch: Batch, P: Any) -> Decoded:
         """What the tables of a batch hold, with calibrated scores."""
+        return self.decode_tables(P, batch.lengths)
+
+    def decode_tables(self, P: Any, lengths: Sequence[int] | NDArray[np.int64]) -> Decoded:
+        """What tables of so many words each hold, with calibrated scores."""
         settings = self.settings
-        decoded = decode(
-            P, batch.lengths, self.labels, decoder=settings.decoder, alpha=settings.alpha, permits=self.permits
-        )
+        decoded = decode(P, lengths, self.labels, decoder=settings.decoder, alpha=settings.alpha, permits=self.permits)
         return replace(
             decoded,
             entity_scores=settings.calibration.entities(decoded.entity_scores),

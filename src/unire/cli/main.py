@@ -22,6 +22,7 @@ from unire.cli import (
     printing,
     push,
     score,
+    serve,
     study,
     train,
 )
@@ -44,6 +45,7 @@ app.command(no_args_is_help=True)(calibrate.calibrate)
 app.command()(extract.extract)  # without arguments it reads standard input
 app.command(no_args_is_help=True)(score.score)
 app.command(no_args_is_help=True)(export.export)
+app.command()(serve.serve)
 app.command()(models.models)
 app.command(no_args_is_help=True)(push.push)
 app.add_typer(data.app, name="data")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 from unire.decoding import split
 from unire.decoding.arrays import to_float, to_host
+from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.windows import Batch, Stretch
 
-__all__ = ["SentenceTable", "View", "gold_views", "views"]
+__all__ = ["SentenceTable", "View", "decoded_at", "gold_views", "views"]
 
 
 MAX_WORDS = 2**13
-"""Words of a document whose tables are kept: those of a text without full stops are huge, and nobody reads them."""
+"""Words of a document whose tables are kept, unless told otherwise.
+
+Those of a text without full stops are huge, and nobody reads them."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,13 @@ class View:
     """In the order of the text."""
 
 
-def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[View]:
+def views(
+    extractor: Extractor,
+    documents: Iterable[Document],
+    *,
+    notes: Counter[str] | None = None,
+    max_words: int | None = MAX_WORDS,
+) -> Iterator[View]:
     """The documents, in order, as the extractor sees them. Annotation that they have is shown as gold.
 
     Streams as `Extractor.annotate` does, and finds the same.
@@ -56,6 +65,7 @@ def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter
         extractor: Finds and decodes.
         documents: May be a stream; a bounded number of them is in memory at a time.
         notes: Counts what needed special care, and tables that were left out, when given.
+        max_words: Words of a document whose tables are kept; all of them where there is no such limit.
     """
     given: deque[Document] = deque()
 
@@ -68,10 +78,10 @@ def views(extractor: Extractor, documents: Iterable[Document], *, notes: Counter
     for findings, batch, P in extractor.decoded(read(), notes=notes):
         if batch is not None:
             for table in _tables(extractor, batch, P):
-                if table.place.end <= MAX_WORDS:
+                if max_words is None or table.place.end <= max_words:
                     seen[table.place.document].append(table)
                 elif notes is not None:
-                    notes[f"table that is not shown, past word {MAX_WORDS:,} of its document"] += 1
+                    notes[f"table that is not shown, past word {max_words:,} of its document"] += 1
             continue
         for position, found in enumerate(findings.documents()):
             document = given.popleft()
@@ -90,6 +100,19 @@ def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTabl
             None if distances is None else distances[i, : n - 1],
             extractor.settings.alpha if by_distance else None,
         )
+
+
+def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
+    """The same tables, decoded again with another α."""
+    other = extractor.with_alpha(alpha)
+    findings = Findings([view.document.bare], extractor.labels)
+    tables = []
+    for table in view.tables:
+        if table.P is not None:
+            decoded = other.decode_tables(table.P[None], [len(table.place)])
+            findings.add([replace(table.place, document=0)], decoded)
+        tables.append(replace(table, alpha=None if table.alpha is None else alpha))
+    return View(findings.documents()[0], view.gold, tuple(tables))
 
 
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:

@@ -1,7 +1,7 @@
 """Documents as HTML: a page with text, arcs and tables, or a fragment for a notebook.
 
 Everything that comes from data is escaped here, in `text.py` and `data.py`; the scripts beside them put it into a page
-as text alone.
+as text, and nothing as markup but what `text.py` wrote.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,15 @@ def of_labels(labels: LabelSpace, palette: Palette) -> list[Json]:
     return [{"name": labels.names[LabelSpace.NONE], "colour": None}, *coloured]
 
 
-def of_document(view: View, labels: LabelSpace | None, palette: Palette) -> Json:
-    """Relations for the arcs, and tables by sentence."""
+def of_document(view: View, labels: LabelSpace | None, palette: Palette, cells: Container[int] | None = None) -> Json:
+    """Relations for the arcs, and tables by sentence.
+
+    Args:
+        view: The document.
+        labels: The label space of its tables; without it there are none.
+        palette: Of the labels.
+        cells: The sentences whose tables come with all probabilities; every one when left out.
+    """
     document = view.document
     return {
         "relations": [
@@ -55,7 +62,7 @@ def of_document(view: View, labels: LabelSpace | None, palette: Palette) -> Json
             }
             for r, head, tail in _numbered(document)
         ],
-        "tables": [] if labels is None else [_table(view, table, labels) for table in view.tables],
+        "tables": [] if labels is None else [_table(view, table, labels, cells) for table in view.tables],
     }
 
 
@@ -65,26 +72,30 @@ def _numbered(document: Document) -> Iterable[tuple[Relation, int, int]]:
     return ((relation, positions[relation.head], positions[relation.tail]) for relation in document.relations)
 
 
-def _table(view: View, table: SentenceTable, labels: LabelSpace) -> Json:
+def _table(view: View, table: SentenceTable, labels: LabelSpace, cells: Container[int] | None) -> Json:
     place = table.place
+    filled = cells is None or place.sentence in cells
     return {
         "sentence": place.sentence,
         "words": [visible(word) for word in view.document.words[place.start : place.end]],
-        "model": None if table.P is None else _model(view.document, table, table.P, labels),
+        "model": None if table.P is None else (_cells(table.P) if filled else {}) | _decoded(view, table, labels),
         "gold": None if view.gold is None else _gold(view.gold, table, labels),
     }
 
 
-def _model(document: Document, table: SentenceTable, P: NDArray[np.float32], labels: LabelSpace) -> Json:
-    """What the model said of every cell, and what the decoder made of it."""
+def _cells(P: NDArray[np.float32]) -> Json:
+    """What the model said of every cell."""
+    # the largest before rounding: afterwards two may be equal
+    return {"P": _packed(np.rint(P * SCALE)), "argmax": _packed(P.argmax(2))}
+
+
+def _decoded(view: View, table: SentenceTable, labels: LabelSpace) -> Json:
+    """What the decoder made of the cells."""
     place = table.place
-    sentence = document.sentences[place.sentence]
+    sentence = view.document.sentences[place.sentence]
     entities = [entity for entity in sentence.entities if place.start <= entity.start < place.end]
     positions = {entity: i for i, entity in enumerate(entities)}
     return {
-        "P": _packed(np.rint(P * SCALE)),
-        # the largest before rounding: afterwards two may be equal
-        "argmax": _packed(P.argmax(2)),
         "distances": None if table.distances is None else [round(d, 4) for d in table.distances.tolist()],
         "alpha": table.alpha,
         "cuts": [cut - place.start for cut in sentence.cuts or () if place.start < cut < place.end],

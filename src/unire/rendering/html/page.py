@@ -1,12 +1,7 @@
-"""One page that holds everything: text, arcs, tables, style and scripts. It loads nothing and sends nothing.
-
-Its security policy allows the style sheet and the script that are written here, by their hashes, and nothing else.
-"""
+"""One page that holds everything: text, arcs, tables, style and scripts. It loads nothing and sends nothing."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,6 +10,7 @@ from typing import NamedTuple, TextIO
 from unire.files import text_output
 from unire.labels import LabelSpace
 from unire.rendering.html import data
+from unire.rendering.html.shell import Shell
 from unire.rendering.html.text import asset, relation_list, sentences, shown
 from unire.rendering.palette import Palette
 from unire.rendering.views import View
@@ -25,7 +21,7 @@ LIMIT = 200
 """Documents of a page: more are slow to open, and nobody reads them."""
 
 STYLE = ("text.css", "page.css", "table.css")
-SCRIPT = ("arcs.js", "table.js", "page.js")
+SCRIPT = ("arcs.js", "table.js", "document.js", "page.js")
 
 
 class Written(NamedTuple):
@@ -65,25 +61,9 @@ def write(
 
 
 def _head(title: str, labels: LabelSpace | None, palette: Palette) -> str:
-    style, script = _joined(STYLE), _joined(SCRIPT)
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     known = data.script({"labels": [] if labels is None else data.of_labels(labels, palette)}, 'id="labels"')
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="unire">
-<title>{shown(title)}</title>
-<style>{style}</style>
-<script>{script}</script>
-</head>
-<body class="unire">
+    shell = Shell(title, "\n".join(map(asset, STYLE)), "\n".join(map(asset, SCRIPT)))
+    return f"""{shell.head}<body class="unire">
 <header><h1>{shown(title)}</h1></header>
 {known}
 <main>
@@ -126,11 +106,3 @@ def _foot(count: int, complete: bool) -> str:
 
 def _counted(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
-
-
-def _joined(names: Iterable[str]) -> str:
-    return "\n".join(map(asset, names))
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

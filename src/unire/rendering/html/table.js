@@ -14,7 +14,9 @@ function html(name, attributes = {}, ...children) {
  *     const view = new TableView(host, labels, table);
  *     view.draw();                     // again when the host changes its width
  *     view.decoded({ alpha, cuts, entities, relations });   // show another decoding of the same cells
+ *     view.show("raw");                // the cells, "decoded", or "both"
  *     host.addEventListener("point", ({ detail }) => ...);  // { row, column } of the cell pointed at, or null
+ *     host.addEventListener("alpha", ({ detail }) => ...);  // where α is dragged to, if `view.draggable`
  *
  * `labels[id]` is `{ name, colour }`. `table` has `words`; `gold` (`entities` as [start, end, label], `relations` as
  * [head, tail, label]) or null; and `model` or null, with `P` (thousandths, n·n·|Y|) and `argmax` (n·n) as arrays,
@@ -27,7 +29,7 @@ class TableView {
   static SCALE = 1000;
 
   constructor(host, labels, table) {
-    Object.assign(this, { host, labels, table, n: table.words.length });
+    Object.assign(this, { host, labels, table, n: table.words.length, shown: "both", draggable: false });
     this.body = html("div", { class: "panels" });
     this.legend = html("ul", { class: "legend", "aria-label": "Colours" });
     this.note = html("div", { class: "note", role: "status", "aria-live": "polite" });
@@ -39,17 +41,24 @@ class TableView {
     this.draw();
   }
 
+  show(shown) {
+    this.shown = shown;
+    this.draw();
+  }
+
   draw() {
+    if (!this.host.clientWidth) return; // folded away
     const { model, gold } = this.table;
     const kinds = [];
     if (gold) {
       const unheld = gold.unheld ? `${gold.unheld} that no table can hold left out` : "";
       kinds.push({ title: "Gold", small: unheld, fill: (panel) => this.boxes(panel, gold) });
     }
-    if (model) {
-      kinds.push({ title: "Model", small: "the likeliest label of each cell", fill: (panel) => this.cells(panel), chart: model.distances });
-      kinds.push({ title: "Decoded", small: "squares are entities, rectangles relations", fill: (panel) => this.boxes(panel, model, model.cuts) });
-    }
+    const raw = { title: "Model", small: "the likeliest label of each cell", fill: (panel) => this.cells(panel) };
+    const decoded = { title: "Decoded", small: "squares are entities, rectangles relations", fill: (panel) => this.boxes(panel, model, model.cuts) };
+    const chosen = model ? { raw: [raw], decoded: [decoded], both: [raw, decoded] }[this.shown] : [];
+    if (chosen.length) chosen[0].chart = model.distances;
+    kinds.push(...chosen);
     this.measure(kinds.length);
     this.panels = kinds.map((kind) => this.panel(kind));
     this.body.replaceChildren(...this.panels.map((panel) => panel.figure));
@@ -158,7 +167,8 @@ class TableView {
     const { distances, alpha, cuts } = this.table.model;
     const height = TableView.CHART - 22;
     const floor = y + 10 + height;
-    const most = Math.max(alpha * 1.2, ...distances);
+    this.most ??= Math.max(alpha * 1.2, ...distances);
+    const most = Math.max(this.most, alpha);
     const at = (distance) => floor - (distance / most) * height;
     distances.forEach((distance, i) => {
       const above = cuts.includes(i + 1) ? " above" : "";
@@ -170,6 +180,23 @@ class TableView {
     const style = { x: margin - 6, "text-anchor": "end", "font-size": 10 };
     picture.append(svg("text", { ...style, class: "alpha-name", y: at(alpha) + 3 }, `α = ${alpha.toFixed(2)}`));
     picture.append(svg("text", { ...style, class: "axis", y: floor }, "distance"));
+    if (this.draggable) picture.append(this.handle(at(alpha), (height) => (most * (floor - height)) / (floor - at(most))));
+  }
+
+  /** What α is dragged by. It is drawn anew while that happens, so that the window is listened to. */
+  handle(y, alphaAt) {
+    const { margin, n, size } = this;
+    const handle = svg("rect", { class: "handle", x: 0, y: y - 10, width: margin + n * size, height: 20 });
+    handle.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      const drag = ({ clientY }) => {
+        const alpha = alphaAt(clientY - this.body.querySelector("svg:has(.handle)").getBoundingClientRect().top);
+        this.host.dispatchEvent(new CustomEvent("alpha", { detail: Math.max(0.01, Math.min(this.most, alpha)) }));
+      };
+      addEventListener("pointermove", drag);
+      for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => removeEventListener("pointermove", drag), { once: true });
+    });
+    return handle;
   }
 
   listen(panel) {
@@ -259,7 +286,7 @@ class TableView {
     const verdict = (found) => {
       const region = TableView.regions(found).find(({ rows, columns }) => rows[0] <= row && row < rows[1] && columns[0] <= column && column < columns[1]);
       if (!region) return this.labels[0].name;
-      return this.labels[region.id].name + (region.score == null ? "" : ` (mean ${region.score.toFixed(3)})`);
+      return this.labels[region.id].name + (region.score == null ? "" : ` (score ${region.score.toFixed(3)})`);
     };
     if (model) parts.push(html("div", { class: "aside" }, `Decoded: ${verdict(model)}`));
     if (gold) parts.push(html("div", { class: "aside" }, `Gold: ${verdict(gold)}`));

@@ -55,9 +55,9 @@ def shown(text: str) -> str:
 
 
 @cache
-def asset(name: str) -> str:
-    """A style sheet or a script of this room."""
-    return (resources.files("unire.rendering.html") / name).read_text(encoding="utf-8")
+def asset(name: str, room: str = "unire.rendering.html") -> str:
+    """A style sheet or a script of a room, this one unless told otherwise."""
+    return (resources.files(room) / name).read_text(encoding="utf-8")
 
 
 def _words(document: Document, pieces: Iterable[Step], opened: list[int], palette: Palette) -> str:

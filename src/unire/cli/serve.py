@@ -1,0 +1,75 @@
+"""`unire serve`: a model behind an address."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from unire import pretrained
+from unire.cli import printing
+from unire.cli.options import Constraints
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+
+__all__ = ["serve"]
+
+
+def serve(
+    model: Annotated[
+        str, typer.Option("--model", help="In the box (unire models), a folder, or a Hub name.")
+    ] = pretrained.DEFAULT,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            envvar="UNIRE_API_KEY",
+            help="What callers must send as `Authorization: Bearer KEY`. Others can read a command line: prefer the "
+            "environment.",
+            show_default=False,
+            show_envvar=True,
+        ),
+    ] = None,
+    max_body: Annotated[int, typer.Option("--max-body", help="Bytes of a request.")] = 2**18,
+    max_text: Annotated[int, typer.Option("--max-text", help="Characters of a text.")] = 20_000,
+    max_texts: Annotated[int, typer.Option("--max-texts", help="Texts of a request.")] = 64,
+    queue: Annotated[int, typer.Option("--queue", help="Requests that may wait; more are answered with 429.")] = 256,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds until a request is given up.")] = 30.0,
+    batch: Annotated[int, typer.Option("--batch", help="Characters that are computed together.")] = 2**13,
+    window: Annotated[
+        float, typer.Option("--window", help="Milliseconds, at most, that a request waits for others.")
+    ] = 5.0,
+    constraints: Constraints = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+    ] = None,
+) -> None:
+    """Serve a model over HTTP, with a page to try it on.
+
+    \b
+        unire serve
+        unire serve --model models/mine --port 9000
+        UNIRE_API_KEY=secret unire serve --host 0.0.0.0
+        curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser on the Penn Treebank."}'
+
+    Requests of all callers are computed together. SIGTERM or Ctrl-C stops it, after all that it accepted is answered.
+    """
+    if api_key == "":
+        raise UnireError("the API key is empty; give one that nobody guesses, or none")
+    from unire.serving import server
+    from unire.serving.app import make_app
+    from unire.serving.limits import Limits
+
+    limits = Limits(max_body, max_text, max_texts, queue, timeout, batch, window / 1000)
+    listening = server.bind(host, port)
+    server.keep_memory_flat()
+    app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
+    name, port = listening.getsockname()[:2]
+    address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
+    printing.errors.print(f"{escape(model)} at {address} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+    server.serve(app, listening)
+    service = app.state.service
+    printing.errors.print(f"stopped; {service.answered:,} requests were read, and none is left", highlight=False)

@@ -1,0 +1,171 @@
+"""The application: what can be asked, and how it is described."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hmac import compare_digest
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request, Response, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse
+
+from unire import __version__
+from unire.extractor import Extractor
+from unire.serving.gate import Gate
+from unire.serving.limits import Limits
+from unire.serving.messages import (
+    Answer,
+    ExtractRequest,
+    Problem,
+    RefusalError,
+    State,
+    ViewAnswer,
+    ViewRequest,
+    parsed,
+)
+from unire.serving.page import Page
+from unire.serving.service import Service
+
+__all__ = ["make_app"]
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    408: {"model": Problem, "description": "The body did not come in time."},
+    413: {"model": Problem, "description": "The body is too large."},
+    415: {"model": Problem, "description": "The body is not said to be JSON."},
+    422: {"model": Problem, "description": "The body cannot be used, or a text is too long."},
+    429: {"model": Problem, "description": "Too many requests wait; `Retry-After` says when to ask again."},
+    503: {"model": Problem, "description": "Not done in time, or the server is stopping."},
+}
+LOCKED: dict[int | str, dict[str, Any]] = {401: {"model": Problem, "description": "The key is missing or wrong."}}
+
+
+def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, key: str | None = None) -> FastAPI:
+    """An application that serves a model.
+
+    Args:
+        extractor: The model.
+        name: What it is called.
+        limits: How much is taken on.
+        key: What callers must send as `Authorization: Bearer …`, if anything.
+    """
+    limits = limits or Limits()
+    service = Service(extractor, name, limits)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close)
+
+    app = FastAPI(
+        title="unire",
+        version=__version__,
+        description=f"Entities and relations, found by the model `{name}`. A request may have {limits.body:,} bytes "
+        f"and {limits.texts:,} texts, a text {limits.text:,} characters. What goes wrong is said in one sentence.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused},
+        openapi_url="/openapi.json",
+    )
+    app.state.service = service
+    _add_routes(app, service, _lock(key))
+    paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
+    app.add_middleware(Gate, limits=limits, metrics=service.metrics, paths=paths)
+    return app
+
+
+def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
+    metrics, page = service.metrics, Page(service.extractor, service.name)
+    locked: dict[int | str, dict[str, Any]] = LOCKED if locks else {}
+
+    @app.post(
+        "/extract",
+        dependencies=locks,
+        openapi_extra=_body(ExtractRequest),
+        responses={200: {"model": Answer}, **PROBLEMS, **locked},
+    )
+    async def extract(request: Request) -> Response:
+        """Find entities and relations in a text, in several, or in words that are already split."""
+        return await _answered(service, request, ExtractRequest)
+
+    @app.post(
+        "/view",
+        dependencies=locks,
+        openapi_extra=_body(ViewRequest),
+        responses={200: {"model": ViewAnswer}, **PROBLEMS, **locked},
+    )
+    async def view(request: Request) -> Response:
+        """What the page at `/` shows: the text, its tables, and what is found with any α."""
+        return await _answered(service, request, ViewRequest)
+
+    @app.get("/health")
+    async def health() -> State:
+        """Whether the server lives."""
+        return State(status="alive", model=service.name)
+
+    @app.get("/ready", responses={503: {"model": State, "description": "The server is stopping."}})
+    async def ready(response: Response) -> State:
+        """Whether the server takes on requests."""
+        if service.stopping:
+            response.status_code = 503
+        return State(status="stopping" if service.stopping else "ready", model=service.name)
+
+    @app.get(
+        "/metrics",
+        dependencies=locks,
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **locked},
+    )
+    async def metrics_() -> Response:
+        """What is counted, for Prometheus."""
+        return Response(metrics.text(), media_type=metrics.content_type)
+
+    @app.get("/", response_class=HTMLResponse)
+    async def index() -> HTMLResponse:
+        """A page to try the model on."""
+        return HTMLResponse(page.html, headers=page.headers)
+
+
+async def _answered(service: Service, request: Request, kind: Any) -> Response:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RefusalError(415, "the body must be JSON, sent with Content-Type: application/json")
+    order = parsed(kind, await request.body()).order(service.limits)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return Response(await service.answer(order, gone), media_type="application/json")
+
+
+def _body(kind: Any) -> dict[str, Any]:
+    """The description of a body. It is parsed in `messages.py`, which says what is wrong without quoting it."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
+
+
+def _lock(key: str | None) -> list[Any]:
+    """What stands before routes that need the key."""
+    if key is None:
+        return []
+
+    async def check(
+        given: Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))],
+    ) -> None:
+        if given is None or not compare_digest(given.credentials.encode("latin-1"), key.encode()):
+            raise HTTPException(
+                401, "this server needs its key: Authorization: Bearer KEY", headers={"WWW-Authenticate": "Bearer"}
+            )
+
+    return [Security(check)]
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - Starlette promises it
+    sentences = {404: "there is nothing at this address", 405: "this address is not asked that way"}
+    return JSONResponse(
+        {"error": sentences.get(error.status_code, error.detail)}, error.status_code, headers=error.headers
+    )

@@ -1,0 +1,37 @@
+"""How much a server takes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from unire.exceptions import UnireError
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask, how many may wait, and how they are batched."""
+
+    body: int = 2**18
+    """Bytes of a request."""
+    text: int = 20_000
+    """Characters of a text."""
+    texts: int = 64
+    """Texts of a request."""
+    queue: int = 256
+    """Requests that wait while others are computed."""
+    timeout: float = 30.0
+    """Seconds after which a request is given up."""
+    batch: int = 2**13
+    """Characters that are computed together, where no request by itself has more."""
+    window: float = 0.005
+    """Seconds, at most, that a request waits for others to be computed with it."""
+    workers: int = 2
+    """Batches that are computed at a time: while one is prepared or answered, another keeps the cores busy."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, least = getattr(self, field.name), 0 if field.name == "window" else 1
+            if not least <= value:
+                raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")

@@ -1,0 +1,91 @@
+"""The server itself: an address, signals, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import socket
+from contextlib import suppress
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from unire.exceptions import UnireError
+from unire.serving.service import Service
+
+__all__ = ["Server", "bind", "keep_memory_flat", "serve"]
+
+M_ARENA_MAX = -8
+"""Of glibc's malloc.h."""
+IDLE = 75
+"""Seconds that a silent connection is kept: longer than proxies do, so that they close it and not we."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket at an address that is free."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
+        # asyncio sends at once only what goes through sockets that say that they speak TCP; others wait for 40 ms
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+        return listening
+    except OSError as error:
+        raise UnireError(f"cannot listen on {host}, port {port}: {error.strerror}; try another --port") from None
+
+
+def keep_memory_flat() -> None:
+    """To be called before threads are there.
+
+    glibc gives threads pools of memory of their own, each of which keeps the most that was ever needed of it: with the
+    8 for every core that it allows, a server grows for many thousands of requests. With two, threads wait for each
+    other.
+    """
+    with suppress(AttributeError, OSError, TypeError):  # another C library has no such pools
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 4)
+
+
+def serve(app: FastAPI, listening: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered.
+
+    Meanwhile new orders and `/ready` are answered with 503. A second signal ends it at once.
+    """
+    # uvicorn raises the signal again when all is done, for whoever waits for it; nobody does
+    before = {sig: signal.signal(sig, signal.SIG_IGN) for sig in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        Server(app).run(sockets=[listening])
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, but for what a signal does."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._service: Service = app.state.service
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=IDLE,
+                timeout_graceful_shutdown=int(self._service.limits.timeout) + 5,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._service.stopping:
+            self.force_exit = self.should_exit = True
+        self._service.stopping = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._service.stopping and not self._service.busy:
+            self.should_exit = True
+        return await super().on_tick(counter)

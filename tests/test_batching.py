@@ -1,0 +1,166 @@
+"""Batching: who asks together is computed together, nobody waits without end, and nothing accepted is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from serving import until
+from unire.exceptions import UnireError
+from unire.serving.batching import Batcher, ClosedError, FullError
+from unire.serving.limits import Limits
+
+
+class Held:
+    """Computes squares, and only when it is let."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.batches: list[list[int]] = []
+
+    def __call__(self, items: list[int]) -> list[int]:
+        self.batches.append(list(items))
+        self.let.wait(20)
+        return [item * item for item in items]
+
+
+@pytest.fixture
+def held():
+    return Held()
+
+
+@pytest.fixture
+def batcher(held):
+    batcher = Batcher(held, lambda item: 1, Limits(queue=4, batch=3, window=0.02, workers=1))
+    yield batcher
+    held.let.set()
+    batcher.close()
+
+
+def busy(batcher: Batcher, held: Held) -> Future:
+    """Give it something to be busy with."""
+    future = batcher.submit(0)
+    until(lambda: held.batches)
+    return future
+
+
+def test_what_comes_while_a_batch_is_computed_makes_the_next_ones(batcher, held):
+    futures = [busy(batcher, held), *(batcher.submit(i) for i in range(1, 5))]
+    held.let.set()
+    assert [future.result(20) for future in futures] == [0, 1, 4, 9, 16]
+    assert held.batches == [[0], [1, 2, 3], [4]]
+
+
+def test_callers_at_the_same_time_share_a_batch():
+    held = Held()
+    held.let.set()
+    batcher = Batcher(held, lambda item: 1, Limits(window=0.5))
+    with ThreadPoolExecutor(16) as pool:
+        barrier = threading.Barrier(16)
+
+        def ask(item: int) -> int:
+            barrier.wait()
+            return batcher.submit(item).result(20)
+
+        assert list(pool.map(ask, range(16))) == [i * i for i in range(16)]
+    batcher.close()
+    assert len(held.batches) < 8
+
+
+def test_one_caller_hardly_waits_for_others():
+    batcher = Batcher(lambda items: items, lambda item: 1, Limits(window=5))
+    started = time.monotonic()
+    assert batcher.submit(1).result(20) == 1
+    assert time.monotonic() - started < 1
+    batcher.close()
+
+
+def test_a_full_queue_refuses_and_says_when_to_ask_again(batcher, held):
+    busy(batcher, held)
+    waiting = [batcher.submit(i) for i in range(4)]
+    assert batcher.waiting == 4
+    with pytest.raises(FullError) as refused:
+        batcher.submit(5)
+    assert refused.value.seconds == 1
+    held.let.set()
+    assert [future.result(20) for future in waiting] == [0, 1, 4, 9]
+    assert batcher.submit(6).result(20) == 36
+
+
+def test_a_queue_that_would_take_longer_than_the_timeout_is_full():
+    def slow(items: list[int]) -> list[int]:
+        time.sleep(0.4)
+        return items
+
+    batcher = Batcher(slow, lambda item: 100, Limits(timeout=1, batch=100, workers=1))
+    batcher.submit(0).result(20)  # now it is known that 100 take 0.4 s
+    for i in range(3):
+        batcher.submit(i)
+    with pytest.raises(FullError) as refused:
+        [batcher.submit(i) for i in range(3)]
+    assert refused.value.seconds == 1
+    batcher.close()
+
+
+def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
+    busy(batcher, held)
+    futures = [batcher.submit(i) for i in (1, 2, 3, 4)]
+    assert futures[1].cancel()
+    assert batcher.waiting == 3
+    batcher.submit(5)  # there is room again
+    held.let.set()
+    assert futures[3].result(20) == 16
+    batcher.close()
+    assert 2 not in [item for batch in held.batches for item in batch]
+
+
+def test_only_what_must_fail_fails():
+    def fussy(items: list[int]) -> list[float]:
+        return [1 / item for item in items]
+
+    batcher = Batcher(fussy, lambda item: 1, Limits(window=0.1))
+    futures = [batcher.submit(item) for item in (1, 0, 2)]
+    assert (futures[0].result(20), futures[2].result(20)) == (1, 0.5)
+    with pytest.raises(ZeroDivisionError):
+        futures[1].result(20)
+    batcher.close()
+
+
+def test_closing_finishes_what_was_accepted_and_takes_nothing_more(batcher, held):
+    futures = [busy(batcher, held), *(batcher.submit(i) for i in range(1, 5))]
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+    until(lambda: batcher._closed)
+    with pytest.raises(ClosedError):
+        batcher.submit(9)
+    held.let.set()
+    closing.join(20)
+    assert [future.result(0) for future in futures] == [0, 1, 4, 9, 16]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 12))
+def test_batches_are_as_large_as_they_may_be_and_in_order(sizes, most):
+    seen: list[list[int]] = []
+
+    def note(items):
+        seen.append(list(items))
+        return items
+
+    batcher = Batcher(note, lambda item: sizes[item], Limits(queue=99, batch=most, window=0, workers=1))
+    futures = [batcher.submit(i) for i in range(len(sizes))]
+    assert [future.result(20) for future in futures] == list(range(len(sizes)))
+    batcher.close()
+    assert [item for batch in seen for item in batch] == list(range(len(sizes)))
+    assert all(len(batch) == 1 or sum(sizes[item] for item in batch) <= most for batch in seen)
+
+
+@pytest.mark.parametrize(("name", "value"), [("queue", 0), ("timeout", -1.0), ("body", 0), ("window", -0.1)])
+def test_limits_that_make_no_sense_are_refused(name, value):
+    with pytest.raises(UnireError, match=f"the limit '{name}' must be [01] or more"):
+        Limits(**{name: value})

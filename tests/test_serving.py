@@ -1,0 +1,500 @@
+"""The server: it answers as the library does, whoever asks beside, and what it cannot do it says in one sentence."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from serving import Answer, Running, command, until
+from unire.cli.main import app
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.formats import native
+from unire.rendering.views import decoded_at, views
+from unire.segment import segment
+from unire.serving.limits import Limits
+from unire.serving.messages import Answer as AnswerModel
+from unire.serving.reading import Extraction, Look, Reader
+from unire.serving.server import bind
+
+TEXT = "We train a chart parser on the Penn Treebank for dependency parsing. It beats a tagger in accuracy."
+TEXTS = [
+    TEXT,
+    "",
+    "A single word",
+    "ᚠᛇᚻ 漢字 🙂 \x00 \u202e done.",
+    "We present a statistical method for word sense disambiguation. " * 5,
+]
+WORDS = [["We", "train", "a", "chart", "parser", "."], [], ["It", "is", "fast", "."]]
+SECRET = "xylophonequartz"
+HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Extractor:
+    return Extractor.load("science", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def server(extractor):
+    limits = Limits(body=4096, text=1000, texts=8)
+    with Running(extractor, limits) as running:
+        yield running
+
+
+class Slow:
+    """An engine that takes its time, or fails: as the one that it stands before, but only when it is let."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.let = threading.Event()
+        self.begun = threading.Event()
+        self.error: Exception | None = None
+        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
+
+    def tables(self, batch: Any) -> Any:
+        self.begun.set()
+        assert self.let.wait(30)
+        if self.error:
+            raise self.error
+        return self.engine.tables(batch)
+
+
+@pytest.fixture
+def slow(extractor):
+    """A copy of the extractor with such an engine."""
+    other = copy(extractor)
+    other.engine = Slow(extractor.engine)
+    yield other
+    other.engine.let.set()
+
+
+# Answers
+
+
+def test_a_text_is_answered_as_the_library_does(server, extractor):
+    answer = server.extract({"text": TEXT})
+    assert answer.status == 200
+    assert answer.json == {"documents": [extractor.extract(TEXT).to_dict()]}
+    assert answer.json["documents"][0]["relations"]
+
+
+def test_texts_are_answered_in_their_order(server, extractor):
+    assert server.extract({"texts": TEXTS}).json["documents"] == [d.to_dict() for d in extractor.extract(TEXTS)]
+    assert server.extract({"texts": []}).json == {"documents": []}
+
+
+def test_words_keep_their_places(server, extractor):
+    expected = extractor.extract_words(WORDS)
+    (found,) = server.extract({"words": WORDS}).json["documents"]
+    assert found == json.loads(json.dumps(next(native.to_json(expected))))
+    assert found["sentences"] == WORDS
+    assert [(e["start"], e["end"]) for e in found["entities"]] == [e.span for e in expected.entities]
+
+
+def test_what_is_not_likely_enough_is_left_out(server, extractor):
+    for least in (0.5, 0.6, 1):
+        kept = extractor.extract(TEXT).confident(least)
+        assert server.extract({"text": TEXT, "min_score": least}).json["documents"] == [kept.to_dict()]
+    assert server.extract({"text": TEXT, "min_score": 1}).json["documents"][0]["entities"] == []
+
+
+def test_callers_at_the_same_time_get_what_each_would_get_alone(server, extractor):
+    texts = [f"{word} parsing is a task, and a {word} parser is used for it." for word in "abcdefghijklmnopqrstuvwxyz"]
+    expected = [extractor.extract(text).to_dict() for text in texts]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        found = list(pool.map(lambda text: server.extract({"text": text}).json["documents"][0], texts))
+    assert found == expected
+    batches = server.service.metrics.text().decode()
+    assert float(re.search(r'unire_batch_texts_bucket\{le="2.0"\} (\S+)', batches)[1]) < float(
+        re.search(r"unire_batch_texts_count (\S+)", batches)[1]
+    )
+
+
+def test_answers_are_what_the_openapi_document_says(server):
+    for body in ({"text": TEXT}, {"texts": TEXTS}, {"words": WORDS}, {"words": [[" ", ""], ["\n"]]}):
+        AnswerModel.model_validate(server.extract(body).json)
+    paths = server.get("/openapi.json").json["paths"]
+    assert set(paths) == {"/", "/extract", "/view", "/health", "/ready", "/metrics"}
+    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "503"}
+    assert server.get("/docs").status == 404  # it would load scripts from elsewhere
+
+
+@pytest.mark.parametrize("key", [None, "sesame"], ids=["open", "locked"])
+def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(extractor, key, tmp_path):
+    pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    headers = [] if key is None else ["--header", f"Authorization: Bearer {key}"]
+    tool = [str(Path(sys.executable).with_name("schemathesis")), "run", "--max-examples", "10", "--seed", "1"]
+    with Running(extractor, key=key) as server:
+        words = [*tool, *headers, f"{server}/openapi.json"]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    assert "Tested: 6" in ran.stdout
+
+
+# What a page is sent
+
+
+def test_a_view_is_what_is_found_with_the_tables_of_the_sentences_asked_for(server, extractor):
+    view = server.ask("POST", "/view", {"text": TEXT, "cells": [1]}).json
+    assert view["document"] == extractor.extract(TEXT).to_dict()
+    assert [table["sentence"] for table in view["tables"]] == [0, 1]
+    assert ["P" in table["model"] for table in view["tables"]] == [False, True]
+    assert view["tsv"].count("\n") == 1 + len(view["document"]["relations"])
+
+
+@pytest.mark.parametrize("alpha", [b"NaN", b"Infinity", b"0", b"-1", b"null", b'"1"', b"true"])
+def test_an_alpha_that_is_no_distance_is_refused(server, alpha):
+    answer = server.ask("POST", "/view", b'{"text": "a", "alpha": ' + alpha + b"}")
+    assert answer.status == 422
+    assert answer.error.startswith('"alpha" cannot be used: input should be ')
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.7, 1.4, 2.2, 9.0])
+def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, extractor, alpha):
+    expected = extractor.with_alpha(alpha).extract(TEXT)
+    view = server.ask("POST", "/view", {"text": TEXT, "alpha": alpha}).json
+    assert view["document"] == expected.to_dict()
+    cuts = [[cut - s.start for cut in s.cuts] for s in expected.sentences]
+    assert [table["model"]["cuts"] for table in view["tables"]] == cuts
+    assert {table["model"]["alpha"] for table in view["tables"]} == {alpha}
+    (seen,) = views(extractor, [segment(TEXT)])
+    assert decoded_at(extractor, seen, alpha).document == expected
+
+
+def test_the_tables_of_a_text_are_computed_once_while_there_is_room(extractor, monkeypatch):
+    computed: list[int] = []
+    real = extractor.engine.tables
+    monkeypatch.setattr(extractor.engine, "tables", lambda batch: computed.append(len(batch.tables)) or real(batch))
+    reader = Reader(extractor)
+    first = reader([Look(TEXT), Look(TEXT, 0.5), Look(TEXT, 2.0)])
+    assert computed == [2]  # sentences
+    assert reader([Look(TEXT)]) == first[:1]
+    assert len(computed) == 1
+    small = Reader(extractor, memory=1)
+    assert small([Look(TEXT)]) == small([Look(TEXT)]) == first[:1]
+    assert len(computed) == 3
+
+
+def test_orders_of_both_kinds_are_answered_in_their_order(extractor):
+    reader = Reader(extractor)
+    orders = [Look(TEXT), Extraction([TEXT]), Extraction(TEXTS), Look(TEXTS[2]), Extraction([WORDS])]
+    assert reader(orders) == [reader([order])[0] for order in orders]
+
+
+def test_an_order_does_not_show_its_text():
+    assert SECRET not in repr([Look(SECRET), Extraction([SECRET])])
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        (b"", 422, 'the body is not JSON that can be read: it should be an object such as {"text": "…"}'),
+        (b"{", 422, "the body is not JSON"),
+        (b'{"text": "\\ud800"}', 422, "the body is not JSON"),
+        (b'{"text": "\xff"}', 422, "the body is not JSON"),
+        (b"[" * 3000, 422, "the body is not JSON"),
+        (b"[]", 422, "the body cannot be used: "),
+        ({}, 422, 'give one of "text", "texts" and "words"'),
+        ({"text": "a", "texts": ["b"]}, 422, 'give one of "text", "texts" and "words"'),
+        ({"text": 1}, 422, '"text" cannot be used: input should be a valid string'),
+        ({"texts": ["a", None]}, 422, '"texts.1" cannot be used: input should be a valid string'),
+        ({"words": ["a"]}, 422, '"words.0" cannot be used: '),
+        ({"text": "a", "min_score": 2}, 422, '"min_score" cannot be used: input should be less than or equal to 1'),
+        (b'{"text": "a", "min_score": NaN}', 422, '"min_score" cannot be used: input should be a finite number'),
+        (
+            {"text": "a", SECRET: SECRET},
+            422,
+            'the body has a field that is not known; known are "text", "texts", "words", "min_score"',
+        ),
+        ({"text": "a" * 1001}, 422, "the text has 1,001 characters, and a text may have 1,000; send it in parts"),
+        ({"texts": ["a", "b" * 1001]}, 422, "text 1 has 1,001 characters"),
+        ({"words": [["a" * 1001]]}, 422, "the words together have 1,002 characters"),
+        ({"texts": ["a"] * 9}, 422, "there are 9 texts, and a request may have 8; send fewer at once"),
+        ({"text": "a" * 5000}, 413, "the body is too large: a request may have 4,096 bytes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_is_said_in_one_sentence(server, body, status, sentence):
+    answer = server.extract(body)
+    assert answer.status == status
+    assert answer.error.startswith(sentence)
+    assert SECRET not in answer.error
+
+
+def test_a_body_that_does_not_say_its_length_is_limited_too(server):
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        head = (
+            b"POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        connection.sendall(head + b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1000\r\n" + b" " * 4096 + b"\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_never_comes_is_given_up(extractor):
+    with (
+        Running(extractor, Limits(timeout=1)) as server,
+        socket.create_connection(("127.0.0.1", server.port), 20) as connection,
+    ):
+        connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_must_be_said_to_be_json(server):
+    answer = server.extract({"text": "a"}, Content_Type="text/plain")
+    assert answer.status == 415
+    assert answer.error == "the body must be JSON, sent with Content-Type: application/json"
+    assert server.extract({"text": "a"}, Content_Type="Application/JSON; charset=utf-8").status == 200
+
+
+def test_other_addresses_and_other_ways_are_refused(server):
+    assert server.get("/nowhere").error == "there is nothing at this address"
+    answer = server.get("/extract")
+    assert (answer.status, answer.error) == (405, "this address is not asked that way")
+
+
+def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
+    with Running(extractor, key="open sesame ☃") as server:
+        for path in ("/extract", "/view"):
+            refused = server.ask("POST", path, {"text": "a"})
+            assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
+            assert refused.error == "this server needs its key: Authorization: Bearer KEY"
+            assert server.ask("POST", path, {"text": "a"}, Authorization="Bearer wrong").status == 401
+        assert server.get("/metrics").status == 401
+        key = "Bearer open sesame ☃".encode().decode("latin-1")
+        assert server.get("/metrics", Authorization=key).status == 200
+        assert server.extract({"text": "a"}, Authorization=key).status == 200
+        assert [server.get(path).status for path in ("/", "/health", "/ready", "/openapi.json")] == [200] * 4
+        assert "401" in server.get("/openapi.json").json["paths"]["/extract"]["post"]["responses"]
+
+
+# Too much, too slow, gone
+
+
+def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecutor, list[Any]]:
+    pool = ThreadPoolExecutor(count)
+    return pool, [pool.submit(server.extract, {"text": TEXT, **body}) for _ in range(count)]
+
+
+def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
+    with Running(slow, Limits(queue=3, workers=1)) as server:
+        pool, first = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        more, waiting = together(server, 3)
+        until(lambda: server.service.batcher.waiting == 3)
+        refused = server.extract({"text": TEXT})
+        assert refused.status == 429
+        assert refused.error == "the server has too much to do; ask again in 1 seconds"
+        assert refused.headers["retry-after"] == "1"
+        assert "unire_queue_requests 3.0" in server.get("/metrics").body.decode()
+        slow.engine.let.set()
+        assert [future.result(30).status for future in first + waiting] == [200] * 4
+        assert server.extract({"text": TEXT}).status == 200
+        pool.shutdown()
+        more.shutdown()
+
+
+def test_what_takes_too_long_is_given_up_and_not_computed(slow):
+    with Running(slow, Limits(timeout=1, workers=1)) as server:
+        pool, futures = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        late = server.extract({"text": TEXT})
+        assert late.status == 503
+        assert late.error == "this was not done within 1 seconds; ask for less at once"
+        assert futures[0].result(20).status == 503
+        until(lambda: server.service.batcher.waiting == 0)
+        slow.engine.let.set()
+        until(lambda: server.extract({"text": "a"}).status == 200)
+        pool.shutdown()
+
+
+def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
+    with Running(slow, Limits(workers=1)) as server:
+        pool, futures = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        body = json.dumps({"text": SECRET}).encode()
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: server.service.batcher.waiting == 1)
+        until(lambda: server.service.batcher.waiting == 0)
+        slow.engine.let.set()
+        assert futures[0].result(20).status == 200
+        pool.shutdown()
+        assert 'status="499"' in server.get("/metrics").body.decode()
+
+
+def test_a_fault_of_ours_is_a_sentence_and_tells_the_log_no_text(slow, caplog, capfd):
+    with Running(slow) as server, caplog.at_level(logging.DEBUG):
+        slow.engine.let.set()
+        slow.engine.error = KeyError(SECRET)
+        answer = server.extract({"text": SECRET})
+        assert answer.status == 500
+        assert answer.error == "the server is at fault, and has noted where; the request is lost"
+        slow.engine.error = UnireError("the model is broken; export it again")
+        answer = server.extract({"text": SECRET})
+        assert (answer.status, answer.error) == (422, "the model is broken; export it again")
+        slow.engine.error = None
+        assert server.extract({"text": SECRET}).status == 200
+    assert re.search(r"/extract failed: KeyError at .*test_serving.py:\d+ tables", caplog.text)
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    taken = []
+    for _ in range(20):
+        started = time.perf_counter()
+        connection.request("GET", "/health")
+        connection.getresponse().read()
+        taken.append(time.perf_counter() - started)
+    connection.close()
+    assert min(taken[2:]) < 0.035  # a caller who is waited for answers after 40 ms
+
+
+# Metrics and states
+
+
+def test_requests_texts_and_batches_are_counted(extractor):
+    with Running(extractor) as server:
+        server.extract({"texts": TEXTS})
+        server.extract({})
+        server.get(f"/{SECRET}")
+        assert server.get("/health").json == {"status": "alive", "model": "tested"}
+        assert server.get("/ready").json == {"status": "ready", "model": "tested"}
+        answer = server.get("/metrics")
+        text = answer.body.decode()
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    for line in (
+        'unire_requests_total{path="/extract",status="200"} 1.0',
+        'unire_requests_total{path="/extract",status="422"} 1.0',
+        'unire_requests_total{path="other",status="404"} 1.0',
+        'unire_request_seconds_count{path="/extract"} 2.0',
+        "unire_queue_requests 0.0",
+        "unire_batch_texts_sum 5.0",
+        "unire_texts_total 5.0",
+        "process_resident_memory_bytes ",
+    ):
+        assert f"\n{line}" in text
+    assert SECRET not in text
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_may_not(server):
+    page = server.get("/")
+    assert page.status == 200
+    assert not re.search(r"""(src|href)=|url\(|@import""", page.body.decode().split("<body")[0])
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+
+
+# The command
+
+
+def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
+    with Running(slow) as server:
+        pool, futures = together(server, 3)
+        assert slow.engine.begun.wait(20)
+        until(lambda: server.service.accepted == 3)
+        server.server.handle_exit(signal.SIGTERM, None)
+        ready = server.get("/ready")
+        assert (ready.status, ready.json["status"]) == (503, "stopping")
+        assert server.get("/health").status == 200
+        refused = server.extract({"text": TEXT})
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.error.startswith("the server is stopping and takes on nothing more")
+        assert not any(future.done() for future in futures)
+        slow.engine.let.set()
+        assert [future.result(20).status for future in futures] == [200] * 3
+        server.thread.join(20)
+        assert not server.thread.is_alive()
+        pool.shutdown()
+
+
+def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
+    answers: list[Answer | OSError] = []
+
+    def ask() -> None:
+        while len(answers) < 400:
+            try:
+                answers.append(address.extract({"text": TEXT}))
+            except OSError as error:  # it listens no more
+                answers.append(error)
+                return
+
+    with command(UNIRE_API_KEY="") as (process, address):
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers) >= 20)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+    statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
+    assert set(statuses) <= {200, 503}
+    assert f"stopped; {statuses.count(200)} requests were read, and none is left" in said
+
+
+def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():
+    with command("--max-text", 20, UNIRE_API_KEY="sesame") as (process, address):
+        assert address.extract({"text": SECRET}).status == 401
+        assert address.extract({"text": SECRET}, Authorization="Bearer sesame").status == 200
+        assert address.extract({"text": SECRET * 2}, Authorization="Bearer sesame").status == 422
+        assert address.get(f"/?text={SECRET}").status == 200
+        with socket.create_connection(("127.0.0.1", address.port)) as connection:
+            connection.sendall(f"{SECRET} {SECRET}\r\n\r\n".encode())
+            connection.recv(4096)
+        process.terminate()
+        process.wait(60)
+        assert SECRET not in process.stderr.read()
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in ("serve", *words)])
+
+
+def test_what_cannot_be_served_is_one_sentence(tmp_path):
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        error = run("--port", port).exception
+        assert isinstance(error, UnireError)
+        assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another --port"
+    assert "cannot listen on nowhere.invalid" in str(run("--host", "nowhere.invalid").exception)
+    assert str(run("--api-key", "").exception).startswith("the API key is empty")
+    assert "must be 1 or more" in str(run("--queue", 0).exception)
+    assert isinstance(run("--port", 0, "--model", tmp_path).exception, UnireError)
+
+
+def test_without_the_extra_the_command_says_what_to_install():
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "import importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'fastapi' else real(name, *a)\n"
+        "sys.argv = ['unire', 'serve']\n"
+        "from unire.cli.main import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert 'pip install "unire[serve]"' in ran.stderr
