@@ -56,7 +56,7 @@ def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, u
 
 def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
     for load in (pretrained.find, resolve, Extractor.load):
-        with pytest.raises(UnireError, match=r"'sciense'.* in the box there is tiny$"):
+        with pytest.raises(UnireError, match=r"'sciense'.* the box holds tiny$"):
             load("sciense")
 
 

@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(ending):
 def test_a_folder_that_is_no_model_is_told(tmp_path):
     folder = f"model folder {str(tmp_path)!r} has no config.json; is it a unire model?"
     assert error(SENTENCE, "--model", tmp_path) == folder
-    assert "in the box there is science" in error(SENTENCE, "--model", "sciense")
+    assert "the box holds news and science" in error(SENTENCE, "--model", "sciense")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, which torch is imported for")

@@ -34,4 +34,4 @@ def find(name: str) -> Path:
 
 def contents() -> str:
     """What is in the box, as the end of a sentence."""
-    return f"in the box there is {' and '.join(names())}" if names() else "the box is empty"
+    return f"the box holds {' and '.join(names())}" if names() else "the box is empty"
