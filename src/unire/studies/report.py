@@ -11,6 +11,7 @@ from typing import Protocol
 
 from unire.exceptions import UnireError
 from unire.files import text_output
+from unire.rendering.html.shell import Shell
 from unire.rendering.html.text import asset, shown
 from unire.studies import ablation, beta2, compare, dropout, errors, speed, threshold, window
 from unire.studies.pipeline import study as pipeline
@@ -76,18 +77,8 @@ def write(folder: Path) -> Path:
 
 def _page(results: Mapping[str, Json], charts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     style = asset("page.css") + (resources.files("unire.studies") / "report.css").read_text(encoding="utf-8")
-    yield f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="unire">
-<title>Studies</title>
-<style>{style}</style>
-</head>
-<body>
+    yield Shell("Studies", style, styled=True).head
+    yield f"""<body>
 <header><h1>Studies</h1></header>
 <nav>{" ".join(f'<a href="#{name}">{escape(TITLES[name])}</a>' for name in results)}</nav>
 <main>
