@@ -61,7 +61,7 @@ def distill(
         int | None, _option("--workers", min=0, help="Processes that read and lay out the corpus.", panel=_SOFT)
     ] = None,
     preset: Annotated[
-        str, _option("--preset", help="`paper` or `released`, as in training.", panel=_MODEL, show_default=True)
+        str, _option("--preset", help="`paper`, `released` or `best`, as in training.", panel=_MODEL, show_default=True)
     ] = "paper",
     epochs: Annotated[int | None, _option("--epochs", help="How often the gold is read.", panel=_MODEL)] = None,
     minutes: Annotated[
