@@ -99,8 +99,23 @@ def test_a_frozen_position_bias_gets_no_gradient(models) -> None:
     assert fast.embeddings.word_embeddings.weight.grad is not None
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_bert_sees_the_same_through_a_mask_that_is_not_looked_at(tmp_path: Path, attention: str, padded: bool) -> None:
+    encoder = tiny_encoder("bert", tmp_path, WORDS)
+    slow, fast = (
+        transformers.AutoModel.from_pretrained(encoder, attn_implementation=attention).eval() for _ in range(2)
+    )
+    use_fast_attention(fast)
+    ids = torch.randint(6, 20, (3, 50))
+    mask = torch.ones_like(ids)
+    mask[1, 30:] = 0
+    inputs = {"input_ids": ids, "attention_mask": mask if padded else None, "token_type_ids": (ids > 12).long()}
+    torch.testing.assert_close(slow(**inputs).last_hidden_state, fast(**inputs).last_hidden_state)
+
+
 def test_encoders_that_are_fast_already_are_left_alone(tmp_path: Path) -> None:
-    bert = transformers.AutoModel.from_pretrained(tiny_encoder("bert", tmp_path, WORDS))
-    before = [type(module) for module in bert.modules()]
-    use_fast_attention(bert)
-    assert [type(module) for module in bert.modules()] == before
+    roberta = transformers.AutoModel.from_pretrained(tiny_encoder("roberta", tmp_path, WORDS))
+    before = [type(module) for module in roberta.modules()]
+    use_fast_attention(roberta)
+    assert [type(module) for module in roberta.modules()] == before

@@ -74,6 +74,9 @@ class Slow:
             raise self.error
         return self.engine.tables(batch)
 
+    def start(self, batch: Any) -> Any:
+        return lambda: self.tables(batch)
+
 
 @pytest.fixture
 def slow(extractor):

@@ -197,12 +197,11 @@ def test_every_word_is_in_one_table_and_read_from_its_first_piece(document, fami
     max_table=st.integers(1, 30),
     max_cells=st.integers(1, 2000),
     max_pieces=st.integers(1, 500),
-    buffer=st.integers(1, 20),
 )
-def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces, buffer):
+def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces):
     layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, buffer=buffer))
+    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec)
@@ -485,19 +484,6 @@ def test_batches_are_formed_by_length():
     passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
     batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
     assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
-
-
-def test_batches_read_no_further_ahead_than_their_buffer():
-    read = []
-
-    def endless():
-        for i in itertools.count():
-            read.append(i)
-            yield windower().passages(in_sentences(3), i)[0]
-
-    batches = in_batches(endless(), max_cells=18, max_pieces=1000, buffer=10)
-    assert [len(next(batches)) for _ in range(5)] == [2] * 5
-    assert len(read) == 10
 
 
 # Speed

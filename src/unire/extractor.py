@@ -38,7 +38,8 @@ class Extractor:
 
     CHUNK_WORDS = 2**14
     CHUNK_DOCUMENTS = 1024
-    """Documents are batched together until they have so many words, or are so many, while a stream is read."""
+    """Documents are batched together until they have so many words, or are so many, while a stream is read;
+    several times that where the engine reads more pieces at once than four per word."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
         if settings.decoder not in DECODERS:
@@ -146,15 +147,16 @@ class Extractor:
         added; and at the end of a chunk its findings, which are whole then, and `None`.
         """
         batches = Ahead(self._batches(documents, notes))
-        tables = Ahead((findings, batch, batch and self.engine.tables(batch)) for findings, batch in batches)
+        begun = Ahead((findings, batch, batch and self.engine.start(batch)) for findings, batch in batches)
         try:
-            for findings, batch, P in tables:
+            for findings, batch, tables in begun:
+                P = tables and tables()
                 if batch is not None:
                     findings.add(batch.tables, self.decode(batch, P))
                 yield findings, batch, P
         finally:
             batches.close()  # the documents may come from a terminal: they are not waited for
-            tables.close(wait=True)
+            begun.close(wait=True)
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None
@@ -194,12 +196,13 @@ class Extractor:
             yield findings, None
 
     def _chunks(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
+        times = max(1, self.engine.max_pieces // (4 * self.CHUNK_WORDS))
         chunk: list[Document] = []
         n_words = 0
         for document in documents:
             chunk.append(document.bare)
             n_words += document.n_words
-            if n_words >= self.CHUNK_WORDS or len(chunk) == self.CHUNK_DOCUMENTS:
+            if n_words >= times * self.CHUNK_WORDS or len(chunk) == times * self.CHUNK_DOCUMENTS:
                 yield chunk
                 chunk, n_words = [], 0
         if chunk:

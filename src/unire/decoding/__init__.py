@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.decoding import hard, split
-from unire.decoding.arrays import Array
+from unire.decoding.arrays import Array, urgently
 from unire.decoding.decoded import Decoded
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
@@ -43,7 +43,9 @@ def decode(
     """
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
-    return DECODERS[decoder](P, _checked(P, lengths, labels), labels, alpha=alpha, permits=permits)
+    lengths = _checked(P, lengths, labels)
+    with urgently(P):
+        return DECODERS[decoder](P, lengths, labels, alpha=alpha, permits=permits)
 
 
 def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ __all__ = [
     "to_float",
     "to_host",
     "toward_mirror",
+    "urgently",
 ]
 
 Array = Any
@@ -45,6 +48,28 @@ AS_NUMPY = "cpu"
 def library(x: Array) -> Any:
     """The module that `x` comes from: `numpy` or `torch`."""
     return np if isinstance(x, np.ndarray) else sys.modules["torch"]
+
+
+@contextmanager
+def urgently(x: Array) -> Iterator[None]:
+    """What is done to `x` here goes before other work of a GPU, a forward pass of the next batch say.
+
+    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between.
+    """
+    if isinstance(x, np.ndarray) or x.device.type != "cuda":
+        yield
+        return
+    cuda = library(x).cuda
+    stream = _urgent_stream(cuda, x.device)
+    stream.wait_stream(cuda.current_stream(x.device))
+    x.record_stream(stream)
+    with cuda.stream(stream):
+        yield
+
+
+@cache
+def _urgent_stream(cuda: Any, device: Any) -> Any:
+    return cuda.Stream(device, priority=-1)
 
 
 def to_float(x: Array) -> Array:

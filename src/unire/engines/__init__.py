@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import CDLL
 from importlib.util import find_spec
 from typing import Any, Literal, Protocol, get_args
@@ -28,6 +29,9 @@ class Engine(Protocol):
 
     def tables(self, batch: Batch) -> Any:
         """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
+
+    def start(self, batch: Batch) -> Callable[[], Any]:
+        """Begin with a batch, and return what waits for its tables. Another may be begun before."""
 
 
 def start_engine(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -70,15 +70,12 @@ class OnnxEngine:
         self.max_cells = 400_000
 
     def tables(self, batch: Batch) -> NDArray[np.float32]:
+        return self.start(batch)()
+
+    def start(self, batch: Batch) -> Callable[[], NDArray[np.float32]]:
         parts = list(_runs(batch))
-        found = list(self._pool.map(lambda part: self._run(batch, part), parts))
-        T, N = batch.words.shape
-        if len(parts) == 1 and found[0].shape[:2] == (T, N):
-            return found[0]
-        P = np.zeros((T, N, N, found[0].shape[-1]), np.float32)
-        for part, some in zip(parts, found, strict=True):
-            P[part.tables, : part.n_words, : part.n_words] = some
-        return P
+        runs = [self._pool.submit(self._run, batch, part) for part in parts]
+        return lambda: _together(batch, parts, [run.result() for run in runs])
 
     def _run(self, batch: Batch, part: _Part) -> NDArray[np.float32]:
         rows, places = np.divmod(batch.words[part.tables, : part.n_words], batch.input_ids.shape[1])
@@ -116,6 +113,17 @@ class _Part(NamedTuple):
     @property
     def pieces(self) -> int:
         return int(self.windows.stop - self.windows.start) * self.n_pieces
+
+
+def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The tables of a batch from those of its parts."""
+    T, N = batch.words.shape
+    if len(parts) == 1 and found[0].shape[:2] == (T, N):
+        return found[0]
+    P = np.zeros((T, N, N, found[0].shape[-1]), np.float32)
+    for part, some in zip(parts, found, strict=True):
+        P[part.tables, : part.n_words, : part.n_words] = some
+    return P
 
 
 def _runs(batch: Batch) -> Iterator[_Part]:

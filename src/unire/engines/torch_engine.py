@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -23,7 +25,11 @@ def choose_device(name: str | None = None) -> torch.device:
 
 
 class TorchEngine:
-    """Runs a model in evaluation mode; in bf16 on hardware that has it, unless told otherwise."""
+    """Runs a model in evaluation mode; in bf16 on hardware that has it, unless told otherwise.
+
+    A GPU has a stream of its own for what is started here, so that whoever reads tables does not wait for those that
+    were started since.
+    """
 
     def __init__(
         self, model: UniRE, *, bf16: bool | None = None, max_cells: int | None = None, max_pieces: int | None = None
@@ -31,14 +37,20 @@ class TorchEngine:
         self.model = model
         on_gpu = model.device.type == "cuda"
         self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
-        # a GPU is only kept busy by batches that a CPU's caches could not hold
-        self.max_cells = max_cells or (2_000_000 if on_gpu else 400_000)
         self.max_pieces = max_pieces or self.most_pieces(model.device)
+        self.max_cells = max_cells or (64 * self.most_pieces(model.device) if on_gpu else 400_000)
+        self._stream = torch.cuda.Stream(model.device) if on_gpu else None
 
     @staticmethod
     def most_pieces(device: torch.device) -> int:
-        """Padded pieces that an encoder is given at once."""
-        return 32_768 if device.type == "cuda" else 16_384
+        """Padded pieces that an encoder is given at once.
+
+        Only batches that a CPU's caches could not hold keep a GPU busy: the more, the less often the host is asked.
+        """
+        if device.type != "cuda":
+            return 2**14
+        memory = torch.cuda.get_device_properties(device).total_memory
+        return 2**14 * max(1, min(memory // 2**33, 16))  # a base-size encoder takes a tenth of the memory for them
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
@@ -47,3 +59,18 @@ class TorchEngine:
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
             logits: Tensor = self.model(TensorBatch.of(batch, device))
         return logits.float().softmax(-1)
+
+    def start(self, batch: Batch) -> Callable[[], Tensor]:
+        if self._stream is None:
+            P = self.tables(batch)
+            return lambda: P
+        self._stream.wait_stream(torch.cuda.default_stream(self.model.device))  # the weights may just have changed
+        with torch.cuda.stream(self._stream):
+            P = self.tables(batch)
+            made = self._stream.record_event()
+
+        def finish() -> Tensor:
+            made.synchronize()
+            return P
+
+        return finish

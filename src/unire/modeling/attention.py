@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput
+from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
 __all__ = ["freeze_position_bias", "use_fast_attention"]
@@ -21,7 +22,8 @@ def use_fast_attention(encoder: nn.Module) -> None:
     same, as do padding masks, dropout and the gradient of the bias.
 
     A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
-    for all work before it. A mask that is already [B, 1, 1, L] and additive passes unlooked at.
+    for all work before it, and then lay it out for every pair of pieces. One of [B, 1, 1, L] passes unlooked at: MPNet
+    and BERT make such a mask of one that has two dimensions.
 
     Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the
     pieces. A mask may then be [B, 1, L, L], true where the piece of a row sees that of a column.
@@ -39,6 +41,22 @@ def freeze_position_bias(encoder: nn.Module) -> None:
     for module in encoder.modules():
         if isinstance(module, MPNetEncoder):
             module.relative_attention_bias.requires_grad_(False)
+
+
+class _FusedBert(BertModel):  # type: ignore[misc]
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        fused = self.config._attn_implementation == "sdpa"  # whose masks may say which pieces are seen
+        if fused and attention_mask is not None and attention_mask.ndim == 2:
+            attention_mask = attention_mask[:, None, None, :].bool()
+        return super().forward(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **kwargs
+        )
 
 
 class _FusedModel(MPNetModel):  # type: ignore[misc]
@@ -108,6 +126,7 @@ class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
 
 
 _FUSED: dict[type, type] = {
+    BertModel: _FusedBert,
     MPNetModel: _FusedModel,
     MPNetEncoder: _FusedEncoder,
     MPNetSelfAttention: _FusedSelfAttention,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -81,6 +81,9 @@ class _TimedEngine:
         self.tables_seconds += self.now() - began
         self.batches += 1
         return P
+
+    def start(self, batch: Batch) -> Callable[[], Any]:
+        return lambda: self.tables(batch)
 
     def now(self) -> float:
         """The time at which all that was asked of the device is done."""

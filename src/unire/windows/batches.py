@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -68,28 +67,25 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, few_shapes: bool 
     return Batch(tables, input_ids, filled.astype(np.int64), token_type_ids, words, lengths)
 
 
-def in_batches(
-    passages: Iterable[Passage], *, max_cells: int, max_pieces: int, buffer: int = 1024
-) -> Iterator[list[Passage]]:
-    """Group passages of like length, so that little is padding.
+def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) -> Iterator[list[Passage]]:
+    """Group passages of like length, the longest first, so that little is padding.
 
     Args:
-        passages: May be endless: no more than `buffer` of them are held at a time.
+        passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
         max_pieces: Padded pieces of a batch, B·L; likewise.
-        buffer: How many passages are sorted together. The longest come first.
     """
-    stream = iter(passages)
-    while ahead := sorted(islice(stream, buffer), key=_likeness, reverse=True):
-        batch: list[Passage] = []
-        shape = _Shape()
-        for passage in ahead:
-            grown = shape.joined(_Shape.of(passage))
-            if batch and (grown.cells > max_cells or grown.pieces > max_pieces):
-                yield batch
-                batch, grown = [], _Shape.of(passage)
-            batch.append(passage)
-            shape = grown
+    batch: list[Passage] = []
+    shape = _Shape()
+    for passage in sorted(passages, key=_likeness, reverse=True):
+        own = _Shape.of(passage)
+        grown = shape.joined(own)
+        if batch and (grown.cells > max_cells or grown.pieces > max_pieces):
+            yield batch
+            batch, grown = [], own
+        batch.append(passage)
+        shape = grown
+    if batch:
         yield batch
 
 
