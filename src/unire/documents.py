@@ -261,8 +261,16 @@ class Document:
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
         ]
-        spanning = tuple(spanning_entities), tuple(spanning_relations)
-        document = Document(self.text, tuple(sentences), self.id, *spanning, self.meta)
+        return self.with_sentences(tuple(sentences), tuple(spanning_entities), tuple(spanning_relations))
+
+    def with_sentences(
+        self,
+        sentences: tuple[Sentence, ...],
+        spanning_entities: tuple[Entity, ...] = (),
+        spanning_relations: tuple[Relation, ...] = (),
+    ) -> Document:
+        """The same text in sentences of the same words, with other annotation."""
+        document = Document(self.text, sentences, self.id, spanning_entities, spanning_relations, self.meta)
         document.__dict__.update({name: self.__dict__[name] for name in OF_THE_WORDS if name in self.__dict__})
         return document
 

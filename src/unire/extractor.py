@@ -209,7 +209,7 @@ class Extractor:
             yield chunk
 
     def _collated(self, documents: Sequence[Document], notes: Counter[str] | None) -> Iterator[Batch]:
-        passages = [passage for i, document in enumerate(documents) for passage in self.windower.passages(document, i)]
+        passages = self.windower.passages_of(documents)
         if notes is not None:
             for passage in passages:
                 notes.update(notes_of(passage))

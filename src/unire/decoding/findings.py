@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,8 @@ from unire.windows import Stretch
 
 __all__ = ["Findings"]
 
-
-class _Part(NamedTuple):
-    """What was found in one table: in a sentence, or in a part of a long one."""
-
-    start: int
-    entities: list[Entity]
-    relations: list[Relation]
-    cuts: list[int]
+_Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
+"""What was found in one table, in a sentence or in a part of a long one: its first word, and what is in it."""
 
 
 class Findings:
@@ -33,7 +27,7 @@ class Findings:
     def __init__(self, documents: Sequence[Document], labels: LabelSpace) -> None:
         self._bare = documents
         self._names = labels.names
-        self._parts: list[list[list[_Part]]] = [[[] for _ in document.sentences] for document in documents]
+        self._parts: list[dict[int, list[_Part]]] = [{} for _ in documents]
 
     def add(self, tables: Sequence[Stretch], decoded: Decoded) -> None:
         """Take in a batch: `tables[k].document` is a position in the documents."""
@@ -59,41 +53,40 @@ class Findings:
             )
         ]
         cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
-        for place, *found in zip(
-            tables,
+        parts: Iterable[_Part] = zip(
+            starts.tolist(),
             _by_table(entities, where, len(tables)),
             _by_table(relations, where[decoded.relations[:, 0]], len(tables)),
             _by_table(cuts, decoded.cuts[:, 0], len(tables)),
             strict=True,
-        ):
-            self._parts[place.document][place.sentence].append(_Part(place.start, *found))
+        )
+        for place, part in zip(tables, parts, strict=True):
+            self._parts[place.document].setdefault(place.sentence, []).append(part)
 
     def documents(self) -> list[Document]:
         """The documents with what was found, in their order."""
         return [
-            replace(document, sentences=tuple(map(_annotated, document.sentences, parts)))
+            document.with_sentences(
+                tuple([_annotated(sentence, parts.get(i, ())) for i, sentence in enumerate(document.sentences)])
+            )
             for document, parts in zip(self._bare, self._parts, strict=True)
         ]
 
 
-def _by_table(found: list[Any], where: NDArray[np.int64], n_tables: int) -> list[list[Any]]:
+def _by_table(found: Sequence[Any], where: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
     """What was found in each table; `where` has the table of each, in order."""
     bounds = np.searchsorted(where, np.arange(n_tables + 1)).tolist()
-    return [found[start:end] for start, end in pairwise(bounds)]
+    everything = tuple(found)
+    return [everything[start:end] for start, end in pairwise(bounds)]
 
 
-def _annotated(sentence: Sentence, parts: list[_Part]) -> Sentence:
+def _annotated(sentence: Sentence, parts: Sequence[_Part]) -> Sentence:
     """A sentence with what was found in its parts, which is in the order of its words within each of them."""
-    if len(parts) > 1:
-        parts.sort(key=lambda part: part.start)
-        for part in parts[1:]:  # a sentence that was split is cut where its parts meet
-            part.cuts.insert(0, part.start)
-    _, entities, relations, cuts = zip(*parts, strict=True) if parts else ((), (), (), ())
-    return Sentence(
-        sentence.start,
-        sentence.words,
-        sentence.offsets,
-        tuple(chain.from_iterable(entities)),
-        tuple(chain.from_iterable(relations)),
-        tuple(chain.from_iterable(cuts)),
-    )
+    start, words, offsets = sentence.start, sentence.words, sentence.offsets
+    if len(parts) == 1:
+        return Sentence(start, words, offsets, *parts[0][1:])
+    parts = sorted(parts, key=itemgetter(0))
+    begins, entities, relations, cuts = zip(*parts, strict=True) if parts else ((), (), (), ())
+    # a sentence that was split is cut where its parts meet
+    met = [(begin, *within) if begin > start else within for begin, within in zip(begins, cuts, strict=True)]
+    return Sentence(start, words, offsets, *(tuple(chain(*found)) for found in (entities, relations, met)))

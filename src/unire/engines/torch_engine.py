@@ -39,7 +39,7 @@ class TorchEngine:
         self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
         self.max_pieces = max_pieces or self.most_pieces(model.device)
         self.max_cells = max_cells or (64 * self.most_pieces(model.device) if on_gpu else 400_000)
-        self._stream = torch.cuda.Stream(model.device) if on_gpu else None
+        self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @staticmethod
     def most_pieces(device: torch.device) -> int:

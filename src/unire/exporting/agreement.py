@@ -47,7 +47,7 @@ class Agreement:
 
 def compare(one: Extractor, other: Extractor, documents: Sequence[Document]) -> Agreement:
     """Tables and findings of two extractors, which have their windows, labels and settings in common."""
-    passages = [passage for i, document in enumerate(documents) for passage in one.windower.passages(document, i)]
+    passages = one.windower.passages_of(documents)
     largest, total, cells = 0.0, 0.0, 0
     limits = {
         "max_cells": min(one.engine.max_cells, other.engine.max_cells),

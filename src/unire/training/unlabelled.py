@@ -193,7 +193,7 @@ class Unlabelled(Dataset[Chunk]):
     def _step(self, documents: Sequence[Document], notes: Counter[str]) -> SoftStep:
         views = []
         for windower in self.windowers:
-            passages = [p for i, document in enumerate(documents) for p in windower.passages(document, i)]
+            passages = windower.passages_of(documents)
             if windower is self.windowers[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,13 +25,17 @@ class Pieces:
 
     ids: NDArray[np.int64]
     bounds: NDArray[np.int64]
-    """Word `i` has the pieces `bounds[i]` to `bounds[i + 1]`."""
+    """Word `i` has the pieces `bounds[i]` to `bounds[i + 1]` of `ids`, where other words' may stand too."""
     unknown: NDArray[np.bool_]
     """Words of which the tokenizer left nothing: they have the unknown piece."""
 
     def __len__(self) -> int:
         """Number of words."""
         return len(self.unknown)
+
+    def part(self, start: int, end: int) -> Pieces:
+        """The words `start` to `end` by themselves."""
+        return Pieces(self.ids, self.bounds[start : end + 1], self.unknown[start:end])
 
     def of(self, start: int, end: int) -> NDArray[np.int64]:
         """The pieces of the words `start` to `end`."""
@@ -74,6 +79,8 @@ class WordTokenizer:
 
     def _look_up(self, words: Sequence[str]) -> list[tuple[int, ...]]:
         cache = self._cache
+        with suppress(KeyError):
+            return list(map(cache.__getitem__, words))
         missing = {word for word in words if word not in cache}
         if len(cache) + len(missing) > CACHED_WORDS:
             # A new cache, not an emptied one: another thread may be reading the old.
@@ -87,7 +94,7 @@ class WordTokenizer:
                 (word, self._marked(word, tuple(encoding.ids)))
                 for word, encoding in zip(missing, encodings, strict=True)
             )
-        return [cache[word] for word in words]
+        return list(map(cache.__getitem__, words))
 
     def _marked(self, word: str, pieces: tuple[int, ...]) -> tuple[int, ...]:
         """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""

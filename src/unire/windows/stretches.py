@@ -34,13 +34,13 @@ def cut_into_stretches(document: Document, index: int, max_table: int) -> list[S
     """Every word of `document` in one stretch of at most `max_table` words; sentences without words have none."""
     stretches = []
     for i, sentence in enumerate(document.sentences):
-        start = sentence.start
-        while sentence.end - start > max_table:
-            cut = _cut(document.words, start, sentence.end, max_table)
+        start, end = sentence.start, sentence.end
+        while end - start > max_table:
+            cut = _cut(document.words, start, end, max_table)
             stretches.append(Stretch(index, i, start, cut))
             start = cut
-        if start < sentence.end:
-            stretches.append(Stretch(index, i, start, sentence.end))
+        if start < end:
+            stretches.append(Stretch(index, i, start, end))
     return stretches
 
 
