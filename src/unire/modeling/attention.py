@@ -49,13 +49,18 @@ class _FusedBert(BertModel):  # type: ignore[misc]
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
         fused = self.config._attn_implementation == "sdpa"  # whose masks may say which pieces are seen
         if fused and attention_mask is not None and attention_mask.ndim == 2:
             attention_mask = attention_mask[:, None, None, :].bool()
         return super().forward(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, **kwargs
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            **kwargs,
         )
 
 
