@@ -38,6 +38,8 @@ class Stage:
     """It uses the whole GPU: nothing else runs beside it."""
     test: Path | None = None
     """What the model is scored on by every protocol, if it is a row of the results."""
+    part_of: str = ""
+    """The stage whose folder it fills a part of, if it has none of its own."""
 
 
 def plan(parts: Parts) -> dict[str, Stage]:
@@ -155,6 +157,12 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=needs, alone=True)
     yield export("news", "conll04-small", conll04)
 
-    folds = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade")
-    schedule = ("--preset", "best", "--epochs", "15", "--set", "evaluate_after=8", "--set", "evaluate_every=2")
-    yield Stage("ade-best", ("train", "--encoder", adapted, *folds, *schedule), ("mpnet-science",))
+    options = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade", "--preset", "best")
+    schedule = ("--epochs", "20", "--set", "evaluate_after=11", "--set", "evaluate_every=2")
+    command = ("train", "--encoder", adapted, *options, *schedule)
+    folds = [
+        Stage(f"ade-best-fold-{k}", (*command, "--fold", str(k)), ("mpnet-science",), part_of="ade-best")
+        for k in range(1, 11)
+    ]
+    yield from folds
+    yield Stage("ade-best", (*command, "--resume"), tuple(fold.name for fold in folds))

@@ -55,13 +55,14 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
 
     wanted_jobs = [_job(stage, work) for stage in stages]
     # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
-    missing = [job for job in wanted_jobs if job.log.exists() or not (work / job.name).exists()]
+    in_parts = {stage.part_of for stage in stages}
+    missing = [job for job in wanted_jobs if job.log.exists() or job.name in in_parts or not (work / job.name).exists()]
     run_jobs(missing, jobs, tell=lambda line: print(line, flush=True), finished=keep)
 
 
 def _job(stage: Stage, work: Path) -> Job:
     kind, *arguments = stage.command
-    out = str(work / stage.name)
+    out = str(work / (stage.part_of or stage.name))
     if kind == "nearest":
         command = (str(Path(__file__).parent / "nearest.py"), *arguments, out)
     else:
@@ -72,7 +73,7 @@ def _job(stage: Stage, work: Path) -> Job:
 
 def _keep(stage: Stage, printed: dict[str, Any], work: Path) -> None:
     """Score a row by every protocol, and write down how it was made and what it reached."""
-    if stage.command[0] not in ("train", "distill", "export"):
+    if stage.part_of or stage.command[0] not in ("train", "distill", "export"):
         return
     record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
     made = dict(printed)

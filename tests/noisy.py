@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,9 @@ class NoisyEngine:
             odds = np.exp(logits - logits.max(-1, keepdims=True))
             P[i, :n, :n] = odds / odds.sum(-1, keepdims=True)
         return P
+
+    def start(self, batch: Batch) -> Callable[[], np.ndarray]:
+        return lambda: self.tables(batch)
 
 
 def noisy_extractor(

@@ -45,6 +45,14 @@ def train(
             help="Cross-validate: N random folds, or a JSON list of lists of test document ids. A model per fold.",
         ),
     ] = None,
+    fold: Annotated[
+        list[int] | None,
+        _option(
+            "--fold",
+            help="With --folds: train this one alone, counted from 1; may be given several times. So several processes "
+            "share the folds; all of them with --resume, at last, prints the mean.",
+        ),
+    ] = None,
     dev_fraction: Annotated[
         float,
         _option(
@@ -140,8 +148,10 @@ def train(
     if folds is not None:
         if dev or test:
             raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
-        _train_folds(encoder, documents, out, folds, dev_fraction, shared, tensorboard, json)
+        _train_folds(encoder, documents, out, folds, fold or [], dev_fraction, shared, tensorboard, json)
         return
+    if fold:
+        raise UnireError("--fold chooses among the folds of --folds; give that too")
     from unire.training import train as run
 
     trained = run(
@@ -163,6 +173,7 @@ def _train_folds(
     documents: list[Document],
     out: Path,
     folds: str,
+    only: list[int],
     dev_fraction: float,
     shared: dict[str, Any],
     tensorboard: Path | None,
@@ -174,6 +185,8 @@ def _train_folds(
 
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
+    if beyond := [number for number in only if not 1 <= number <= len(ids)]:
+        raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {len(ids)}")
 
     def reporter_for(number: int) -> Reporter:
         if not json and is_main():
@@ -182,12 +195,12 @@ def _train_folds(
 
     parts = list(split_folds(documents, ids, dev_fraction, seed))
     try:
-        results = cross_validate(encoder, parts, out=out, reporter_for=reporter_for, **shared)
+        results = cross_validate(encoder, parts, out=out, only=only, reporter_for=reporter_for, **shared)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not is_main():
         return
-    means = [over_folds(results, "micro"), over_folds(results, "macro")]
+    means = [over_folds(results, average) for average in ("micro", "macro")] if len(results) == len(ids) else []
     if json:
         printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means})
         return
@@ -199,4 +212,5 @@ def _train_folds(
         for row in means
         for part in ("entities", "relations")
     ]
-    printing.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)
+    if rows:
+        printing.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)

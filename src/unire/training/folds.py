@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -28,6 +28,7 @@ def cross_validate(
     *,
     out: Path,
     config: TrainingConfig,
+    only: Collection[int] = (),
     reporter_for: Callable[[int], Reporter] = lambda number: Reporter(),
     resume: bool = False,
     **options: Any,
@@ -39,6 +40,7 @@ def cross_validate(
         folds: What to train and test on.
         out: The folder for the models.
         config: How each is trained.
+        only: Numbers of the folds to train, from 1; all of them when left out.
         reporter_for: Makes the reporter of a fold, given its number from 1.
         resume: Leave finished folds alone, and continue the one that was stopped.
         options: Passed on to `train`.
@@ -48,6 +50,8 @@ def cross_validate(
     """
     results = []
     for number, fold in enumerate(folds, start=1):
+        if only and number not in only:
+            continue
         folder = out / f"fold-{number:02d}"
         unfinished = folder.with_name(folder.name + ".resume").exists()
         if resume and folder.exists() and not unfinished:
