@@ -53,8 +53,8 @@ def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
 
     stream = Ahead(items())
     assert [next(stream), next(stream)] == [0, 1]
-    stream.close(wait=True)
-    assert not stream._thread.is_alive()
+    stream.close()
+    wait_until(lambda: not stream._thread.is_alive())
     assert closed.is_set()
 
 
@@ -70,7 +70,8 @@ def test_nobody_waits_for_an_item_that_may_never_come():
     assert next(outer) == 1
     began = time.monotonic()
     inner.close()
-    outer.close(wait=True)
+    outer.close()
+    wait_until(lambda: not outer._thread.is_alive())
     assert time.monotonic() - began < 5
     assert list(outer) == []
     blocked.set()
@@ -86,5 +87,25 @@ def test_a_stream_that_is_forgotten_stops():
 
 def test_a_stream_that_was_never_asked_is_closed_like_any_other():
     stream = Ahead([1])
-    stream.close(wait=True)
+    stream.close()
     assert list(stream) == []
+
+
+def test_what_is_ready_can_be_had_without_waiting():
+    let = threading.Event()
+
+    def items():
+        yield 1
+        yield 2
+        let.wait(10)
+
+    stream = Ahead(items())
+    assert not stream.ready
+    assert next(stream) == 1
+    wait_until(lambda: stream.ready)
+    assert next(stream) == 2
+    assert not stream.ready
+    let.set()
+    wait_until(lambda: stream.ready)
+    assert list(stream) == []
+    assert stream.ready

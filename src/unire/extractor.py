@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,9 @@ from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
 
 __all__ = ["Extractor", "notes_of"]
+
+BEGUN = 3
+"""Batches that an engine is given before the tables of the first are waited for: two, and the end of a chunk."""
 
 
 class Extractor:
@@ -127,8 +130,8 @@ class Extractor:
     def annotate(self, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[Document]:
         """The documents, in order, with what the model finds in place of their annotation.
 
-        Streams: a bounded number of documents is in memory at a time. While tables are decoded, a thread computes the
-        next ones and another reads documents and makes batches of them.
+        Streams: a bounded number of documents is in memory at a time. While tables are decoded, the engine computes the
+        next ones, and a thread reads documents and makes batches of them.
 
         Args:
             documents: Documents; annotation that they have is not looked at.
@@ -147,16 +150,23 @@ class Extractor:
         added; and at the end of a chunk its findings, which are whole then, and `None`.
         """
         batches = Ahead(self._batches(documents, notes))
-        begun = Ahead((findings, batch, batch and self.engine.start(batch)) for findings, batch in batches)
+        begun: deque[tuple[Findings, Batch | None, Callable[[], Any]]] = deque()
         try:
-            for findings, batch, tables in begun:
-                P = tables and tables()
+            while True:
+                while len(begun) < BEGUN and (batches.ready or not begun):
+                    findings, batch = next(batches, (None, None))
+                    if findings is None:
+                        break
+                    begun.append((findings, batch, self.engine.start(batch) if batch else lambda: None))
+                if not begun:
+                    return
+                findings, batch, tables = begun.popleft()
+                P = tables()
                 if batch is not None:
                     findings.add(batch.tables, self.decode(batch, P))
                 yield findings, batch, P
         finally:
             batches.close()  # the documents may come from a terminal: they are not waited for
-            begun.close(wait=True)
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None

@@ -20,7 +20,7 @@ class Ahead(Iterator[T]):
     """The items in order, made in a thread while their predecessors are being used.
 
     Whoever stops early calls `close`. An item may never come (a terminal that says nothing more), so the thread that
-    makes it is not waited for unless that is asked for.
+    makes it is not waited for.
     """
 
     def __init__(self, items: Iterable[T]) -> None:
@@ -44,15 +44,14 @@ class Ahead(Iterator[T]):
                     raise made
         raise StopIteration
 
-    def close(self, *, wait: bool = False) -> None:
-        """Make no more items; any thread may say so.
+    @property
+    def ready(self) -> bool:
+        """Whether the next item, or the end, can be had without waiting."""
+        return self._stopped.is_set() or not self._made.empty()
 
-        Args:
-            wait: Until the item in the making, if there is one, is made.
-        """
+    def close(self) -> None:
+        """Make no more items; any thread may say so. The one in the making is not waited for."""
         self._stopped.set()
-        if wait and self._thread.is_alive():
-            self._thread.join()
 
     def __del__(self) -> None:
         self._stopped.set()

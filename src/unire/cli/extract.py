@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gc
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -199,7 +200,9 @@ class _Run:
 
     @cached_property
     def extractor(self) -> Extractor:
-        return Extractor.load(self.model, device=self.device, constraints=self.constraints)
+        loaded = Extractor.load(self.model, device=self.device, constraints=self.constraints)
+        gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
+        return loaded
 
     def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
         """The documents with what was found.
