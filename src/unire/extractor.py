@@ -131,7 +131,8 @@ class Extractor:
         """The documents, in order, with what the model finds in place of their annotation.
 
         Streams: a bounded number of documents is in memory at a time. While tables are decoded, the engine computes the
-        next ones, and a thread reads documents and makes batches of them.
+        next ones, and a thread reads more documents. Batches are made by the thread that decodes: two that both compute
+        in Python would wait for each other at every call of the engine's library.
 
         Args:
             documents: Documents; annotation that they have is not looked at.
@@ -149,15 +150,19 @@ class Extractor:
         Yields, chunk by chunk of the documents, each batch with its tables and the findings to which they have been
         added; and at the end of a chunk its findings, which are whole then, and `None`.
         """
-        batches = Ahead(self._batches(documents, notes))
+        chunks = Ahead(self._chunks(documents))
+        batches: Iterator[tuple[Findings, Batch | None]] = iter(())
         begun: deque[tuple[Findings, Batch | None, Callable[[], Any]]] = deque()
         try:
             while True:
-                while len(begun) < BEGUN and (batches.ready or not begun):
-                    findings, batch = next(batches, (None, None))
-                    if findings is None:
+                while len(begun) < BEGUN:
+                    if (item := next(batches, None)) is not None:
+                        findings, batch = item
+                        begun.append((findings, batch, self.engine.start(batch) if batch else lambda: None))
+                    elif (begun and not chunks.ready) or (chunk := next(chunks, None)) is None:
                         break
-                    begun.append((findings, batch, self.engine.start(batch) if batch else lambda: None))
+                    else:
+                        batches = self._batches(chunk, notes)
                 if not begun:
                     return
                 findings, batch, tables = begun.popleft()
@@ -166,7 +171,7 @@ class Extractor:
                     findings.add(batch.tables, self.decode(batch, P))
                 yield findings, batch, P
         finally:
-            batches.close()  # the documents may come from a terminal: they are not waited for
+            chunks.close()  # the documents may come from a terminal: they are not waited for
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None
@@ -196,14 +201,13 @@ class Extractor:
         )
 
     def _batches(
-        self, documents: Iterable[Document], notes: Counter[str] | None
+        self, chunk: Sequence[Document], notes: Counter[str] | None
     ) -> Iterator[tuple[Findings, Batch | None]]:
-        """The batches of one chunk of documents after the other, `None` where a chunk is through."""
-        for chunk in self._chunks(documents):
-            findings = Findings(chunk, self.labels)
-            for batch in self._collated(chunk, notes):
-                yield findings, batch
-            yield findings, None
+        """The batches of a chunk of documents, and `None` at its end."""
+        findings = Findings(chunk, self.labels)
+        for batch in self._collated(chunk, notes):
+            yield findings, batch
+        yield findings, None
 
     def _chunks(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         times = max(1, self.engine.max_pieces // (4 * self.CHUNK_WORDS))
