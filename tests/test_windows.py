@@ -15,7 +15,7 @@ import unire.windows.pieces
 from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.windows import EncoderSpec, Passage, Windower, collate, in_batches
+from unire.windows import EncoderSpec, Passage, Windower, collate, in_batches, of_like_length
 
 LETTERS = [a + b for a in "abcdefghij" for b in "abcdefghij"]
 """A hundred words of one piece each, in every family."""
@@ -484,6 +484,15 @@ def test_batches_are_formed_by_length():
     passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
     batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
     assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=50))
+def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
+    groups = list(of_like_length(np.array(lengths)))
+    assert sorted(int(i) for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
+    for group, n in groups:
+        assert max(lengths[i] for i in group) == n
+        assert n <= 16 or min(lengths[i] for i in group) > n / 1.5
 
 
 # Speed

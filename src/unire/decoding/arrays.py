@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.windows import of_like_length
+
 __all__ = [
     "Array",
     "all_finite",
@@ -37,6 +39,9 @@ __all__ = [
 
 Array = Any
 """A numpy array, or a torch tensor on any device."""
+
+Places = slice | NDArray[np.int64]
+"""Which tables of a batch."""
 
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
@@ -131,14 +136,15 @@ def all_finite(x: Array) -> bool:
     return bool(xp.isfinite(total)) or bool(xp.isfinite(x).all())
 
 
-def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[slice, Array, Array, Array]]:
+def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array, Array, Array]]:
     """Cut a batch into stacks of tables, as wide as they need to be.
 
-    Each is given as its place in the batch, its tables, and room for two copies of them. For torch there is one, and no
-    room.
+    Each is given as its places in the batch, its tables, and room for two copies of them, which torch has no use for.
+    numpy likes neighbours that fit into a cache, torch many tables of like length.
     """
     if not isinstance(P, np.ndarray):
-        yield slice(None), P, None, None
+        for group, n in of_like_length(lengths):
+            yield group, P[put(group, P), :n, :n], None, None
         return
     step = max(1, STACK // max(1, P[:1].size))
     room, more_room = (_aligned(P[:step].size, P.dtype) for _ in range(2))

@@ -91,7 +91,8 @@ def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
         blank(symmetric, padding[stack, :n])
         if not all_finite(symmetric):
             refuse_not_finite(P, lengths, labels)
-        cells[stack, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
+        here = stack if isinstance(stack, slice) else put(stack, cells)
+        cells[here, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
     return xp.cumsum(xp.cumsum(cells[..., None] == ids, 1, dtype=xp.int32), 2, dtype=xp.int32)
 
 

@@ -67,9 +67,12 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     weight = mirror_weight(labels)
     padding = np.arange(N) >= lengths[:, None]
     found = np.full((T, N), np.nan)  # between each word and the one before
+    measured = []
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
-        found[stack, 1:n] = to_host(distances(tables, weight, padding[stack, :n], room, more_room))
+        measured.append((stack, n, distances(tables, weight, padding[stack, :n], room, more_room)))
+    for stack, n, apart in measured:  # only now, for a GPU makes whoever asks wait
+        found[stack, 1:n] = to_host(apart)
     found[padding] = np.nan
     # a number that is not finite spoils a distance; a table of one word has none
     spoilt = not np.isfinite(found[:, 1:][~padding[:, 1:]]).all()

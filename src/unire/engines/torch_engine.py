@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from unire.exceptions import UnireError
-from unire.modeling.model import TensorBatch, UniRE
-from unire.windows import Batch
+from unire.modeling.model import TensorBatch, UniRE, to_device
+from unire.windows import Batch, of_like_length
 
 __all__ = ["TorchEngine", "choose_device"]
 
@@ -55,10 +55,15 @@ class TorchEngine:
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
         self.model.eval()
-        device = self.model.device
+        device, biaffine = self.model.device, self.model.biaffine
+        T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            logits: Tensor = self.model(TensorBatch.of(batch, device))
-        return logits.float().softmax(-1)
+            head, tail = self.model.vectors(TensorBatch.of(batch, device))
+            P = torch.zeros(T, N, N, len(self.model.labels), device=device)
+            for group, n in of_like_length(batch.lengths):
+                tables = to_device(group, device)
+                P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
+        return P
 
     def start(self, batch: Batch) -> Callable[[], Tensor]:
         if self._stream is None:

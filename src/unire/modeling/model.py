@@ -104,9 +104,13 @@ class UniRE(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """The scores g of every cell: `[T, N, N, |Y|]`. Padding holds garbage."""
-        h = self.encode(batch)
-        logits: Tensor = self.biaffine(self.head_mlp(h), self.tail_mlp(h))
+        logits: Tensor = self.biaffine(*self.vectors(batch))
         return logits
+
+    def vectors(self, batch: TensorBatch) -> tuple[Tensor, Tensor]:
+        """What every word is as a head and as a tail: twice `[T, N, d]`."""
+        h = self.encode(batch)
+        return self.head_mlp(h), self.tail_mlp(h)
 
     def encode(self, batch: TensorBatch) -> Tensor:
         """The vector of every word, that of its first piece: `[T, N, n_hidden]`."""

@@ -13,7 +13,11 @@ from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Passage
 
-__all__ = ["Batch", "collate", "in_batches"]
+__all__ = ["Batch", "collate", "in_batches", "of_like_length"]
+
+SHORT, STEPS = 16, 2
+"""Tables of so many words or fewer are alike; above that, there are so many groups between a length and its double.
+More groups are less padding, and more calls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +91,17 @@ def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) 
         shape = grown
     if batch:
         yield batch
+
+
+def of_like_length(lengths: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
+
+    Yields positions of tables and the number of words that all of them fit in.
+    """
+    steps = np.ceil(np.log2(np.maximum(lengths, SHORT)) * STEPS)
+    for step in np.unique(steps[lengths > 0]):
+        group = np.flatnonzero((steps == step) & (lengths > 0))
+        yield group, int(lengths[group].max())
 
 
 class _Shape(NamedTuple):
