@@ -1,7 +1,8 @@
 """Dynamic batching: what many callers ask at about the same time is computed at once.
 
 A request waits a moment for others: until none has come for `QUIET` seconds, the batch is full, or the window is over.
-So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next.
+So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next:
+that one is not begun as long as callers whose answers have just been sent are about to ask again.
 
     >>> batcher = Batcher(lambda words: [len(word) for word in words], size=lambda word: 1)
     >>> batcher.submit("Ada").result()
@@ -84,6 +85,7 @@ class Batcher(Generic[Item, Result]):
         self._changed = threading.Condition()
         self._collecting = threading.Lock()
         self._closed = False
+        self._computing = 0
         self._rate = math.inf
         self._last = -math.inf
         self._threads = [
@@ -135,6 +137,8 @@ class Batcher(Generic[Item, Result]):
             running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
             if running:
                 self._run(running)
+            with self._changed:
+                self._computing -= 1
 
     def _next(self) -> list[_Job[Item, Result]]:
         """The jobs of the next batch; none when there is no next."""
@@ -142,14 +146,17 @@ class Batcher(Generic[Item, Result]):
             self._changed.wait_for(lambda: self._jobs or self._closed)
             end = monotonic() + self._limits.window
             while not self._closed and not self._enough():
-                known, left = len(self._jobs), end - monotonic()
-                if left <= 0 or not self._changed.wait_for(lambda: len(self._jobs) != known, min(QUIET, left)):  # noqa: B023
+                known = len(self._jobs)
+                # beside another batch the cores have work, and a fuller one costs nothing
+                patience = self._limits.window if self._computing else min(QUIET, end - monotonic())
+                if patience <= 0 or not self._changed.wait_for(lambda: len(self._jobs) != known, patience):  # noqa: B023
                     break
             jobs: list[_Job[Item, Result]] = []
             size = 0
             while self._jobs and (not jobs or size + self._jobs[0].size <= self._limits.batch):
                 jobs.append(self._jobs.popleft())
                 size += jobs[-1].size
+            self._computing += 1
             return jobs
 
     def _enough(self) -> bool:
