@@ -84,6 +84,16 @@ def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_comi
     batcher.close()
 
 
+def test_what_comes_at_once_is_shared_among_the_threads(held):
+    batcher = Batcher(held, lambda item: 1, Limits(window=0.5, workers=2))
+    futures = [batcher.submit(i) for i in range(8)]
+    until(lambda: len(held.batches) == 2)
+    assert held.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    held.let.set()
+    assert [future.result(20) for future in futures] == [i * i for i in range(8)]
+    batcher.close()
+
+
 def test_one_caller_hardly_waits_for_others():
     batcher = Batcher(lambda items: items, lambda item: 1, Limits(window=5))
     started = time.monotonic()

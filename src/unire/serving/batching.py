@@ -2,7 +2,8 @@
 
 A request waits a moment for others: until none has come for `QUIET` seconds, the batch is full, or the window is over.
 So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next:
-that one is not begun as long as callers whose answers have just been sent are about to ask again.
+that one is not begun as long as callers whose answers have just been sent are about to ask again. No thread takes more
+than its share of what there is to do, so that none is without work while another has too much.
 
     >>> batcher = Batcher(lambda words: [len(word) for word in words], size=lambda word: 1)
     >>> batcher.submit("Ada").result()
@@ -111,7 +112,7 @@ class Batcher(Generic[Item, Result]):
         with self._changed:
             if self._closed:
                 raise ClosedError
-            seconds = sum(job.size for job in self._jobs) / self._rate
+            seconds = self._waiting_size() / self._rate
             if len(self._jobs) >= self._limits.queue or seconds > self._limits.timeout:
                 raise FullError(max(1, math.ceil(seconds / 2)))
             self._jobs.append(job)
@@ -138,7 +139,7 @@ class Batcher(Generic[Item, Result]):
             if running:
                 self._run(running)
             with self._changed:
-                self._computing -= 1
+                self._computing -= sum(job.size for job in jobs)
 
     def _next(self) -> list[_Job[Item, Result]]:
         """The jobs of the next batch; none when there is no next."""
@@ -151,16 +152,25 @@ class Batcher(Generic[Item, Result]):
                 patience = self._limits.window if self._computing else min(QUIET, end - monotonic())
                 if patience <= 0 or not self._changed.wait_for(lambda: len(self._jobs) != known, patience):  # noqa: B023
                     break
-            jobs: list[_Job[Item, Result]] = []
-            size = 0
-            while self._jobs and (not jobs or size + self._jobs[0].size <= self._limits.batch):
-                jobs.append(self._jobs.popleft())
-                size += jobs[-1].size
-            self._computing += 1
+            jobs = self._share()
+            self._computing += sum(job.size for job in jobs)
             return jobs
 
     def _enough(self) -> bool:
-        return sum(job.size for job in self._jobs) >= self._limits.batch
+        return self._waiting_size() >= self._limits.batch
+
+    def _waiting_size(self) -> int:
+        return sum(job.size for job in self._jobs)
+
+    def _share(self) -> list[_Job[Item, Result]]:
+        """What one of the threads takes out of the queue."""
+        share = (self._waiting_size() + self._computing) / len(self._threads)
+        jobs: list[_Job[Item, Result]] = []
+        size = 0
+        while self._jobs and size < share and (not jobs or size + self._jobs[0].size <= self._limits.batch):
+            jobs.append(self._jobs.popleft())
+            size += jobs[-1].size
+        return jobs
 
     def _run(self, jobs: Sequence[_Job[Item, Result]]) -> None:
         items = [job.item for job in jobs]
