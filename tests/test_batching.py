@@ -94,6 +94,13 @@ def test_what_comes_at_once_is_shared_among_the_threads(held):
     batcher.close()
 
 
+def test_an_item_of_no_size_is_computed_too():
+    batcher = Batcher(lambda items: items, lambda item: 0)
+    assert batcher.submit(1).result(20) == 1
+    assert batcher.submit(2).result(20) == 2
+    batcher.close()
+
+
 def test_one_caller_hardly_waits_for_others():
     batcher = Batcher(lambda items: items, lambda item: 1, Limits(window=5))
     started = time.monotonic()

@@ -136,10 +136,14 @@ class Batcher(Generic[Item, Result]):
     def _work(self) -> None:
         while jobs := self._next():
             running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-            if running:
-                self._run(running)
-            with self._changed:
+            outcomes = self._outcomes(running) if running else []
+            with self._changed:  # before its caller knows, and asks again
                 self._computing -= sum(job.size for job in jobs)
+            for job, outcome in zip(running, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    job.future.set_exception(outcome)
+                else:
+                    job.future.set_result(outcome)
 
     def _next(self) -> list[_Job[Item, Result]]:
         """The jobs of the next batch; none when there is no next."""
@@ -167,27 +171,23 @@ class Batcher(Generic[Item, Result]):
         share = (self._waiting_size() + self._computing) / len(self._threads)
         jobs: list[_Job[Item, Result]] = []
         size = 0
-        while self._jobs and size < share and (not jobs or size + self._jobs[0].size <= self._limits.batch):
+        while self._jobs and (not jobs or (size < share and size + self._jobs[0].size <= self._limits.batch)):
             jobs.append(self._jobs.popleft())
             size += jobs[-1].size
         return jobs
 
-    def _run(self, jobs: Sequence[_Job[Item, Result]]) -> None:
+    def _outcomes(self, jobs: Sequence[_Job[Item, Result]]) -> Sequence[Result | Exception]:
+        """A result for each job, or why it has none."""
         items = [job.item for job in jobs]
         started = monotonic()
         try:
             results = self._compute(items)
         except Exception as error:
-            if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
-            else:
-                for job in jobs:
-                    self._run([job])
-            return
+            return [error] if len(jobs) == 1 else [outcome for job in jobs for outcome in self._outcomes([job])]
         self._watch(items, monotonic() - started)
-        self._measure(sum(job.size for job in jobs), started)
-        for job, result in zip(jobs, results, strict=True):
-            job.future.set_result(result)
+        if size := sum(job.size for job in jobs):  # what has none says nothing of how fast we are
+            self._measure(size, started)
+        return results
 
     def _measure(self, size: int, started: float) -> None:
         """How much is computed in a second, by all threads together, as the last batches have shown."""
