@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from serving import until
 from unire.exceptions import UnireError
-from unire.serving.batching import Batcher, ClosedError, FullError
+from unire.serving.batching import QUIET, Batcher, ClosedError, FullError
 from unire.serving.limits import Limits
 
 
@@ -70,6 +70,35 @@ def test_callers_at_the_same_time_share_a_batch():
         assert list(pool.map(ask, range(16))) == [i * i for i in range(16)]
     batcher.close()
     assert len(held.batches) < 8
+
+
+def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_coming(held):
+    batcher = Batcher(held, lambda item: 1, Limits(window=0.5, workers=2))
+    busy(batcher, held)
+    batcher.submit(1)
+    time.sleep(10 * QUIET)  # an idle batcher would have begun by now
+    batcher.submit(2)
+    until(lambda: len(held.batches) == 2)
+    assert held.batches == [[0], [1, 2]]
+    held.let.set()
+    batcher.close()
+
+
+def test_what_comes_at_once_is_shared_among_the_threads(held):
+    batcher = Batcher(held, lambda item: 1, Limits(window=0.5, workers=2))
+    futures = [batcher.submit(i) for i in range(8)]
+    until(lambda: len(held.batches) == 2)
+    assert held.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    held.let.set()
+    assert [future.result(20) for future in futures] == [i * i for i in range(8)]
+    batcher.close()
+
+
+def test_an_item_of_no_size_is_computed_too():
+    batcher = Batcher(lambda items: items, lambda item: 0)
+    assert batcher.submit(1).result(20) == 1
+    assert batcher.submit(2).result(20) == 2
+    batcher.close()
 
 
 def test_one_caller_hardly_waits_for_others():

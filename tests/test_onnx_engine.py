@@ -7,11 +7,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from unire import Document, Extractor, engines
@@ -86,6 +89,28 @@ def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
     assert [part.pieces for part in onnx_engine._runs(short)] == [150]
     long = collate(passages(extractor, [Document.from_words([100 * ["a"]])] * 4), extractor.settings.spec)
     assert len(list(onnx_engine._runs(long))) == 2
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8))
+def test_no_other_runs_of_a_batch_cost_less(extractor, lengths):
+    documents = [Document.from_words([n * ["a"]]) for n in sorted(lengths, reverse=True)]
+    batch = collate(passages(extractor, documents), extractor.settings.spec)
+    parts = list(onnx_engine._smallest_parts(batch))
+
+    def all_runs(parts):
+        for end in range(1, len(parts) + 1):
+            first = reduce(onnx_engine._Part.joined, parts[:end])
+            if end == 1 or first.pieces <= onnx_engine.RUN_PIECES:
+                for others in all_runs(parts[end:]) if parts[end:] else [[]]:
+                    yield [first, *others]
+
+    def cost(runs):
+        return sum(run.cost for run in runs)
+
+    runs = list(onnx_engine._runs(batch))
+    assert runs in list(all_runs(parts))
+    assert cost(runs) == pytest.approx(min(map(cost, all_runs(parts))))
 
 
 def test_four_threads_find_what_one_finds(extractor, twenty):

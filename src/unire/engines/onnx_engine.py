@@ -7,6 +7,8 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import accumulate
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +29,11 @@ PRODUCT = b64decode(
 )
 """A graph: x of uint8 [2, 4] times 127s of int8 [4, 1]."""
 RUN_PIECES = 256
-"""Pieces that are read in one run: enough to keep a core busy, few enough to stay in its cache."""
+"""Pieces that are read in one run, at most: enough to keep a core busy, few enough to stay in its cache."""
+RUN = 16
+"""What a run costs beside what is in it, in pieces: measured, as the next."""
+CELL = 1 / 400
+"""What a cell of a table costs, in pieces; attention between the pieces of a window is counted with it."""
 
 
 class OnnxEngine:
@@ -114,6 +120,11 @@ class _Part(NamedTuple):
     def pieces(self) -> int:
         return int(self.windows.stop - self.windows.start) * self.n_pieces
 
+    @property
+    def cost(self) -> float:
+        """Of a run of this part, padding included, in pieces."""
+        return RUN + self.pieces + CELL * int(self.tables.stop - self.tables.start) * self.n_words**2
+
 
 def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     """The tables of a batch from those of its parts."""
@@ -127,15 +138,26 @@ def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]
 
 
 def _runs(batch: Batch) -> Iterator[_Part]:
-    """The batch in parts of `RUN_PIECES`, or of more where a window or a table asks for it."""
-    run: _Part | None = None
-    for part in _smallest_parts(batch):
-        joined = part if run is None else run.joined(part)
-        if run is not None and joined.pieces > RUN_PIECES:
-            yield run
-            joined = part
-        run = joined
-    if run is not None:
+    """The batch in those runs that together cost least: the fewer there are, the more of them is padding.
+
+    A run has `RUN_PIECES` at most, or more where a window or a table asks for it.
+    """
+    parts = list(_smallest_parts(batch))
+    least = [0.0] * (len(parts) + 1)
+    """What the parts from each on cost."""
+    chosen: dict[int, tuple[int, _Part]] = {}
+    """By its first part, the run that is best there, and where it ends."""
+    for first in reversed(range(len(parts))):
+        least[first] = inf
+        for end, run in enumerate(accumulate(parts[first:], _Part.joined), first + 1):
+            if end > first + 1 and run.pieces > RUN_PIECES:
+                break
+            if run.cost + least[end] < least[first]:
+                least[first] = run.cost + least[end]
+                chosen[first] = end, run
+    end = 0
+    while end < len(parts):
+        end, run = chosen[end]
         yield run
 
 

@@ -1,7 +1,9 @@
 """Dynamic batching: what many callers ask at about the same time is computed at once.
 
 A request waits a moment for others: until none has come for `QUIET` seconds, the batch is full, or the window is over.
-So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next.
+So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next:
+that one is not begun as long as callers whose answers have just been sent are about to ask again. No thread takes more
+than its share of what there is to do, so that none is without work while another has too much.
 
     >>> batcher = Batcher(lambda words: [len(word) for word in words], size=lambda word: 1)
     >>> batcher.submit("Ada").result()
@@ -84,6 +86,7 @@ class Batcher(Generic[Item, Result]):
         self._changed = threading.Condition()
         self._collecting = threading.Lock()
         self._closed = False
+        self._computing = 0
         self._rate = math.inf
         self._last = -math.inf
         self._threads = [
@@ -109,7 +112,7 @@ class Batcher(Generic[Item, Result]):
         with self._changed:
             if self._closed:
                 raise ClosedError
-            seconds = sum(job.size for job in self._jobs) / self._rate
+            seconds = self._waiting_size() / self._rate
             if len(self._jobs) >= self._limits.queue or seconds > self._limits.timeout:
                 raise FullError(max(1, math.ceil(seconds / 2)))
             self._jobs.append(job)
@@ -133,8 +136,14 @@ class Batcher(Generic[Item, Result]):
     def _work(self) -> None:
         while jobs := self._next():
             running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-            if running:
-                self._run(running)
+            outcomes = self._outcomes(running) if running else []
+            with self._changed:  # before its caller knows, and asks again
+                self._computing -= sum(job.size for job in jobs)
+            for job, outcome in zip(running, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    job.future.set_exception(outcome)
+                else:
+                    job.future.set_result(outcome)
 
     def _next(self) -> list[_Job[Item, Result]]:
         """The jobs of the next batch; none when there is no next."""
@@ -142,35 +151,43 @@ class Batcher(Generic[Item, Result]):
             self._changed.wait_for(lambda: self._jobs or self._closed)
             end = monotonic() + self._limits.window
             while not self._closed and not self._enough():
-                known, left = len(self._jobs), end - monotonic()
-                if left <= 0 or not self._changed.wait_for(lambda: len(self._jobs) != known, min(QUIET, left)):  # noqa: B023
+                known = len(self._jobs)
+                # beside another batch the cores have work, and a fuller one costs nothing
+                patience = self._limits.window if self._computing else min(QUIET, end - monotonic())
+                if patience <= 0 or not self._changed.wait_for(lambda: len(self._jobs) != known, patience):  # noqa: B023
                     break
-            jobs: list[_Job[Item, Result]] = []
-            size = 0
-            while self._jobs and (not jobs or size + self._jobs[0].size <= self._limits.batch):
-                jobs.append(self._jobs.popleft())
-                size += jobs[-1].size
+            jobs = self._share()
+            self._computing += sum(job.size for job in jobs)
             return jobs
 
     def _enough(self) -> bool:
-        return sum(job.size for job in self._jobs) >= self._limits.batch
+        return self._waiting_size() >= self._limits.batch
 
-    def _run(self, jobs: Sequence[_Job[Item, Result]]) -> None:
+    def _waiting_size(self) -> int:
+        return sum(job.size for job in self._jobs)
+
+    def _share(self) -> list[_Job[Item, Result]]:
+        """What one of the threads takes out of the queue."""
+        share = (self._waiting_size() + self._computing) / len(self._threads)
+        jobs: list[_Job[Item, Result]] = []
+        size = 0
+        while self._jobs and (not jobs or (size < share and size + self._jobs[0].size <= self._limits.batch)):
+            jobs.append(self._jobs.popleft())
+            size += jobs[-1].size
+        return jobs
+
+    def _outcomes(self, jobs: Sequence[_Job[Item, Result]]) -> Sequence[Result | Exception]:
+        """A result for each job, or why it has none."""
         items = [job.item for job in jobs]
         started = monotonic()
         try:
             results = self._compute(items)
         except Exception as error:
-            if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
-            else:
-                for job in jobs:
-                    self._run([job])
-            return
+            return [error] if len(jobs) == 1 else [outcome for job in jobs for outcome in self._outcomes([job])]
         self._watch(items, monotonic() - started)
-        self._measure(sum(job.size for job in jobs), started)
-        for job, result in zip(jobs, results, strict=True):
-            job.future.set_result(result)
+        if size := sum(job.size for job in jobs):  # what has none says nothing of how fast we are
+            self._measure(size, started)
+        return results
 
     def _measure(self, size: int, started: float) -> None:
         """How much is computed in a second, by all threads together, as the last batches have shown."""

@@ -16,8 +16,10 @@ from unire.serving.service import Service
 
 __all__ = ["Server", "bind", "keep_memory_flat", "serve"]
 
-M_ARENA_MAX = -8
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Of glibc's malloc.h."""
+LARGE = 2**22
+"""Bytes of an array that has memory of its own, which goes back as soon as the array is gone."""
 IDLE = 75
 """Seconds that a silent connection is kept: longer than proxies do, so that they close it and not we."""
 
@@ -43,10 +45,14 @@ def keep_memory_flat() -> None:
 
     glibc gives threads pools of memory of their own, each of which keeps the most that was ever needed of it: with the
     8 for every core that it allows, a server grows for many thousands of requests. With two, threads wait for each
-    other.
+    other. It also lets ever larger arrays into the pools, and so they are torn apart and grow: what is large stays out
+    of them. Pools are not given back and asked for again in between, which would take time.
     """
     with suppress(AttributeError, OSError, TypeError):  # another C library has no such pools
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 4)
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_ARENA_MAX, 4)
+        libc.mallopt(M_MMAP_THRESHOLD, LARGE)
+        libc.mallopt(M_TRIM_THRESHOLD, 32 * LARGE)
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
