@@ -17,6 +17,7 @@ ROOMS = (
     "files",
     "resumable",
     "prefetch",
+    "runs",
     "documents",
     "treebank",
     "segment",

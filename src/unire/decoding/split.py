@@ -27,8 +27,9 @@ from unire.decoding.arrays import (
     to_host,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, runs, winners
+from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
+from unire.runs import runs
 
 __all__ = ["ALPHA", "Prepared", "decode", "decode_prepared", "prepare"]
 

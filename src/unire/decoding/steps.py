@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from unire.decoding.arrays import Array, library, pick, put, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
+from unire.runs import runs
 
-__all__ = ["mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "runs", "winners"]
+__all__ = ["mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
 
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
@@ -60,10 +61,3 @@ def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     tail = runs(first, partners)
     different = head != tail
     return head[different], tail[different]
-
-
-def runs(start: NDArray[np.int64], size: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
-    """`size[k]` numbers from `start[k]` on, `step` apart, for every k; one run after the other."""
-    before = size.cumsum() - size
-    numbers: NDArray[np.int64] = np.repeat(start - step * before, size) + step * np.arange(size.sum())
-    return numbers

@@ -25,17 +25,13 @@ class Pieces:
 
     ids: NDArray[np.int64]
     bounds: NDArray[np.int64]
-    """Word `i` has the pieces `bounds[i]` to `bounds[i + 1]` of `ids`, where other words' may stand too."""
+    """Word `i` has the pieces `bounds[i]` to `bounds[i + 1]`."""
     unknown: NDArray[np.bool_]
     """Words of which the tokenizer left nothing: they have the unknown piece."""
 
     def __len__(self) -> int:
         """Number of words."""
         return len(self.unknown)
-
-    def part(self, start: int, end: int) -> Pieces:
-        """The words `start` to `end` by themselves."""
-        return Pieces(self.ids, self.bounds[start : end + 1], self.unknown[start:end])
 
     def of(self, start: int, end: int) -> NDArray[np.int64]:
         """The pieces of the words `start` to `end`."""

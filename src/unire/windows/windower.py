@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.runs import runs
 from unire.windows.pieces import Pieces, WordTokenizer
 from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch, balanced_runs, cut_into_stretches
@@ -105,80 +106,98 @@ class Windower:
             document: What to lay out.
             index: Written into each `Stretch`, to tell documents apart.
         """
-        return self._passages(document, index, self.tokenize(document.words))
+        return self._laid_out([document], index)
 
     def passages_of(self, documents: Sequence[Document]) -> list[Passage]:
         """The windows of some documents, which have their positions as `index`; faster than one after the other."""
+        return self._laid_out(documents, 0)
+
+    def _laid_out(self, documents: Sequence[Document], index: int) -> list[Passage]:
         sentences = chain.from_iterable(document.sentences for document in documents)
         pieces = self.tokenize(list(chain.from_iterable(sentence.words for sentence in sentences)))
-        passages: list[Passage] = []
-        start = 0
-        for index, document in enumerate(documents):
-            end = start + document.n_words
-            passages += self._passages(document, index, pieces.part(start, end))
-            start = end
-        return passages
+        groups = self._groups(documents, index, pieces)
+        if not groups:
+            return []
+        spans = _Spans.of(groups, len(pieces))
+        fits = pieces.bounds[spans.end] - pieces.bounds[spans.start] <= self._room
+        left, right = self._contexts(pieces, spans, fits)
+        framed, ends, firsts, seconds = self._framed(pieces, spans, left, right)
 
-    def _passages(self, document: Document, index: int, pieces: Pieces) -> list[Passage]:
+        # a word stands so far behind the first of its group as there are pieces between them
+        reads = np.zeros((len(pieces), 2), np.int64)
+        sizes = spans.end - spans.start
+        reads[:, 1] = np.repeat(firsts - pieces.bounds[spans.start], sizes) + pieces.bounds[:-1]
+
+        unknown = np.add.reduceat(pieces.unknown, spans.start, dtype=np.int64)
         passages = []
-        last_stitched = -1
-        has_unknown = pieces.unknown.any()
-        cut = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
-        for run in self._runs(cut_into_stretches(document, index, self.max_table), pieces):
-            start, end = run[0].start, run[-1].end
-            windows, reads = self._read(pieces, start, end)
-            # A sentence counts once, whichever of its parts are stitched.
-            stitched = len(windows) > 1 and run[0].sentence != last_stitched
-            if stitched:
-                last_stitched = run[0].sentence
+        stitched = None
+        for group, fit, begin, end, second, count in zip(
+            groups,
+            fits.tolist(),
+            [0, *ends[:-1].tolist()],
+            ends.tolist(),
+            seconds.tolist(),
+            unknown.tolist(),
+            strict=True,
+        ):
+            base, tables = group.base, group.tables
+            if fit:
+                windows: tuple[Window, ...] = (Window(framed[begin:end], second),)
+                is_stitched = False
+            else:
+                first, last = base + tables[0].start, base + tables[-1].end
+                windows, reads[first:last] = self._stitched(pieces, first, last)
+                # a sentence counts once, whichever of its parts are stitched
+                is_stitched = (tables[0].document, tables[0].sentence) != stitched
+                stitched = tables[0].document, tables[0].sentence
             passages.append(
                 Passage(
                     windows=windows,
-                    tables=tuple(run),
-                    reads=tuple([reads[stretch.start - start : stretch.end - start] for stretch in run]),
-                    stitched=int(stitched),
-                    split=sum(stretch.start in cut for stretch in run) if cut else 0,
-                    unknown_words=int(np.count_nonzero(pieces.unknown[start:end])) if has_unknown else 0,
+                    tables=tables,
+                    reads=tuple([reads[base + table.start : base + table.end] for table in tables]),
+                    stitched=int(is_stitched),
+                    split=sum(table.start in group.split for table in tables) if group.split else 0,
+                    unknown_words=count,
                 )
             )
         return passages
 
-    def _runs(self, stretches: list[Stretch], pieces: Pieces) -> list[list[Stretch]]:
-        """Stretches that are read off the same windows."""
-        if self.layout != "shared" or self.window == 0:
-            return [[stretch] for stretch in stretches]
-        return balanced_runs(
-            stretches,
-            [pieces.count(stretch.start, stretch.end) for stretch in stretches],
-            max_pieces=self._room,
-            max_cells=max(self.max_table, SHARED_TABLE) ** 2,
-        )
+    def _groups(self, documents: Sequence[Document], index: int, pieces: Pieces) -> list[_Group]:
+        """The stretches of all documents, those together that are read off the same windows."""
+        together = self.layout == "shared" and self.window > 0
+        bounds = pieces.bounds.tolist() if together else []
+        groups = []
+        base = 0
+        for position, document in enumerate(documents, start=index):
+            stretches = cut_into_stretches(document, position, self.max_table)
+            split = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
+            end = base + document.n_words
+            parted = [[stretch] for stretch in stretches]
+            if together:
+                sizes = [bounds[base + stretch.end] - bounds[base + stretch.start] for stretch in stretches]
+                cells = max(self.max_table, SHARED_TABLE) ** 2
+                parted = balanced_runs(stretches, sizes, max_pieces=self._room, max_cells=cells)
+            groups += [_Group(tuple(tables), base, end, split) for tables in parted]
+            base = end
+        return groups
 
-    def _read(self, pieces: Pieces, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
-        """Windows for the words `start` to `end`, and for each word the window and the position of its first piece."""
-        reads = np.zeros((end - start, 2), np.int64)
-        bounds = pieces.bounds[start : end + 1] - pieces.bounds[start]
-        if bounds[-1] <= self._room:
-            left, right = self._context(pieces, start, end)
-            window, first = self._window(pieces, left, start, end, right)
-            reads[:, 1] = first + bounds[:-1]
-            return (window,), reads
-        begins, ends = _overlapping(bounds, self._room)
-        framed = [self._window(pieces, b, b, e, e) for b, e in zip(start + begins, start + ends, strict=True)]
-        # The next window is the better one for a word that stands farther from its left edge than from the right edge
-        # of this one.
-        home = np.searchsorted(bounds[begins[1:]] + bounds[ends[:-1]], bounds[:-1] + bounds[1:])
-        reads[:, 0] = home
-        reads[:, 1] = framed[0][1] + bounds[:-1] - bounds[begins[home]]
-        return tuple(window for window, _ in framed), reads
-
-    def _context(self, pieces: Pieces, start: int, end: int) -> tuple[int, int]:
-        """The first word of the left context and the end of the right one."""
+    def _contexts(
+        self, pieces: Pieces, spans: _Spans, fits: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first word of each left context and the end of the right one."""
+        start, end = spans.start, spans.end
         if self.layout == "shared":
             return start, end
         # A word is at least one piece, so more words than pieces would only have to be left out again.
-        side = min(max(0, self.window - (end - start)) // 2, self._room)
-        left, right = max(0, start - side), min(len(pieces), end + side)
+        side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self._room)
+        left, right = np.maximum(spans.document_start, start - side), np.minimum(spans.document_end, end + side)
+        excess = pieces.bounds[right] - pieces.bounds[left] - self._room
+        for k in np.flatnonzero(fits & (excess > 0)):
+            left[k], right[k] = self._trimmed(pieces, *(int(x[k]) for x in (left, start, end, right)))
+        return left, right
+
+    def _trimmed(self, pieces: Pieces, left: int, start: int, end: int, right: int) -> tuple[int, int]:
+        """A context without the farthest words of the longer side, until it fits."""
         excess = pieces.count(left, right) - self._room
         while excess > 0:
             if start - left >= right - end:
@@ -189,15 +208,70 @@ class Windower:
                 excess -= pieces.count(right, right + 1)
         return left, right
 
-    def _window(self, pieces: Pieces, left: int, start: int, end: int, right: int) -> tuple[Window, int]:
-        """A window of the words `start` to `end` amid the words `left` to `right`, and where its first word stands."""
-        if self.layout == "released":
-            context = (pieces.of(left, start), pieces.of(end, right))
-            first = len(self._prefix) + sum(map(len, context)) + len(self._middle)
-            framed = np.concatenate((self._prefix, *context, self._middle, pieces.of(start, end), self._suffix))
-            return Window(framed, second=first), first
-        framed = np.concatenate((self._prefix, pieces.of(left, right), self._suffix))
-        return Window(framed, second=len(framed)), len(self._prefix) + pieces.count(left, start)
+    def _framed(
+        self, pieces: Pieces, spans: _Spans, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Windows end to end: their pieces, where each ends, and in each the places of its first word and second text.
+
+        Windows of spans that do not fit are there too, and nobody reads them.
+        """
+        bounds, ids = pieces.bounds, pieces.ids
+        begin, end = bounds[spans.start], bounds[spans.end]
+        source = np.concatenate((ids, self._prefix, self._middle, self._suffix))
+        special = np.cumsum([len(ids), len(self._prefix), len(self._middle)])
+        prefix, middle, suffix = (
+            (np.full(len(begin), place), np.full(len(begin), len(part)))
+            for place, part in zip(special, (self._prefix, self._middle, self._suffix), strict=True)
+        )
+        before, after = (bounds[left], begin - bounds[left]), (end, bounds[right] - end)
+        own = (begin, end - begin)
+        moved = self.layout == "released"
+        parts = (prefix, before, after, middle, own, suffix) if moved else (prefix, before, own, after, suffix)
+        starts, sizes = (np.stack(column, 1) for column in zip(*parts, strict=True))
+        ends = sizes.sum(1).cumsum()
+        firsts = sizes[:, : 4 if moved else 2].sum(1)
+        return source[runs(starts.ravel(), sizes.ravel())], ends, firsts, firsts if moved else sizes.sum(1)
+
+    def _stitched(self, pieces: Pieces, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
+        """Overlapping windows for the words `start` to `end`, and where in which of them each word's first piece stands."""
+        bounds = pieces.bounds[start : end + 1] - pieces.bounds[start]
+        begins, ends = _overlapping(bounds, self._room)
+        frame = np.concatenate((self._prefix, self._middle))
+        places = zip(start + begins, start + ends, strict=True)
+        framed = [np.concatenate((frame, pieces.of(*place), self._suffix)) for place in places]
+        # The next window is the better one for a word that stands farther from its left edge than from the right edge
+        # of this one.
+        home = np.searchsorted(bounds[begins[1:]] + bounds[ends[:-1]], bounds[:-1] + bounds[1:])
+        reads = np.stack((home, len(frame) + bounds[:-1] - bounds[begins[home]]), 1)
+        seconds = [len(frame) if self.layout == "released" else len(window) for window in framed]
+        return tuple(map(Window, framed, seconds)), reads
+
+
+class _Group(NamedTuple):
+    """Stretches of a document that are read off the same windows."""
+
+    tables: tuple[Stretch, ...]
+    base: int
+    """Words of the documents before."""
+    end: int
+    """Words up to the end of its document."""
+    split: set[int]
+    """First words of the document's sentences that were cut into several stretches."""
+
+
+class _Spans(NamedTuple):
+    """The words of all groups, which follow each other without a gap, and where their documents begin and end."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    document_start: NDArray[np.int64]
+    document_end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, groups: Sequence[_Group], n_words: int) -> _Spans:
+        start = np.array([group.base + group.tables[0].start for group in groups])
+        bases, ends = (np.array([getattr(group, name) for group in groups]) for name in ("base", "end"))
+        return cls(start, np.append(start[1:], n_words), bases, ends)
 
 
 def _overlapping(bounds: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
