@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tiny import tiny_tokenizer
 from unire.documents import Document
+from unire.engines import Started
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.settings import Settings
@@ -43,8 +44,8 @@ class NoisyEngine:
             P[i, :n, :n] = odds / odds.sum(-1, keepdims=True)
         return P
 
-    def start(self, batch: Batch) -> Callable[[], np.ndarray]:
-        return lambda: self.tables(batch)
+    def start(self, batch: Batch) -> Started:
+        return Started(lambda: self.tables(batch))
 
 
 def noisy_extractor(

@@ -223,7 +223,7 @@ def test_a_terminal_without_input_is_asked_for_some(error, monkeypatch):
 
 
 def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     good = [f"Line number {i}." for i in range(9)]
     lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
@@ -242,7 +242,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
 
 
 def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
     lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
     lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
     assert "not valid JSON" in str(extract(lines, "--out", out).exception)
@@ -375,7 +375,7 @@ def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_pa
 
 
 def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.csv"
     good = [f"Line number {i}." for i in range(6)]
     lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")

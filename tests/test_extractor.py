@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import sqlite3
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,8 +14,12 @@ import pytest
 import torch
 
 from unire import Document, Extractor
+from unire.engines import Started
 from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
+from unire.flow import characters
+from unire.prefetch import Ahead
+from unire.segment import segment
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +76,7 @@ def test_something_that_is_no_text_is_refused(folder):
 
 
 def test_a_stream_is_read_as_it_is_taken(folder, monkeypatch):
-    monkeypatch.setattr(Extractor, "CHUNK_DOCUMENTS", 4)
+    monkeypatch.setattr("unire.flow.CHUNK", 4 * 128)
     taken = []
     stream = Extractor.load(folder, device="cpu").extract(taken.append(i) or f"word {i}" for i in range(1000))
     assert not taken
@@ -78,8 +85,8 @@ def test_a_stream_is_read_as_it_is_taken(folder, monkeypatch):
     assert [document.text for document in stream] == [f"word {i}" for i in range(1, 1000)]
 
 
-def test_a_chunk_ends_with_its_words_too(folder, monkeypatch):
-    monkeypatch.setattr(Extractor, "CHUNK_WORDS", 3)
+def test_a_chunk_ends_with_its_characters_too(folder, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
     texts = ["a b", "c", "", "d e f g", "h"]
     assert [document.text for document in Extractor.load(folder, device="cpu").extract(texts)] == texts
 
@@ -91,6 +98,69 @@ def test_an_error_in_the_stream_reaches_the_caller(folder):
 
     with pytest.raises(OSError, match="gone"):
         list(Extractor.load(folder, device="cpu").extract(texts()))
+
+
+def test_what_was_read_before_an_error_is_found_before_it_is_told(folder):
+    def texts():
+        yield from (f"word {i}" for i in range(100))
+        raise OSError("gone")
+
+    stream = Extractor.load(folder, device="cpu").extract(texts())
+    assert [next(stream).text for _ in range(100)] == [f"word {i}" for i in range(100)]
+    with pytest.raises(OSError, match="gone"):
+        next(stream)
+
+
+def test_a_generator_runs_in_the_thread_of_whoever_asks(folder):
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table texts (text)")
+    connection.executemany("insert into texts values (?)", [("a b",), ("c",)])
+    rows = connection.execute("select text from texts")
+    assert [d.text for d in Extractor.load(folder, device="cpu").extract(text for (text,) in rows)] == ["a b", "c"]
+
+
+def test_a_slow_stream_is_answered_as_it_comes(folder):
+    let = threading.Event()
+
+    def documents():
+        yield segment("a b")
+        let.wait(10)
+        yield segment("c")
+
+    stream = Extractor.load(folder, device="cpu").annotate(Ahead(documents(), characters, 1000))
+    assert next(stream).text == "a b"
+    assert not let.is_set()
+    let.set()
+    assert [document.text for document in stream] == ["c"]
+
+
+def test_whoever_leaves_early_leaves_the_engine_idle(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    cancelled = []
+    start = extractor.engine.start
+    extractor.engine.start = lambda batch: Started(start(batch).tables, lambda: cancelled.append(batch))
+    extractor.engine.max_cells = 1  # so that every sentence is a batch
+    stream = extractor.extract(f"word {i}" for i in range(100))
+    next(stream)
+    stream.close()
+    assert len(cancelled) in (1, 2)
+
+
+@pytest.mark.parametrize("sentences", ["ab", ["We train", "x"], [[1]], [["a", None]]])
+def test_words_that_are_none_are_refused(folder, sentences):
+    with pytest.raises(UnireError, match="a sentence is a list of words"):
+        Extractor.load(folder, device="cpu").extract_words(sentences)
+
+
+@pytest.mark.parametrize("texts", [b"abc", None, 3])
+def test_what_is_no_text_is_refused_at_once(folder, texts):
+    with pytest.raises(UnireError, match="a text is a string"):
+        Extractor.load(folder, device="cpu").extract(texts)
+
+
+def test_an_extractor_is_not_pickled(folder):
+    with pytest.raises(UnireError, match="load the model there"):
+        pickle.dumps(Extractor.load(folder, device="cpu"))
 
 
 def test_threads_that_share_an_extractor_find_what_one_finds_in_texts(folder, twenty):

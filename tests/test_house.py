@@ -41,6 +41,7 @@ ROOMS = (
     "folders",
     "modeling",
     "engines",
+    "flow",
     "extractor",
     "confidence",
     "graph",

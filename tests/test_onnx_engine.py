@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -119,6 +121,34 @@ def test_four_threads_find_what_one_finds(extractor, twenty):
     with ThreadPoolExecutor(4) as threads:
         for found in threads.map(lambda _: list(extractor.annotate(twenty)), range(4)):
             assert found == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_goes_on_with_threads_of_its_own(exported):
+    program = f"""
+import os
+from unire import Extractor
+extractor = Extractor.load({str(exported)!r}, device="cpu")
+before = extractor.extract("a b c").to_dict()
+child = os.fork()
+if not child:
+    os._exit(0 if extractor.extract("a b c").to_dict() == before else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_a_batch_that_nobody_wants_is_not_computed(extractor, twenty):
+    batch = next(extractor.batches(twenty))
+    held = threading.Event()
+    busy = [extractor.engine._pool.submit(held.wait, 10) for _ in range(extractor.engine._threads)]
+    started = extractor.engine.start(batch)
+    started.cancel()
+    held.set()
+    with pytest.raises(CancelledError):
+        started.tables()
+    assert all(one.result() for one in busy)
+    assert extractor.engine.tables(batch).shape[0] == len(batch.tables)
 
 
 def test_nothing_of_torch_is_imported(exported, twenty):

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from unire.prefetch import Ahead
+from unire.prefetch import Ahead, Pulled
 
 
 def wait_until(condition) -> None:
@@ -91,21 +91,49 @@ def test_a_stream_that_was_never_asked_is_closed_like_any_other():
     assert list(stream) == []
 
 
-def test_what_is_ready_can_be_had_without_waiting():
+def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_item():
     let = threading.Event()
 
     def items():
-        yield 1
-        yield 2
+        yield from "abc"
         let.wait(10)
+        yield from "de"
 
-    stream = Ahead(items())
-    assert not stream.ready
-    assert next(stream) == 1
-    wait_until(lambda: stream.ready)
-    assert next(stream) == 2
-    assert not stream.ready
+    stream = Ahead(items(), room=100)
+    assert stream.take(5, wait=True) == ["a", "b", "c"]
+    assert stream.take(1, wait=False) == []
     let.set()
-    wait_until(lambda: stream.ready)
-    assert list(stream) == []
-    assert stream.ready
+    wait_until(lambda: stream._made.ended)
+    assert stream.take(1, wait=False) == ["d"]
+    assert stream.take(100, wait=False) == ["e"]
+    assert stream.take(1, wait=True) is None
+
+
+def test_no_more_is_made_than_there_is_room_for():
+    made = []
+    stream = Ahead((made.append(i) or i for i in range(100)), size=lambda i: 10, room=35)
+    assert stream.take(1, wait=True) == [0]
+    wait_until(lambda: len(made) == 5)
+    time.sleep(0.05)
+    assert len(made) == 5
+
+
+@pytest.mark.parametrize("source", [lambda items: Ahead(items, room=100), lambda items: Pulled(items, lambda item: 1)])
+def test_what_came_before_an_error_is_given_before_it(source):
+    def items():
+        yield from "abc"
+        raise OSError("gone")
+
+    stream = source(items())
+    assert stream.take(2, wait=True) == ["a", "b"]
+    assert stream.take(2, wait=True) == ["c"]
+    with pytest.raises(OSError, match="gone"):
+        stream.take(2, wait=True)
+
+
+def test_what_is_pulled_is_little_at_first_and_made_by_whoever_asks():
+    threads = set()
+    stream = Pulled((threads.add(threading.get_ident()) or i for i in range(20)), lambda item: 1, first=2)
+    assert [len(stream.take(7, wait=True)) for _ in range(4)] == [2, 4, 7, 7]
+    assert stream.take(7, wait=True) is None
+    assert threads == {threading.get_ident()}

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from serving import Answer, Running, command, until
 from unire.cli.main import app
+from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.formats import native
@@ -75,7 +76,7 @@ class Slow:
         return self.engine.tables(batch)
 
     def start(self, batch: Any) -> Any:
-        return lambda: self.tables(batch)
+        return Started(lambda: self.tables(batch))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from tiny import tiny_tokenizer
 from unire.documents import Document
+from unire.engines import Started
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.settings import Settings
@@ -36,7 +37,7 @@ class SoftGold:
         return P
 
     def start(self, batch):
-        return lambda: self.tables(batch)
+        return Started(lambda: self.tables(batch))
 
 
 @pytest.fixture

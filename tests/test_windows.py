@@ -462,6 +462,14 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
     assert len(forgetful.tokenize._cache) == 3
 
 
+def test_a_very_long_word_is_spelt_and_not_remembered():
+    layouter = windower()
+    document = Document.from_words([["aa", "bb" * 1000, "aa"]])
+    first, second = (layouter.passages(document)[0].windows[0].pieces.tolist() for _ in range(2))
+    assert first == second
+    assert list(layouter.tokenize._cache) == ["aa"]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

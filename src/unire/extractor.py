@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import reprlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +20,15 @@ from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.engines import Engine, start_engine
 from unire.exceptions import UnireError
+from unire.flow import Flow, characters
 from unire.folders import ModelFolder
 from unire.labels import LabelSpace
-from unire.prefetch import Ahead
+from unire.prefetch import Pulled, Source
 from unire.segment import segment
 from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
 
 __all__ = ["Extractor", "notes_of"]
-
-BEGUN = 3
-"""Batches that an engine is given before the tables of the first are waited for: two, and the end of a chunk."""
 
 
 class Extractor:
@@ -38,11 +37,6 @@ class Extractor:
     >>> extractor = Extractor.load("models/mine")  # doctest: +SKIP
     >>> extractor.extract("Ada lives in London.").relations  # doctest: +SKIP
     """
-
-    CHUNK_WORDS = 2**14
-    CHUNK_DOCUMENTS = 1024
-    """Documents are batched together until they have so many words, or are so many, while a stream is read;
-    several times that where the engine reads more pieces at once than four per word."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
         if settings.decoder not in DECODERS:
@@ -120,22 +114,29 @@ class Extractor:
         """
         if isinstance(texts, str):
             return next(self.annotate([segment(texts)], notes=notes))
-        documents = self.annotate(map(_segmented, texts), notes=notes)
-        return list(documents) if isinstance(texts, (list, tuple)) else documents
+        if isinstance(texts, (bytes, bytearray)) or not isinstance(texts, Iterable):
+            raise UnireError(f"a text is a string, but {type(texts).__name__} was given; decode or read it first")
+        documents = map(_segmented, texts)
+        if isinstance(texts, (list, tuple)):
+            return list(self.annotate(Pulled(documents, characters), notes=notes))
+        return self.annotate(documents, notes=notes)
 
     def extract_words(self, sentences: Iterable[Sequence[str]], *, id: str = "") -> Document:
-        """Annotate one document whose words are already split."""
-        return next(self.annotate([Document.from_words(sentences, id=id)]))
+        """Annotate one document whose words are already split: a list of words for each sentence."""
+        split = [_checked_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
+        return next(self.annotate([Document.from_words(split, id=id)]))
 
-    def annotate(self, documents: Iterable[Document], *, notes: Counter[str] | None = None) -> Iterator[Document]:
+    def annotate(
+        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[Document]:
         """The documents, in order, with what the model finds in place of their annotation.
 
         Streams: a bounded number of documents is in memory at a time. While tables are decoded, the engine computes the
-        next ones, and a thread reads more documents. Batches are made by the thread that decodes: two that both compute
-        in Python would wait for each other at every call of the engine's library.
+        next ones. Where reading documents fails, those before the failure are given first.
 
         Args:
-            documents: Documents; annotation that they have is not looked at.
+            documents: Documents; annotation that they have is not looked at. They are read in the caller's thread, or
+                by the thread of an `Ahead`, which is for streams that may have to be waited for.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
         """
         for findings, batch, _ in self.decoded(documents, notes=notes):
@@ -143,42 +144,32 @@ class Extractor:
                 yield from findings.documents()
 
     def decoded(
-        self, documents: Iterable[Document], *, notes: Counter[str] | None = None
+        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
     ) -> Iterator[tuple[Findings, Batch | None, Any]]:
         """What `annotate` goes through, for whoever wants to see the tables too.
 
         Yields, chunk by chunk of the documents, each batch with its tables and the findings to which they have been
         added; and at the end of a chunk its findings, which are whole then, and `None`.
         """
-        chunks = Ahead(self._chunks(documents))
-        batches: Iterator[tuple[Findings, Batch | None]] = iter(())
-        begun: deque[tuple[Findings, Batch | None, Callable[[], Any]]] = deque()
+        flow = Flow(self.engine, self.labels, lambda chunk: self.batches(chunk, notes), documents)
         try:
-            while True:
-                while len(begun) < BEGUN:
-                    if (item := next(batches, None)) is not None:
-                        findings, batch = item
-                        begun.append((findings, batch, self.engine.start(batch) if batch else lambda: None))
-                    elif (begun and not chunks.ready) or (chunk := next(chunks, None)) is None:
-                        break
-                    else:
-                        batches = self._batches(chunk, notes)
-                if not begun:
-                    return
-                findings, batch, tables = begun.popleft()
-                P = tables()
+            for findings, batch, started in flow:
+                P = started.tables()
                 if batch is not None:
                     findings.add(batch.tables, self.decode(batch, P))
                 yield findings, batch, P
         finally:
-            chunks.close()  # the documents may come from a terminal: they are not waited for
+            flow.close()
 
     def tables(
         self, documents: Sequence[Document], *, notes: Counter[str] | None = None
     ) -> Iterator[tuple[Batch, Any]]:
         """The probability tables of `documents`, batch by batch, in an order that suits the engine."""
-        for batch in self._collated(documents, notes):
+        for batch in self.batches(documents, notes):
             yield batch, self.engine.tables(batch)
+
+    def __reduce__(self) -> NoReturn:
+        raise UnireError("an extractor cannot be sent to another process; load the model there")
 
     def with_alpha(self, alpha: float) -> Extractor:
         """The same model with another distance above which it cuts."""
@@ -200,35 +191,23 @@ class Extractor:
             relation_scores=settings.calibration.relations(decoded.relation_scores),
         )
 
-    def _batches(
-        self, chunk: Sequence[Document], notes: Counter[str] | None
-    ) -> Iterator[tuple[Findings, Batch | None]]:
-        """The batches of a chunk of documents, and `None` at its end."""
-        findings = Findings(chunk, self.labels)
-        for batch in self._collated(chunk, notes):
-            yield findings, batch
-        yield findings, None
-
-    def _chunks(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
-        times = max(1, self.engine.max_pieces // (4 * self.CHUNK_WORDS))
-        chunk: list[Document] = []
-        n_words = 0
-        for document in documents:
-            chunk.append(document.bare)
-            n_words += document.n_words
-            if n_words >= times * self.CHUNK_WORDS or len(chunk) == times * self.CHUNK_DOCUMENTS:
-                yield chunk
-                chunk, n_words = [], 0
-        if chunk:
-            yield chunk
-
-    def _collated(self, documents: Sequence[Document], notes: Counter[str] | None) -> Iterator[Batch]:
+    def batches(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Batch]:
+        """Everything that is read of `documents`, in batches that suit the engine."""
         passages = self.windower.passages_of(documents)
         if notes is not None:
             for passage in passages:
                 notes.update(notes_of(passage))
         for group in in_batches(passages, max_cells=self.engine.max_cells, max_pieces=self.engine.max_pieces):
             yield collate(group, self.settings.spec)
+
+
+def _checked_words(words: Sequence[str]) -> Sequence[str]:
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise UnireError(
+            f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
+            "split into words there is `extract`"
+        )
+    return words
 
 
 def _segmented(text: str) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import CDLL
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, Protocol, get_args
 
@@ -11,12 +12,22 @@ from unire.exceptions import UnireError
 from unire.folders import ModelFolder
 from unire.windows import Batch
 
-__all__ = ["Engine", "EngineName", "choose_engine", "start_engine"]
+__all__ = ["Engine", "EngineName", "Started", "choose_engine", "start_engine"]
 
 EngineName = Literal["onnx", "torch"]
 
 DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 """What a machine has that has a GPU which PyTorch can use."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A batch that an engine has begun with."""
+
+    tables: Callable[[], Any]
+    """Waits for its tables."""
+    cancel: Callable[[], object] = lambda: None
+    """Does no more of it than was begun."""
 
 
 class Engine(Protocol):
@@ -30,8 +41,8 @@ class Engine(Protocol):
     def tables(self, batch: Batch) -> Any:
         """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
 
-    def start(self, batch: Batch) -> Callable[[], Any]:
-        """Begin with a batch, and return what waits for its tables. Another may be begun before."""
+    def start(self, batch: Batch) -> Started:
+        """Begin with a batch. Another may be begun before its tables are waited for."""
 
 
 def start_engine(

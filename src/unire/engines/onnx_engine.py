@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import accumulate
@@ -16,6 +16,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from unire.engines import Started
 from unire.engines.onnx_file import check_graph
 from unire.exceptions import UnireError
 from unire.folders import GRAPH
@@ -71,17 +72,31 @@ class OnnxEngine:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
         self._inputs = [given.name for given in self._session.get_inputs()]
+        self._threads = threads
+        self._process = os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
         self.max_pieces = 16 * RUN_PIECES * threads  # the fewer batches, the less often a core waits for the others
         self.max_cells = 400_000
 
     def tables(self, batch: Batch) -> NDArray[np.float32]:
-        return self.start(batch)()
+        found: NDArray[np.float32] = self.start(batch).tables()
+        return found
 
-    def start(self, batch: Batch) -> Callable[[], NDArray[np.float32]]:
+    def start(self, batch: Batch) -> Started:
         parts = list(_runs(batch))
-        runs = [self._pool.submit(self._run, batch, part) for part in parts]
-        return lambda: _together(batch, parts, [run.result() for run in runs])
+        pool = self._own_pool()
+        runs = [pool.submit(self._run, batch, part) for part in parts]
+        return Started(
+            lambda: _together(batch, parts, [run.result() for run in runs]),
+            lambda: [run.cancel() for run in runs],
+        )
+
+    def _own_pool(self) -> ThreadPoolExecutor:
+        """The threads, made anew in a process that was forked: it has inherited none."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="unire")
+        return self._pool
 
     def _run(self, batch: Batch, part: _Part) -> NDArray[np.float32]:
         rows, places = np.divmod(batch.words[part.tables, : part.n_words], batch.input_ids.shape[1])

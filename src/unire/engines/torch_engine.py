@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
+from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.windows import Batch, of_like_length
@@ -65,10 +64,10 @@ class TorchEngine:
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P
 
-    def start(self, batch: Batch) -> Callable[[], Tensor]:
+    def start(self, batch: Batch) -> Started:
         if self._stream is None:
             P = self.tables(batch)
-            return lambda: P
+            return Started(lambda: P)
         self._stream.wait_stream(torch.cuda.default_stream(self.model.device))  # the weights may just have changed
         with torch.cuda.stream(self._stream):
             P = self.tables(batch)
@@ -78,4 +77,4 @@ class TorchEngine:
             made.synchronize()
             return P
 
-        return finish
+        return Started(finish)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from unire.documents import Document
-from unire.engines import Engine
+from unire.engines import Engine, Started
 from unire.extractor import Extractor
 from unire.modeling.model import UniRE
 from unire.settings import Settings
@@ -82,8 +82,8 @@ class _TimedEngine:
         self.batches += 1
         return P
 
-    def start(self, batch: Batch) -> Callable[[], Any]:
-        return lambda: self.tables(batch)
+    def start(self, batch: Batch) -> Started:
+        return Started(lambda: self.tables(batch))
 
     def now(self) -> float:
         """The time at which all that was asked of the device is done."""

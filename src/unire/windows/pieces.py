@@ -17,6 +17,8 @@ from unire.windows.spec import EncoderSpec, unbound
 __all__ = ["Pieces", "WordTokenizer"]
 
 CACHED_WORDS = 2**17
+CACHED_LENGTH = 64
+"""Characters of the longest word that is remembered: whatever is longer is seen once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +84,14 @@ class WordTokenizer:
             # A new cache, not an emptied one: another thread may be reading the old.
             cache = self._cache = {}
             missing = set(words)
-        if missing:
-            # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
-            texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
-            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            cache.update(
-                (word, self._marked(word, tuple(encoding.ids)))
-                for word, encoding in zip(missing, encodings, strict=True)
-            )
-        return list(map(cache.__getitem__, words))
+        # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
+        texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        spelt = {
+            word: self._marked(word, tuple(encoding.ids)) for word, encoding in zip(missing, encodings, strict=True)
+        }
+        cache.update((word, pieces) for word, pieces in spelt.items() if len(word) <= CACHED_LENGTH)
+        return [spelt[word] if word in spelt else cache[word] for word in words]
 
     def _marked(self, word: str, pieces: tuple[int, ...]) -> tuple[int, ...]:
         """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""

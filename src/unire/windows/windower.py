@@ -233,7 +233,7 @@ class Windower:
         return source[runs(starts.ravel(), sizes.ravel())], ends, firsts, firsts if moved else sizes.sum(1)
 
     def _stitched(self, pieces: Pieces, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
-        """Overlapping windows for the words `start` to `end`, and where in which of them each word's first piece stands."""
+        """Overlapping windows for the words `start` to `end`, and in which of them, and where, each word is read."""
         bounds = pieces.bounds[start : end + 1] - pieces.bounds[start]
         begins, ends = _overlapping(bounds, self._room)
         frame = np.concatenate((self._prefix, self._middle))
