@@ -231,6 +231,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
     assert "lines.txt, line 9 is not UTF-8" in str(ran.exception)
     assert "with --resume goes on" in ran.stderr.replace("\n", " ")
     assert not out.exists()
+    assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 8
     lines.write_text("\n".join(good))
     assert "go on with --resume" in str(extract("--lines", lines, "--out", out).exception)
     assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
@@ -297,6 +298,40 @@ def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, 
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert b"error" not in process.stderr.read().lower()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
+def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_text("A line of a long file .\n" * 20_000)
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
+    process = subprocess.Popen(
+        [*command, "--lines", lines, "--out", out], stderr=subprocess.PIPE, preexec_fn=hear_sigint
+    )
+    part = out.with_name("found.jsonl.part")
+    deadline = time.monotonic() + 120
+    while not part.exists() or not part.stat().st_size:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    said = process.stderr.read().decode()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "--resume goes on" in " ".join(said.split())
+
+
+def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(random_model):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*command, "--format", "jsonl"], **pipes) as process:
+        for text in ("One line.", "Another one."):
+            process.stdin.write(f"{text}\n".encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):

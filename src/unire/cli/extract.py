@@ -24,15 +24,17 @@ from unire.cli.options import Constraints
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.flow import CHUNK, characters
 from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
+from unire.prefetch import Ahead
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
 from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
 from unire.texts import JSON_LINES
 
-__all__ = ["extract"]
+__all__ = ["INTERRUPTED", "extract"]
 
 INTERRUPTED = 130
 """The exit status of a command that was stopped by Ctrl-C."""
@@ -234,7 +236,7 @@ class _Run:
 
         extractor = self.extractor
         with Meter(self.given.size, self.count, shown=bar) as meter:
-            for result in of(extractor, read(), notes=self.notes):
+            for result in of(extractor, Ahead(read(), characters, CHUNK), notes=self.notes):
                 yield result
                 self.count += 1
                 meter.advance(positions.popleft())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -74,6 +75,10 @@ def main() -> None:
         finally:
             if sys.stdout is not None:  # what cannot be written is to be known now, not after the end
                 sys.stdout.flush()
+    except SystemExit as end:
+        if end.code == extract.INTERRUPTED:  # threads end what they are at; to be interrupted at that would be a crash
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise
     except UnireError as error:
         printing.fail(str(error))
         sys.exit(1)
