@@ -109,7 +109,7 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
     count = n_sentences(repeated)
     found: dict[str, float] = {}
     for layout in ("in-place", "shared"):
-        extractor = like_gold(bert_base(model, layout, "cuda"), documents[:10])
+        extractor = like_gold(bert_base(model, layout, "cuda"), documents)
         engine = extractor.engine
         gc.collect()
         gc.freeze()  # as the command does
