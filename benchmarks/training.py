@@ -19,9 +19,9 @@ from accelerate.state import AcceleratorState
 from unire import formats
 from unire.labels import LabelSpace
 from unire.training import TrainingConfig
-from unire.training.loop import Trainer
 from unire.training.new_model import new_model
 from unire.training.reporting import Reporter
+from unire.training.trainer import Trainer
 
 
 def measure(encoder: str, documents: list, labels: LabelSpace, layout: str, bf16: bool, epochs: int) -> dict:

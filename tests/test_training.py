@@ -24,10 +24,13 @@ from unire.labels import LabelSpace
 from unire.modeling import checkpoint
 from unire.scoring import score
 from unire.splits import draw_folds, split_folds
-from unire.training import TrainingConfig, loop, train
+from unire.training import TrainingConfig, train
 from unire.training.folds import cross_validate
+from unire.training.new_model import new_model
+from unire.training.objective import tensors_of
 from unire.training.optimizer import Schedule
 from unire.training.reporting import Reporter
+from unire.training.trainer import Trainer
 
 QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "evaluate_after": 0}
 
@@ -39,7 +42,7 @@ def quick(**changes) -> TrainingConfig:
 @pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
 def test_a_tiny_encoder_overfits_twenty_sentences(preset, layout, twenty, scierc_labels, encoder, tmp_path):
-    quick = {**QUICK, "lr": 3e-4, "evaluate_after": 60, "evaluate_every": 10, "patience": 150}
+    quick = {**QUICK, "lr": 5e-4, "evaluate_after": 60, "evaluate_every": 10, "patience": 150}
     config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=150, batch_size=5, window=60)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
     assert trained.dev is not None
@@ -77,15 +80,15 @@ def test_a_batch_padded_to_one_of_few_shapes_has_the_same_losses_and_gradients(
     twenty, scierc_labels, encoder, tmp_path
 ):
     config = quick(layout="shared")
-    model = loop.new_model(str(encoder), scierc_labels, config)
+    model = new_model(str(encoder), scierc_labels, config)
     model.biaffine.U.data.normal_()
-    trainer = loop.Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Reporter())
     passages = trainer.data.steps(0)[0]
 
     def computed() -> tuple[torch.Tensor, torch.Tensor]:
         step = trainer.data.step(passages)
         (batch,) = step.batches
-        losses = trainer.gradients(trainer._tensors(batch, step))
+        losses = trainer.gradients(tensors_of(batch, step, trainer.config))
         gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
         trainer.optimizer.zero_grad()
         return losses, gradients
@@ -208,7 +211,7 @@ def test_ctrl_c_while_finishing_keeps_the_trained_model(twenty, scierc_labels, e
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "tune_alpha", interrupted)
+    monkeypatch.setattr("unire.training.trainer.tune_alpha", interrupted)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=quick(), out=tmp_path / "model")
     assert trained.interrupted
     assert Extractor.load(tmp_path / "model", device="cpu").settings.provenance["epochs"] > 0

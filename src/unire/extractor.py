@@ -168,6 +168,11 @@ class Extractor:
         for batch in self.batches(documents, notes):
             yield batch, self.engine.tables(batch)
 
+    def __copy__(self) -> Extractor:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __reduce__(self) -> NoReturn:
         raise UnireError("an extractor cannot be sent to another process; load the model there")
 

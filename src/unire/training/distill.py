@@ -37,8 +37,8 @@ from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
-from unire.training.loop import Trained, Trainer, use_bf16
 from unire.training.reporting import Reporter
+from unire.training.trainer import Trained, Trainer, use_bf16
 from unire.training.unlabelled import SoftStep, Unlabelled
 from unire.windows import Batch, Windower
 

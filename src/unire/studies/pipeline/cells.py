@@ -29,7 +29,7 @@ from unire.studies.pipeline.span_model import SpanModel
 from unire.studies.results import Json
 from unire.studies.trainings import DEFAULT
 from unire.training import TrainingConfig
-from unire.training.loop import use_bf16
+from unire.training.trainer import use_bf16
 
 __all__ = ["Cell", "Part"]
 

@@ -16,8 +16,8 @@ from unire.studies.pipeline.batching import in_parts, random_steps
 from unire.studies.pipeline.running import moved, pinned
 from unire.training import TrainingConfig
 from unire.training.interrupt import Interrupt
-from unire.training.loop import use_bf16
 from unire.training.optimizer import Schedule, build_optimizer
+from unire.training.trainer import use_bf16
 
 __all__ = ["Data", "fit"]
 

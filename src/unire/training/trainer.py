@@ -1,0 +1,369 @@
+"""A training under way: its loop, and what surrounds it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from torch import Tensor
+
+from unire.confidence import calibrated, uncalibrated
+from unire.documents import Document
+from unire.engines.torch_engine import TorchEngine
+from unire.exceptions import UnireError
+from unire.extractor import Extractor
+from unire.labels import LabelSpace
+from unire.modeling.checkpoint import check_target
+from unire.modeling.model import UniRE
+from unire.modeling.recording import Recorder, Tensors
+from unire.prefetch import Ahead
+from unire.scoring import Scores, score
+from unire.training.averaging import Average
+from unire.training.config import TrainingConfig
+from unire.training.dataset import Step, TrainingSet
+from unire.training.interrupt import Interrupt
+from unire.training.new_model import new_model
+from unire.training.objective import objective, tensors_of
+from unire.training.optimizer import Schedule, build_optimizer
+from unire.training.processes import agreed
+from unire.training.reporting import Reporter
+from unire.training.state import Progress, Share, Snapshots, fingerprint
+from unire.training.tuning import tune_alpha
+from unire.windows import Passage
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Trained", "Trainer", "use_bf16"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training gives back."""
+
+    model: UniRE
+    dev: Scores | None
+    test: Scores | None
+    history: list[dict[str, Any]]
+    notes: Mapping[str, int]
+    """What tables could not hold and what windows had to do, counted."""
+    interrupted: bool = False
+    main: bool = True
+    """Whether this is the process that speaks for all, where there are several."""
+
+
+@dataclass
+class Trainer:
+    """A training under way."""
+
+    model: UniRE
+    documents: Sequence[Document]
+    dev: Sequence[Document]
+    config: TrainingConfig
+    accelerator: Accelerator
+    out: Path
+    reporter: Reporter
+    progress: Progress = field(default_factory=Progress)
+    best: dict[str, Tensor] | None = None
+    """The weights of the best epoch on dev."""
+
+    LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
+    """What is summed up over an epoch, by name; the first three are those of the gold tables."""
+
+    @classmethod
+    def begin(
+        cls,
+        encoder: str | Path,
+        documents: Sequence[Document],
+        *,
+        out: Path,
+        dev: Sequence[Document],
+        labels: LabelSpace,
+        config: TrainingConfig,
+        data: Sequence[str],
+        reporter: Reporter | None,
+        resume: bool,
+        **more: Any,
+    ) -> Self:
+        """A training that is ready for its first step, or for its next one; the arguments are those of `train`."""
+        out = out.resolve()
+        check_target(out)
+        if not resume:
+            Snapshots(out).check_fresh()
+        accelerator = Accelerator(mixed_precision="bf16" if use_bf16(config) else "no")
+        set_seed(config.seed)
+        model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
+        model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
+        if reporter is None or not accelerator.is_main_process:
+            reporter = Reporter()
+        trainer = cls(model, documents, dev, config, accelerator, out, reporter, **more)
+        if accelerator.num_processes > 1:  # what one drops out says nothing of what another does
+            set_seed(config.seed, device_specific=True)
+        if resume:
+            trainer.resume()
+        return trainer
+
+    def __post_init__(self) -> None:
+        self.extractor = Extractor(
+            TorchEngine(self.model, bf16=use_bf16(self.config)),
+            self.model.tokenizer,
+            self.model.settings,
+            self.model.labels,
+        )
+        # processes that exchange gradients do so amid the backward pass, which no graph holds
+        record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
+        self.data = TrainingSet(
+            self.documents, self.model.labels, self.extractor.windower, self.config, few_shapes=record
+        )
+        self.snapshots = Snapshots(self.out)
+        optimizer = build_optimizer(self.model, self.config)
+        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
+        self.schedule = Schedule(self.optimizer, self.config)
+        self.average = Average(list(self.model.parameters()), self.config.average) if self.config.average else None
+        self.gradients = Recorder(self._gradients, self.accelerator.device, record=record)
+        if record:  # a graph adds to the gradients where they are
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+        self._losses = torch.zeros(len(self.LOSSES), device=self.accelerator.device)
+        self._record = {
+            **asdict(self.config),
+            "encoder": self.model.settings.provenance["encoder"],
+            "data": list(self.model.settings.provenance["data"]),
+            "labels": self.model.labels.to_dict(),
+            "training data": self.model.settings.provenance["fingerprint"],
+        }
+
+    def resume(self) -> None:
+        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
+        self.progress, self.best = self.snapshots.load(
+            self.model, self.optimizer, self.average, self._record, process, n_processes
+        )
+        self._losses.copy_(torch.tensor(self.progress.losses))
+
+    def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
+        """Train, score and save; Ctrl-C leaves a model, and a state to resume from."""
+        try:
+            try:
+                with Interrupt() as interrupt:
+                    self.fit(interrupt, save_every_epochs, save_every_minutes)
+            except KeyboardInterrupt:
+                self.save_state()
+                return self.stop()
+            return self.finish(test)
+        finally:
+            self.reporter.close()
+
+    def fit(
+        self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
+    ) -> None:
+        """Train until the last epoch, or until dev has not improved for `patience` epochs."""
+        self.reporter.start(self._facts())
+        saved = time.monotonic()
+        started = saved - self.progress.seconds
+        while not self._finished() and not self._out_of_patience():
+            steps = self.data.steps(self.progress.epoch)
+            for step in self.collated(steps[self.progress.position :]):
+                self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
+                self.progress.position += 1
+                self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
+                due = save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes
+                due, stopped = agreed(self.accelerator, due, interrupt.pending, step=self.progress.step)
+                if due:
+                    self.progress.seconds = time.monotonic() - started
+                    self.save_state()
+                    saved = time.monotonic()
+                if stopped:
+                    raise KeyboardInterrupt
+            self._end_epoch(len(steps))
+            self.progress.seconds = time.monotonic() - started
+            if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
+                self.save_state()
+            if any(agreed(self.accelerator, interrupt.pending)):
+                raise KeyboardInterrupt
+
+    def finish(self, test: Sequence[Document]) -> Trained:
+        """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
+        self._take_best()
+        self._save_model({})  # whatever happens from here on, the training was not for nothing
+        try:
+            if self.dev:
+                self._tune()
+            scores = {"dev": self._score(self.dev), "test": self._score(test)}
+        except KeyboardInterrupt:
+            return self._result(interrupted=True)
+        self._save_model(scores)
+        if self.accelerator.is_main_process:
+            self.snapshots.remove()
+        return self._result(scores["dev"], scores["test"])
+
+    def _tune(self) -> None:
+        """What is fitted on dev once the weights stand: α, and then the calibration of what it finds."""
+        if self.config.tune_alpha:
+            self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
+        self.extractor.settings = calibrated(self.extractor.settings, uncalibrated(self.extractor, self.dev), ["dev"])
+        (self.model.settings,) = broadcast_object_list([self.extractor.settings])  # GPUs may differ in a last digit
+        self.extractor.settings = self.model.settings
+
+    def stop(self) -> Trained:
+        """Save the best model so far, as it is."""
+        self._take_best()
+        self._save_model({}, interrupted=True)
+        return self._result(interrupted=True)
+
+    def _take_best(self) -> None:
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
+        elif self.average is not None:
+            self.average.adopt()
+
+    def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
+        self.model.settings = self.model.settings.with_(
+            provenance={
+                **self.model.settings.provenance,
+                "epochs": self.progress.best_epoch or self.progress.epoch,
+                "seconds": round(self.progress.seconds, 1),
+                "notes": dict(self._notes()),
+                "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
+                **more,
+            }
+        )
+        if self.accelerator.is_main_process:
+            self.model.save_pretrained(self.out)
+
+    def _result(self, dev: Scores | None = None, test: Scores | None = None, *, interrupted: bool = False) -> Trained:
+        return Trained(
+            self.model,
+            dev,
+            test,
+            self.progress.history,
+            self._notes(),
+            interrupted,
+            self.accelerator.is_main_process,
+        )
+
+    def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
+        """This process's share of each step, the next one made while the present one is taken."""
+        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
+        return Ahead(self.data.step(passages, process, n_processes) for passages in steps)
+
+    def take_step(self, step: Step, position: float, share: float) -> None:
+        """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
+        self.model.train()
+        self.progress.step += 1
+        middle = (self.progress.epoch + position + share / 2) / self.config.epochs
+        self.progress.done = self._done(middle)
+        self.schedule.set(self.progress.done, self.progress.step)
+        self._add_gradients()
+        for number, batch in enumerate(step.batches, start=1):
+            last = number == len(step.batches)
+            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                tensors = self.gradients.pinned(tensors_of(batch, step, self.config))
+                self._losses[:3] += self.gradients(tensors)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=not self.gradients.records)
+        if self.average is not None:
+            self.average.update(self.progress.step)
+
+    def _done(self, share: float) -> float:
+        """The share of the training that is done, where its epochs are done by `share`."""
+        return share
+
+    def _add_gradients(self) -> None:
+        """What a step learns from beside the gold tables: nothing, here."""
+
+    def _gradients(self, tensors: Tensors) -> Tensor:
+        """Add the gradients of a batch to the parameters'; its losses."""
+        losses = objective(self.wrapped, self.model.labels, self.config, tensors)
+        # processes average their gradients; each holds a share of a sum, so the mean is scaled back
+        self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
+        return losses.detach()
+
+    def _end_epoch(self, n_steps: int) -> None:
+        config, progress = self.config, self.progress
+        progress.epoch += 1
+        progress.position = 0
+        losses = (self.accelerator.reduce(self._losses, "sum") / n_steps).tolist()
+        self._losses.zero_()
+        if not all(map(math.isfinite, losses)):
+            raise UnireError(
+                f"the loss of epoch {progress.epoch} is not a number; lower the rate, or train with bf16 = false"
+            )
+        record: dict[str, Any] = {
+            "epoch": progress.epoch,
+            "loss": dict(zip(self.LOSSES, losses, strict=True)),
+        }
+        due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
+        if (due and self.dev) or self._finished():
+            with self.average.in_place() if self.average is not None else nullcontext():
+                self._look_at_dev(record)
+        progress.history.append(record)
+        self.reporter.epoch(record)
+
+    def _look_at_dev(self, record: dict[str, Any]) -> None:
+        """Score the present weights on dev and keep them if they are the best; without dev, the last are."""
+        scores, progress = self._score(self.dev), self.progress
+        if scores is not None:
+            record["dev"] = {"ent": scores.entities.f1, "rel": scores.relations.f1}
+        if scores is None or progress.best is None or scores.ent_plus_rel > progress.best:
+            progress.best = None if scores is None else scores.ent_plus_rel
+            progress.best_epoch = progress.epoch
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def _finished(self) -> bool:
+        return self.progress.epoch >= self.config.epochs or self.progress.done >= 1
+
+    def _out_of_patience(self) -> bool:
+        last_gain = max(self.progress.best_epoch, self.config.evaluate_after)
+        return self.progress.best is not None and self.progress.epoch - last_gain >= self.config.patience
+
+    def _score(self, documents: Sequence[Document]) -> Scores | None:
+        """Scores on `documents`, each scored by one process."""
+        if not documents:
+            return None
+        share = documents[self.accelerator.process_index :: self.accelerator.num_processes]
+        scores = score(share, self.extractor.annotate(share), self.model.labels)
+        parts: list[Scores] = gather_object([scores])
+        return sum(parts[1:], start=parts[0])
+
+    def save_state(self) -> None:
+        """Write what `resume` continues from."""
+        self.progress.losses = self._losses.tolist()
+        shares: list[Share] = gather_object([Share.of(self.progress)])
+        if self.accelerator.is_main_process:
+            self.snapshots.save(shares, self.model, self.optimizer, self.average, self.best, self._record)
+        self.accelerator.wait_for_everyone()
+
+    def _notes(self) -> Counter[str]:
+        """What needed special care, counted."""
+        return +self.data.notes
+
+    def _facts(self) -> dict[str, Any]:
+        """What a reporter may want to say before the first step."""
+        return {
+            "documents": len(self.documents),
+            "sentences": sum(len(passage.tables) for passage in self.data.passages),
+            "dev documents": len(self.dev),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "device": str(self.accelerator.device),
+            "processes": self.accelerator.num_processes,
+            "epochs": self.config.epochs,
+            "epochs done": self.progress.epoch,
+            "notes": dict(self._notes()),
+        }
+
+
+def use_bf16(config: TrainingConfig) -> bool:
+    supported = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    if config.bf16 and not supported:
+        raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")
+    return supported if config.bf16 is None else config.bf16
