@@ -180,6 +180,15 @@ def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == summary
 
 
+@pytest.mark.parametrize("name", ["x[red].jsonl", "x[/red].jsonl", ":smile:.jsonl"])
+def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = extract(TEXT, "--out", name)
+    assert ran.exit_code == 0, ran.exception
+    assert ran.stderr.endswith(f"written to {name}\n")
+    assert extract(TEXT, "--out", name, "--resume").stderr == f"{name} is complete: there is nothing to resume\n"
+
+
 def test_a_device_is_written_directly(extract):
     assert extract(TEXT, "--out", "/dev/null").exit_code == 0
     assert not Path("/dev/null.part").exists()

@@ -164,7 +164,7 @@ def extract(
         raise UnireError("--workers and --gpus go with --ray")
     if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
-        printing.errors.print(about, style="dim", highlight=False)
+        printing.say((about, "dim"))
     run = _Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
     on_terminal = out is None and sys.stdout.isatty()
     try:
@@ -178,7 +178,7 @@ def extract(
     if out is not None:
         summary = {"documents": run.count, "model": run.model, "out": str(out), "notes": dict(+run.notes)}
         what = f"{run.count:,} document{'' if run.count == 1 else 's'}, read by {run.model}, written to {out}"
-        printing.print_json(summary) if json else printing.errors.print(what, highlight=False)
+        printing.print_json(summary) if json else printing.say(what)
     printing.print_notes(run.notes)
 
 
@@ -283,13 +283,11 @@ def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -
             return
         written = output.write(run.views(), target, run.extractor.labels)
     except KeyboardInterrupt:
-        printing.errors.print(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
+        printing.say(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
         raise
     if not written.complete:
-        printing.errors.print(
-            f"[yellow]note:[/] a page shows {written.documents:,} documents, the first; the others are left out",
-            highlight=False,
-        )
+        shown = f" a page shows {written.documents:,} documents, the first; the others are left out"
+        printing.say(("note:", "yellow"), shown)
 
 
 def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
@@ -310,7 +308,7 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
     }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
-            printing.errors.print(f"{out} is complete: there is nothing to resume")
+            printing.say(f"{out} is complete: there is nothing to resume")
             raise typer.Exit
         run.count = file.documents
         try:
@@ -318,7 +316,7 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
                 file.add(document.id, output.of(document).encode())
         except (KeyboardInterrupt, UnireError):
             if file.documents:
-                printing.errors.print(
+                printing.say(
                     f"stopped after {file.documents:,} documents, which are in {file.part}; the same command with "
                     "--resume goes on"
                 )
