@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -258,6 +259,28 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
     assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
     lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
     assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
+    lines.write_text('{"id": "0", "text": "Line."}\n')
+    message = str(extract(lines, "--out", out, "--resume").exception)
+    assert re.search(r"document (\d) of it should be '\d'; delete .* to begin anew", message)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
+    assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)
+    lines.write_text("Another line.\n" * 6)
+    if hashed:
+        message = str(extract("--lines", lines, "--out", out, "--resume").exception)
+        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to begin anew", message)
+        lines.write_text("A line.\n" * 7)
+    else:  # as earlier versions noted it
+        note = tmp_path / "found.jsonl.part.json"
+        note.write_text(
+            json.dumps({key: value for key, value in json.loads(note.read_text()).items() if key != "hash"})
+        )
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")

@@ -37,6 +37,10 @@ class Item:
     number: int = 1
     """The line or row of its file, or the how manieth document of it, from 1."""
 
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else self.content.text
+
     def document(self) -> Document:
         return segment(self.content, id=self.id) if isinstance(self.content, str) else self.content
 

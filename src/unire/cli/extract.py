@@ -204,14 +204,14 @@ class _Run:
         gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
         return loaded
 
-    def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
+    def documents(self, begun: ResumableFile | None = None, *, bar: bool = True) -> Iterator[Document]:
         """The documents with what was found.
 
         Args:
-            last: The id of the last document done, where `count` says that some are.
+            begun: The file to go on with, after the documents that it holds.
             bar: Whether the terminal shows how far it is, if it takes long.
         """
-        return map(self._kept, self._results(Extractor.annotate, last, bar=bar))
+        return map(self._kept, self._results(Extractor.annotate, begun, bar=bar))
 
     def views(self) -> Iterator[View]:
         """The same with the tables."""
@@ -220,11 +220,14 @@ class _Run:
     def _kept(self, document: Document) -> Document:
         return document.confident(self.min_score) if self.min_score else document
 
-    def _results(self, of: Callable[..., Iterator[Result]], last: str = "", *, bar: bool = True) -> Iterator[Result]:
+    def _results(
+        self, of: Callable[..., Iterator[Result]], begun: ResumableFile | None = None, *, bar: bool = True
+    ) -> Iterator[Result]:
         items = iter(self.given)
-        done = deque(islice(items, self.count), maxlen=1)
-        if self.count and (not done or done[0].id != last):
-            raise UnireError(f"the input is not what it was: document {self.count:,} of it should be {last!r}")
+        if begun is not None and begun.documents:
+            self.count = begun.documents
+            last = next(islice(items, self.count - 1, None), None)
+            begun.refuse_another_last(last.id if last else None, last.text if last else "")
         positions: deque[float] = deque()
 
         def read() -> Iterator[Document]:
@@ -310,10 +313,9 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
         if file.complete:
             printing.say(f"{out} is complete: there is nothing to resume")
             raise typer.Exit
-        run.count = file.documents
         try:
-            for document in run.documents(file.last):
-                file.add(document.id, output.of(document).encode())
+            for document in run.documents(file):
+                file.add(document.id, output.of(document).encode(), document.text)
         except (KeyboardInterrupt, UnireError):
             if file.documents:
                 printing.say(
