@@ -89,7 +89,8 @@ class Inputs:
         """In bytes; `None` where that is not known."""
         if not self.sources or "-" in self.sources:
             return None
-        return sum(path.stat().st_size for files in self.files.values() for path in files)
+        in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
+        return in_files + sum(_size(source) for source in self.sources if source not in self.files)
 
     @property
     def has_words(self) -> bool:
@@ -107,6 +108,7 @@ class Inputs:
                     base += path.stat().st_size
             else:
                 yield from self._of_argument(source, base)
+                base += _size(source)
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """The files in pieces of about `size` bytes, in their order; what cannot be cut is a piece, however long."""
@@ -140,8 +142,10 @@ class Inputs:
         if self.words:
             documents = words_format.from_lines(text.splitlines(), "words")
             yield from (Item(document.id, document, base) for document in documents)
-        else:
-            yield from (Item("", line, base) for line in (text.splitlines() if self.lines else [text]))
+            return
+        for line in text.splitlines(keepends=True) if self.lines else [text]:
+            base += _size(line)
+            yield Item("", line.splitlines()[0] if self.lines else line, base)
 
     def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
         way = self._way(path)
@@ -209,6 +213,10 @@ def _opened(path: Path) -> BinaryIO:
 def _name(path: Path) -> str:
     """What the file is called in ids, also where its name is no Unicode."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _exists(source: str) -> bool:

@@ -125,7 +125,7 @@ class ResumableFile:
             os.fsync(self._file.fileno())
             with replacing(self._note) as temporary:
                 if self._text is not None:  # a document was added: only of the last the hash is worth its time
-                    self._text, self._hash = None, _hash(self._text)
+                    self._hash, self._text = _hash(self._text), None
                 note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}
                 note.update(hash=self._hash, about=self._about)
                 temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from dataclasses import field as dataclass_field
-from functools import cached_property
-from itertools import islice
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.extract_ray import address_in, extract_on_cluster
-from unire.cli.meter import Meter
+from unire.cli.extract_run import Run
 from unire.cli.options import Constraints
-from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.extractor import Extractor
 from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
-from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
 from unire.texts import JSON_LINES
 
@@ -165,7 +156,7 @@ def extract(
     if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
         printing.say((about, "dim"))
-    run = _Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
+    run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
     on_terminal = out is None and sys.stdout.isatty()
     try:
         name = format or _default_format(given, out, readable=on_terminal and not json)
@@ -180,67 +171,6 @@ def extract(
         what = f"{run.count:,} document{'' if run.count == 1 else 's'}, read by {run.model}, written to {out}"
         printing.print_json(summary) if json else printing.say(what)
     printing.print_notes(run.notes)
-
-
-Result = TypeVar("Result")
-
-
-@dataclass
-class _Run:
-    """What is read, by which model, what is kept of its findings, and how far it is."""
-
-    given: Inputs
-    model: str
-    device: str | None
-    min_score: float
-    constraints: str | None
-    notes: Counter[str] = dataclass_field(default_factory=Counter)
-    count: int = 0
-    """Documents done."""
-
-    @cached_property
-    def extractor(self) -> Extractor:
-        loaded = Extractor.load(self.model, device=self.device, constraints=self.constraints)
-        gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
-        return loaded
-
-    def documents(self, begun: ResumableFile | None = None, *, bar: bool = True) -> Iterator[Document]:
-        """The documents with what was found.
-
-        Args:
-            begun: The file to go on with, after the documents that it holds.
-            bar: Whether the terminal shows how far it is, if it takes long.
-        """
-        return map(self._kept, self._results(Extractor.annotate, begun, bar=bar))
-
-    def views(self) -> Iterator[View]:
-        """The same with the tables."""
-        return (replace(view, document=self._kept(view.document)) for view in self._results(views))
-
-    def _kept(self, document: Document) -> Document:
-        return document.confident(self.min_score) if self.min_score else document
-
-    def _results(
-        self, of: Callable[..., Iterator[Result]], begun: ResumableFile | None = None, *, bar: bool = True
-    ) -> Iterator[Result]:
-        items = iter(self.given)
-        if begun is not None and begun.documents:
-            self.count = begun.documents
-            last = next(islice(items, self.count - 1, None), None)
-            begun.refuse_another_last(last.id if last else None, last.text if last else "")
-        positions: deque[float] = deque()
-
-        def read() -> Iterator[Document]:
-            for item in items:
-                positions.append(item.position)
-                yield item.document()
-
-        extractor = self.extractor
-        with Meter(self.given.size, self.count, shown=bar) as meter:
-            for result in of(extractor, read(), notes=self.notes):
-                yield result
-                self.count += 1
-                meter.advance(positions.popleft())
 
 
 def _waits_for_typing() -> bool:
@@ -259,7 +189,7 @@ def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
     return "unire" if given.has_words else "jsonl"
 
 
-def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
+def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
     if name not in OUTPUTS:
         raise UnireError(f"unknown format {name!r}; give one of {', '.join(OUTPUTS)}")
     output = OUTPUTS[name]
@@ -276,7 +206,7 @@ def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_file(run, output, out, name, resume=resume)
 
 
-def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -> None:
+def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) -> None:
     if out is None and not output.streams:
         raise UnireError(f"the format {name!r} needs a file; give one with --out")
     target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
@@ -293,15 +223,15 @@ def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -
         printing.say(("note:", "yellow"), shown)
 
 
-def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
+def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
     """Files are UTF-8, whatever the terminal speaks."""
     stream.write(output.head.encode())
-    for document in run.documents():
+    for document in run.documents(screen="raw" if stream.isatty() else None):
         stream.write(output.of(document).encode())
         stream.flush()
 
 
-def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
+def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
     about = {
         "input": asdict(run.given),
         "model": run.model,
@@ -325,8 +255,8 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
             raise
 
 
-def _show(run: _Run, *, tables: bool) -> None:
+def _show(run: Run, *, tables: bool) -> None:
     """For people to read, on a terminal."""
     palette = Palette(run.extractor.labels)
-    for document in run.documents(bar=False):
+    for document in run.documents(screen=printing.out):
         printing.out.print(terminal.View(document, palette, tables))
