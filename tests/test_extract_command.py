@@ -190,6 +190,12 @@ def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch
     assert extract(TEXT, "--out", name, "--resume").stderr == f"{name} is complete: there is nothing to resume\n"
 
 
+def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert found(TEXT, "--out", "-") == found(TEXT)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_device_is_written_directly(extract):
     assert extract(TEXT, "--out", "/dev/null").exit_code == 0
     assert not Path("/dev/null.part").exists()
@@ -208,6 +214,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "--lines and --words" in error("--lines", "--words", stdin="a")
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
+    assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
     assert "--resume goes on with an --out" in error(TEXT, "--resume")
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 

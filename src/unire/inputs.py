@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -99,6 +100,8 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Item]:
         base = 0.0
+        texts_given = sum(source != "-" and source not in self.files for source in self.sources)
+        names = (f"text-{number}" if texts_given > 1 or self.lines else "" for number in count(1))
         for source in self.sources or ("-",):
             if source == "-":
                 yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way())
@@ -107,7 +110,7 @@ class Inputs:
                     yield from self._of_file(path, base)
                     base += path.stat().st_size
             else:
-                yield from self._of_argument(source, base)
+                yield from self._of_argument(source, names, base)
                 base += _size(source)
 
     def pieces(self, size: int) -> Iterator[Piece]:
@@ -134,18 +137,18 @@ class Inputs:
         """What a piece holds: its items are those that the inputs have there."""
         return self._of_file(Path(piece.path), 0.0, piece.part)
 
-    def _of_argument(self, text: str, base: float) -> Iterator[Item]:
+    def _of_argument(self, text: str, names: Iterator[str], base: float) -> Iterator[Item]:
         try:
             text.encode()
         except UnicodeEncodeError:
             raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
         if self.words:
-            documents = words_format.from_lines(text.splitlines(), "words")
+            documents = words_format.from_lines(text.splitlines(), next(names) or "words")
             yield from (Item(document.id, document, base) for document in documents)
             return
         for line in text.splitlines(keepends=True) if self.lines else [text]:
             base += _size(line)
-            yield Item("", line.splitlines()[0] if self.lines else line, base)
+            yield Item(next(names), line.splitlines()[0] if self.lines else line, base)
 
     def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
         way = self._way(path)

@@ -70,7 +70,8 @@ def extract(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write to this file instead of standard output.", show_default=False)
+        Path | None,
+        typer.Option("--out", help="Write to this file instead of standard output, which is -.", show_default=False),
     ] = None,
     format: Annotated[
         str | None,
@@ -132,6 +133,7 @@ def extract(
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
+    out = None if out == Path("-") else out
     if ray:
         if format not in (None, "parquet") or device is not None:
             raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
@@ -208,7 +210,8 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
 
 def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) -> None:
     if out is None and not output.streams:
-        raise UnireError(f"the format {name!r} needs a file; give one with --out")
+        place = "folder" if formats.FORMATS[name].folder else "file"
+        raise UnireError(f"the format {name!r} needs a {place}; give one with --out")
     target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
     try:
         if isinstance(output, Whole):
