@@ -330,6 +330,21 @@ def test_what_is_no_number_is_not_printed_as_json():
         printing.print_json({"f1": float("nan")})
 
 
+def test_what_users_write_is_printed_as_it_stands(capsys):
+    odd = "x[red]:smile:[/bold]\\[/].jsonl"
+    printing.say(f"written to {odd}, in ", (odd, "bold"))
+    printing.fail(odd)
+    printing.print_notes({odd: 2})
+    assert capsys.readouterr().err == f"written to {odd}, in {odd}\nerror: {odd}\nnote: 2 × {odd}\n"
+    printing.say("\x1b[31mred\u202e", to=printing.out)
+    printing.table(odd, ("", odd), [(odd, 1000)])
+    shown = capsys.readouterr().out
+    assert "␛[31mred‹U+202E›" in shown
+    assert "\x1b" not in shown
+    assert shown.count(odd) == 3
+    assert "1,000" in shown
+
+
 def test_a_predicted_type_that_gold_does_not_have_is_a_false_positive(tmp_path):
     gold = Document.from_words([["a", "b"]], [(0, 1, "X")], id="d")
     predicted = Document.from_words([["a", "b"]], [(0, 1, "X"), (1, 2, "Y")], id="d")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -180,6 +181,21 @@ def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == summary
 
 
+@pytest.mark.parametrize("name", ["x[red].jsonl", "x[/red].jsonl", ":smile:.jsonl"])
+def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = extract(TEXT, "--out", name)
+    assert ran.exit_code == 0, ran.exception
+    assert ran.stderr.endswith(f"written to {name}\n")
+    assert extract(TEXT, "--out", name, "--resume").stderr == f"{name} is complete: there is nothing to resume\n"
+
+
+def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert found(TEXT, "--out", "-") == found(TEXT)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_device_is_written_directly(extract):
     assert extract(TEXT, "--out", "/dev/null").exit_code == 0
     assert not Path("/dev/null.part").exists()
@@ -198,6 +214,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "--lines and --words" in error("--lines", "--words", stdin="a")
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
+    assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
     assert "--resume goes on with an --out" in error(TEXT, "--resume")
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 
@@ -250,6 +267,28 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
     assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
     lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
     assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
+    lines.write_text('{"id": "0", "text": "Line."}\n')
+    message = str(extract(lines, "--out", out, "--resume").exception)
+    assert re.search(r"document (\d) of it should be '\d'; delete .* to begin anew", message)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
+    assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)
+    lines.write_text("Another line.\n" * 6)
+    if hashed:
+        message = str(extract("--lines", lines, "--out", out, "--resume").exception)
+        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to begin anew", message)
+        lines.write_text("A line.\n" * 7)
+    else:  # as earlier versions noted it
+        note = tmp_path / "found.jsonl.part.json"
+        note.write_text(
+            json.dumps({key: value for key, value in json.loads(note.read_text()).items() if key != "hash"})
+        )
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
@@ -348,12 +387,22 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     screen.truncate(0)
     assert extract("--lines", "--out", tmp_path / "c.jsonl", stdin="A line.\n" * 50).exit_code == 0
     assert "50 documents" in screen.getvalue()
-    assert "left" not in screen.getvalue()
 
 
-def test_a_single_document_that_takes_long_has_a_bar_too(monkeypatch):
-    screen = io.StringIO()
-    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+@pytest.fixture
+def screen(monkeypatch):
+    """A terminal for whatever is not the result, with a bar from the beginning."""
+    shown = io.StringIO()
+    monkeypatch.setattr(printing, "errors", Console(file=shown, force_terminal=True, width=100))
+    monkeypatch.setattr(meter, "PATIENCE", 0.0)
+    return shown
+
+
+def shares(bar: meter.Meter) -> float:
+    return bar._bar.tasks[0].completed / bar._bar.tasks[0].total
+
+
+def test_a_single_document_that_takes_long_has_a_bar_too(screen, monkeypatch):
     monkeypatch.setattr(meter, "PATIENCE", 0.01)
     with meter.Meter(100):
         deadline = time.monotonic() + 60
@@ -367,10 +416,67 @@ def test_a_single_document_that_takes_long_has_a_bar_too(monkeypatch):
     assert screen.getvalue().strip("\0") == ""
 
 
-def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar(random_model, monkeypatch, capsys):
+def test_a_bar_goes_on_by_words_and_never_back(screen):
+    with meter.Meter(100, done=1, start=20) as bar:
+        assert shares(bar) == 0.2
+        bar.read(60, 10)
+        bar.advance_words(5)
+        assert shares(bar) == 0.4
+        bar.read(100, 10)
+        bar.advance_words(5)
+        assert shares(bar) == 0.6
+        bar.advance(30)
+        assert shares(bar) == 0.6
+        bar.advance_words(10)
+        assert shares(bar) == 1
+    assert "words/s" in screen.getvalue()
+
+
+def test_an_input_of_unknown_size_has_a_bar_once_it_is_read(screen):
+    with meter.Meter(None) as bar:
+        assert "left" not in screen.getvalue()
+        bar.read(60, 10)
+        bar.read_all()
+        bar.advance_words(5)
+        assert shares(bar) == 0.5
+    assert "left" in screen.getvalue()
+
+
+@pytest.mark.parametrize("name", ["found.jsonl", "page.html"])
+def test_the_batches_of_a_document_move_the_bar(name, screen, extract, tmp_path, monkeypatch):
+    text = tmp_path / "long.txt"
+    text.write_text(" ".join(["This is a parser of ours."] * 400))
+    seen: list[float] = []
+    advance = meter.Meter.advance_words
+
+    def watched(self: meter.Meter, words: int) -> None:
+        advance(self, words)
+        seen.append(shares(self))
+
+    monkeypatch.setattr(meter.Meter, "advance_words", watched)
+    assert extract(text, "--out", tmp_path / name).exit_code == 0
+    assert len(seen) > 1
+    assert seen == sorted(set(seen))
+    assert 0 < seen[0] < seen[-1] == 1
+
+
+def test_findings_on_a_terminal_stand_above_the_bar(random_model, screen, monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(printing, "out", Console(file=shown, force_terminal=True, color_system="256", width=200))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, TEXT], standalone_mode=False)
+    *_, last = shown.getvalue().split("parser")
+    assert "documents" in last
+    assert "words/s" in last
+    assert "words/s" not in screen.getvalue()
+
+
+def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_none_is_needed(
+    random_model, monkeypatch, capsys
+):
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(meter, "PATIENCE", 0.0)
+    monkeypatch.setattr(meter, "PATIENCE", 600.0)
     monkeypatch.setattr(printing, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -178,3 +178,16 @@ def test_no_file_runs_what_it_reads():
             if called in {"eval", "exec", "torch.load", "torch.save"} or trusting:
                 wrong.append(f"{place(file)}, line {node.lineno}: {ast.unparse(node)}")
     assert not wrong
+
+
+def test_commands_print_texts_as_they_stand():
+    """By `printing.say`: Rich's own `print` of a string would read markup, and emoji, out of a user's file names."""
+    wrong = [
+        f"{place(file)}, line {node.lineno}: {ast.unparse(node)}"
+        for file in FILES
+        if room(file) == "cli" and file.name != "printing.py"
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "print"
+        if node.args and not ast.unparse(node.args[0]).startswith(("View(", "terminal.View("))
+    ]
+    assert not wrong

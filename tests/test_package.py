@@ -135,7 +135,10 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     shutil.copytree(ROOT / "demo", tmp_path / "demo")
     ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")
     assert ran.returncode == 0, ran.stderr
-    assert re.search(r"\d+ entities and \d+ relations found; each stands in the text at its offsets", ran.stdout)
+    said = re.search(r"\d+ entities and (\d+) relations found; each stands in the text at its offsets", ran.stdout)
+    assert said
+    (text,) = [shown for shown in ran.stdout.split("\n$ ") if shown.startswith("unire extract --format text")]
+    assert int(said[1]) == text.count("→")
     for shown in ("[chart parser|Method]", "chart parser   — USED-FOR →  dependency parsing", "M Method"):
         assert shown in ran.stdout
     written = {"found.jsonl", "graph.graphml", "page.html", "triples.csv"}

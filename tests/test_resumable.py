@@ -118,6 +118,28 @@ def test_damage_is_told(tmp_path):
         ResumableFile(tmp_path / "out", ABOUT, resume=True)
 
 
+@pytest.mark.parametrize("note", ["[]", "{}", "3", "null", '{"documents": 3}', '{"documents": "3", "bytes": 1}'])
+def test_a_note_of_another_form_is_told(tmp_path, note):
+    begin(tmp_path / "out")
+    (tmp_path / "out.part.json").write_text(note)
+    with pytest.raises(UnireError, match=r"out\.part\.json does not say how far .*; delete it to begin anew"):
+        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+
+
+def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
+    path = tmp_path / "out"
+    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False) as file:
+        file.add("0", b"line 0\n", "text 0")
+        raise KeyboardInterrupt
+    for _ in range(2):
+        with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=True) as file:
+            file.refuse_another_last("0", "text 0")
+            for name, text in ((None, ""), ("1", "text 0"), ("0", "text 1")):
+                with pytest.raises(UnireError, match="the input is not what it was: document 1 of it"):
+                    file.refuse_another_last(name, text)
+            raise KeyboardInterrupt
+
+
 def test_what_cannot_be_written_is_refused_at_once(tmp_path):
     with pytest.raises(UnireError, match="is a folder"):
         ResumableFile(tmp_path, ABOUT, resume=False)

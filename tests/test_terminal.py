@@ -7,11 +7,12 @@ import io
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering.characters import visible
-from unire.rendering.hues import HUES
+from unire.rendering.hues import FEW, HUES, style
 from unire.rendering.palette import COLOURS, Palette
 from unire.rendering.terminal import View
 
@@ -142,8 +143,22 @@ def test_labels_of_built_in_spaces_have_colours_of_their_own_in_any_order(name):
     assert colours == {label: palette[label] for label in reversed(labels)}
 
 
+@pytest.mark.parametrize("name", LabelSpace.built_in())
+def test_entity_types_of_built_in_spaces_look_different_on_terminals_of_16_colours_too(name):
+    space = LabelSpace.load(name)
+    palette = Palette(space)
+    for system in ("standard", "windows"):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=True, color_system=system, legacy_windows=False, no_color=False)
+        for label in space.entity_types:
+            console.print(Text("x", style(palette, label)))
+        looks = out.getvalue().split()
+        assert len(set(looks)) == len(space.entity_types)
+        assert not {f"\x1b[{grey}mx\x1b[0m" for grey in (30, 37, 90, 97)} & set(looks)
+
+
 def test_labels_get_different_colours_while_there_are_some():
     palette = Palette(str(i) for i in range(COLOURS))
     assert {palette[str(i)] for i in range(COLOURS)} == set(range(COLOURS))
     assert palette["one more"] in range(COLOURS)
-    assert len(HUES) == COLOURS
+    assert len(HUES) == len(set(HUES)) == len(FEW) == COLOURS

@@ -36,8 +36,9 @@ def parquet(path: Path, **columns: list[object]) -> Path:
 
 def test_an_argument_is_a_text_unless_a_file_has_its_name(tmp_path, monkeypatch):
     assert read("Ada lives here.") == [("", "Ada lives here.")]
-    assert read("", " ") == [("", ""), ("", " ")]
-    assert read("a b\nc d", lines=True) == [("", "a b"), ("", "c d")]
+    assert read("", " ") == [("text-1", ""), ("text-2", " ")]
+    assert read("a b\n\nc d", lines=True) == [("text-1", "a b"), ("text-2", ""), ("text-3", "c d")]
+    assert [name for name, _ in read("a b\nc d", "e f", lines=True)] == ["text-1", "text-2", "text-3"]
     assert [words.words for _, words in read("a b\n\nc", words=True)] == [("a", "b"), ("c",)]
     assert read("long text " * 1000) == [("", "long text " * 1000)]
     assert read("with a \x00 in it") == [("", "with a \x00 in it")]
@@ -82,7 +83,7 @@ def test_a_folder_has_its_text_files_in_order(tmp_path):
 
 def test_json_lines_have_their_text_in_a_field(tmp_path):
     file = tmp_path / "papers.jsonl"
-    items = [{"id": 7, "text": "one", "abstract": "uno"}, {"text": "", "abstract": "due"}]
+    items = [{"id": 7, "text": "one", "abstract": "uno"}, {"text": None, "abstract": "due"}]
     file.write_text("\n\n".join(map(json.dumps, items)))
     assert read(file) == [("7", "one"), (f"{file}:3", "")]
     assert read(file, field="abstract") == [("7", "uno"), (f"{file}:3", "due")]
@@ -92,7 +93,11 @@ def test_json_lines_have_their_text_in_a_field(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("no JSON", "not valid JSON"), ("[1]", "not a JSON object"), ('{"text": "\\ud800"}', "surrogates not allowed")],
+    [
+        ("no JSON", "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"text": "\\ud800"}', r"half a surrogate pair, \ud800"),
+    ],
 )
 def test_lines_that_are_no_json_objects_are_refused(tmp_path, line, message):
     file = tmp_path / "papers.jsonl"
@@ -108,6 +113,7 @@ def test_parquet_has_its_text_in_a_column(tmp_path):
     assert read(named, field="abstract") == [("x", "a b"), ("y", "c")]
     assert "has no column 'text' but id, abstract; name one with --field" in refused(named)
     assert "row 1: 'n' is int" in refused(file, field="n")
+    assert "row 1: 'n' is int" in refused(parquet(tmp_path / "zero.parquet", n=[0]), field="n")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"not Parquet at all")
     assert "is not a Parquet file" in refused(broken)

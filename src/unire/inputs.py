@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
@@ -36,6 +37,10 @@ class Item:
     """How much of all inputs has been read with it, in bytes."""
     number: int = 1
     """The line or row of its file, or the how manieth document of it, from 1."""
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else self.content.text
 
     def document(self) -> Document:
         return segment(self.content, id=self.id) if isinstance(self.content, str) else self.content
@@ -85,7 +90,8 @@ class Inputs:
         """In bytes; `None` where that is not known."""
         if not self.sources or "-" in self.sources:
             return None
-        return sum(path.stat().st_size for files in self.files.values() for path in files)
+        in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
+        return in_files + sum(_size(source) for source in self.sources if source not in self.files)
 
     @property
     def has_words(self) -> bool:
@@ -94,6 +100,8 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Item]:
         base = 0.0
+        texts_given = sum(source != "-" and source not in self.files for source in self.sources)
+        names = (f"text-{number}" if texts_given > 1 or self.lines else "" for number in count(1))
         for source in self.sources or ("-",):
             if source == "-":
                 yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way())
@@ -102,7 +110,8 @@ class Inputs:
                     yield from self._of_file(path, base)
                     base += path.stat().st_size
             else:
-                yield from self._of_argument(source, base)
+                yield from self._of_argument(source, names, base)
+                base += _size(source)
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """The files in pieces of about `size` bytes, in their order; what cannot be cut is a piece, however long."""
@@ -128,16 +137,18 @@ class Inputs:
         """What a piece holds: its items are those that the inputs have there."""
         return self._of_file(Path(piece.path), 0.0, piece.part)
 
-    def _of_argument(self, text: str, base: float) -> Iterator[Item]:
+    def _of_argument(self, text: str, names: Iterator[str], base: float) -> Iterator[Item]:
         try:
             text.encode()
         except UnicodeEncodeError:
             raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
         if self.words:
-            documents = words_format.from_lines(text.splitlines(), "words")
+            documents = words_format.from_lines(text.splitlines(), next(names) or "words")
             yield from (Item(document.id, document, base) for document in documents)
-        else:
-            yield from (Item("", line, base) for line in (text.splitlines() if self.lines else [text]))
+            return
+        for line in text.splitlines(keepends=True) if self.lines else [text]:
+            base += _size(line)
+            yield Item(next(names), line.splitlines()[0] if self.lines else line, base)
 
     def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
         way = self._way(path)
@@ -205,6 +216,10 @@ def _opened(path: Path) -> BinaryIO:
 def _name(path: Path) -> str:
     """What the file is called in ids, also where its name is no Unicode."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _exists(source: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -22,7 +23,8 @@ SAVE_SECONDS = 1.0
 class ResumableFile:
     """Writes `NAME.part`, and renames it to `NAME` when everything is there.
 
-    `NAME.part.json` says how many documents the part holds in how many bytes, and what they were made from. Whatever
+    `NAME.part.json` says how many documents the part holds in how many bytes, what they were made from, and which was
+    the last, by its id and a hash of its text: where the input has another there by then, it is not gone on with. What
     follows those bytes, half a line perhaps, is cut off when the file is opened again. So a process may be killed at
     any moment: the next one repeats the documents of the last second, and none is lost or there twice.
 
@@ -42,6 +44,9 @@ class ResumableFile:
         """How many the file holds."""
         self.last = ""
         """The id of the last one."""
+        self._text: str | None = None
+        self._hash: str | None = None
+        """Of the last one's text, or its hash, which earlier versions did not note."""
         self._bytes = 0
         self._saved = time.monotonic()
         begun = self._read_note()
@@ -90,15 +95,27 @@ class ResumableFile:
         except OSError as failure:
             raise self._unwritable(failure) from None
 
-    def add(self, id: str, data: bytes) -> None:
-        """Write a document."""
+    def add(self, id: str, data: bytes, text: str = "") -> None:
+        """Write a document, which was made from `text`."""
         try:
             self._file.write(data)
         except OSError as error:
             raise self._unwritable(error) from None
-        self.documents, self.last, self._bytes = self.documents + 1, id, self._bytes + len(data)
+        self.documents, self.last, self._text, self._bytes = self.documents + 1, id, text, self._bytes + len(data)
         if time.monotonic() - self._saved > SAVE_SECONDS:
             self.save()
+
+    def refuse_another_last(self, id: str | None, text: str = "") -> None:
+        """Refuse to go on if what the input has in the place of the last document, if anything, is another one."""
+        if id != self.last:
+            what = f" should be {self.last!r}"
+        elif self._hash not in (None, _hash(text)):
+            what = f", {self.last!r}, has another text"
+        else:
+            return
+        raise UnireError(
+            f"the input is not what it was: document {self.documents:,} of it{what}; delete {self.part} to begin anew"
+        )
 
     def save(self) -> None:
         """Note how far the file is, once the disk has it."""
@@ -107,7 +124,10 @@ class ResumableFile:
             self._file.truncate(self._bytes)  # an interrupted write may have left half a document
             os.fsync(self._file.fileno())
             with replacing(self._note) as temporary:
-                note = {"documents": self.documents, "bytes": self._bytes, "last": self.last, "about": self._about}
+                if self._text is not None:  # a document was added: only of the last the hash is worth its time
+                    self._hash, self._text = _hash(self._text), None
+                note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}
+                note.update(hash=self._hash, about=self._about)
                 temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from None
@@ -122,6 +142,8 @@ class ResumableFile:
             return None  # stopped before anything was noted: nothing to go on with
         except (OSError, ValueError) as error:
             raise UnireError(f"{self._note} cannot be read: {error}; delete it to begin anew") from None
+        if not _is_note(note):
+            raise UnireError(f"{self._note} does not say how far {self.part} is; delete it to begin anew")
         return note if note["documents"] else None
 
     def _go_on(self, note: Mapping[str, Any]) -> None:
@@ -129,9 +151,19 @@ class ResumableFile:
         if self.part.stat().st_size < note["bytes"]:
             raise UnireError(f"{self.part} is shorter than it was; delete it to begin anew")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
+        self._hash = note.get("hash")
 
     def _unwritable(self, error: OSError) -> UnireError:
         return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
+
+
+def _is_note(note: object) -> bool:
+    kinds = {"documents": int, "bytes": int, "last": str, "about": dict}
+    return isinstance(note, dict) and all(isinstance(note.get(key), kind) for key, kind in kinds.items())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def refuse_another(begun: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:

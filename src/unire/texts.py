@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -88,13 +88,20 @@ def from_lines(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[
 
 
 def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part | None = None) -> Iterator[Text]:
-    """The string under `field` of the JSON object on every line; its `id`, if it has one, is the text's."""
+    """The string under `field` of the JSON object on every line; its `id`, if it has one, is the text's.
+
+    `null` is an empty text, as in Parquet.
+    """
     for number, raw, position in _lines(file, name, part):
         if not raw.strip():
             continue
         place = f"{name}, line {number}"
         item = _object(_decoded(raw, place), place)
-        text = _string(item.get(field), field, item, place)
+        if field not in item:
+            raise UnireError(
+                f"{place} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with --field"
+            )
+        text = _string(item[field], field, place)
         yield Text(str(item.get("id", f"{name}:{number}")), text, position, number)
 
 
@@ -110,7 +117,7 @@ def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> I
             first, number = max(start, number), number + rows.num_rows
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
             for row_number, row in enumerate(wanted.to_pylist(), first + 1):
-                text = _string(row[field] or "", field, row, f"{path}, row {row_number}")
+                text = _string(row[field], field, f"{path}, row {row_number}")
                 yield Text(str(row.get("id", f"{path}:{row_number}")), text, row_number * share, row_number)
             if number >= stop:
                 break
@@ -222,8 +229,11 @@ def _decoded(raw: bytes, place: str) -> str:
 def _object(line: str, place: str) -> dict[str, Any]:
     try:
         item = json.loads(line)
-        if "\\u" in line:  # half a surrogate pair is no text, and only an escape can smuggle one in
+        if "\\u" in line:  # only an escape can smuggle half a surrogate pair in
             json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise UnireError(f"{place} has half a surrogate pair, {half}, which is no character; leave it out") from None
     except (ValueError, RecursionError) as error:
         raise UnireError(f"{place} is not valid JSON: {error}; for plain lines of text use --lines") from None
     if not isinstance(item, dict):
@@ -231,9 +241,10 @@ def _object(line: str, place: str) -> dict[str, Any]:
     return item
 
 
-def _string(value: object, field: str, item: Iterable[str], place: str) -> str:
+def _string(value: object, field: str, place: str) -> str:
+    """The text; where none is given, an empty one."""
     if isinstance(value, str):
         return value
     if value is None:
-        raise UnireError(f"{place} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with --field")
+        return ""
     raise UnireError(f"{place}: {field!r} is {type(value).__name__}, not a string; name another with --field")

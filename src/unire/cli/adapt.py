@@ -81,15 +81,16 @@ def adapt(
         with _Bar(shown=not json) as bar:
             report = run(encoder, corpus, out, config, resume=resume, device=chosen, on_progress=bar.update)
     except KeyboardInterrupt:
-        printing.errors.print("interrupted; --resume goes on", highlight=False)
+        printing.say("interrupted; --resume goes on")
         raise typer.Exit(130) from None
     if json:
         printing.print_json({"out": str(out), **asdict(report)})
         return
-    printing.out.print(
+    printing.say(
         f"{report.tokens / 1e6:,.1f}M tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
-        f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in [bold]{out}[/]",
-        highlight=False,
+        f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in ",
+        (str(out), "bold"),
+        to=printing.out,
     )
 
 

@@ -71,4 +71,4 @@ def calibrate(
         for name, found in effect.to_dict().items()
     ]
     printing.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
-    printing.errors.print(f"calibrated model in [bold]{place}[/]", highlight=False)
+    printing.say("calibrated model in ", (place, "bold"))

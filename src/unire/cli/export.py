@@ -65,5 +65,5 @@ def export(
     if exported.scores is not None:
         printing.print_scores(exported.scores)
     for what, agreement in (("PyTorch with the same weights", exported.engines), ("the model itself", exported.model)):
-        printing.out.print(f"onnxruntime against {what}: {agreement}", highlight=False, soft_wrap=True)
-    printing.errors.print(f"{exported.size / 1e6:.1f} MB of {precision} in [bold]{exported.folder}[/]", highlight=False)
+        printing.say(f"onnxruntime against {what}: {agreement}", to=printing.out)
+    printing.say(f"{exported.size / 1e6:.1f} MB of {precision} in ", (str(exported.folder), "bold"))

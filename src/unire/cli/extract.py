@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import codecs
-import gc
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from dataclasses import field as dataclass_field
-from functools import cached_property
-from itertools import islice
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.extract_ray import address_in, extract_on_cluster
-from unire.cli.meter import Meter
+from unire.cli.extract_run import Run
 from unire.cli.options import Constraints
-from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.extractor import Extractor
-from unire.flow import CHUNK, characters
 from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
-from unire.prefetch import Ahead
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
-from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
 from unire.texts import JSON_LINES
 
@@ -81,7 +70,8 @@ def extract(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write to this file instead of standard output.", show_default=False)
+        Path | None,
+        typer.Option("--out", help="Write to this file instead of standard output, which is -.", show_default=False),
     ] = None,
     format: Annotated[
         str | None,
@@ -143,6 +133,7 @@ def extract(
     given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
+    out = None if out == Path("-") else out
     if ray:
         if format not in (None, "parquet") or device is not None:
             raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
@@ -166,8 +157,8 @@ def extract(
         raise UnireError("--workers and --gpus go with --ray")
     if model is None and out is None:
         about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
-        printing.errors.print(about, style="dim", highlight=False)
-    run = _Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
+        printing.say((about, "dim"))
+    run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
     on_terminal = out is None and sys.stdout.isatty()
     try:
         name = format or _default_format(given, out, readable=on_terminal and not json)
@@ -180,66 +171,8 @@ def extract(
     if out is not None:
         summary = {"documents": run.count, "model": run.model, "out": str(out), "notes": dict(+run.notes)}
         what = f"{run.count:,} document{'' if run.count == 1 else 's'}, read by {run.model}, written to {out}"
-        printing.print_json(summary) if json else printing.errors.print(what, highlight=False)
+        printing.print_json(summary) if json else printing.say(what)
     printing.print_notes(run.notes)
-
-
-Result = TypeVar("Result")
-
-
-@dataclass
-class _Run:
-    """What is read, by which model, what is kept of its findings, and how far it is."""
-
-    given: Inputs
-    model: str
-    device: str | None
-    min_score: float
-    constraints: str | None
-    notes: Counter[str] = dataclass_field(default_factory=Counter)
-    count: int = 0
-    """Documents done."""
-
-    @cached_property
-    def extractor(self) -> Extractor:
-        loaded = Extractor.load(self.model, device=self.device, constraints=self.constraints)
-        gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
-        return loaded
-
-    def documents(self, last: str = "", *, bar: bool = True) -> Iterator[Document]:
-        """The documents with what was found.
-
-        Args:
-            last: The id of the last document done, where `count` says that some are.
-            bar: Whether the terminal shows how far it is, if it takes long.
-        """
-        return map(self._kept, self._results(Extractor.annotate, last, bar=bar))
-
-    def views(self) -> Iterator[View]:
-        """The same with the tables."""
-        return (replace(view, document=self._kept(view.document)) for view in self._results(views))
-
-    def _kept(self, document: Document) -> Document:
-        return document.confident(self.min_score) if self.min_score else document
-
-    def _results(self, of: Callable[..., Iterator[Result]], last: str = "", *, bar: bool = True) -> Iterator[Result]:
-        items = iter(self.given)
-        done = deque(islice(items, self.count), maxlen=1)
-        if self.count and (not done or done[0].id != last):
-            raise UnireError(f"the input is not what it was: document {self.count:,} of it should be {last!r}")
-        positions: deque[float] = deque()
-
-        def read() -> Iterator[Document]:
-            for item in items:
-                positions.append(item.position)
-                yield item.document()
-
-        extractor = self.extractor
-        with Meter(self.given.size, self.count, shown=bar) as meter:
-            for result in of(extractor, Ahead(read(), characters, CHUNK), notes=self.notes):
-                yield result
-                self.count += 1
-                meter.advance(positions.popleft())
 
 
 def _waits_for_typing() -> bool:
@@ -258,7 +191,7 @@ def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
     return "unire" if given.has_words else "jsonl"
 
 
-def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
+def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
     if name not in OUTPUTS:
         raise UnireError(f"unknown format {name!r}; give one of {', '.join(OUTPUTS)}")
     output = OUTPUTS[name]
@@ -275,9 +208,10 @@ def _write(run: _Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_file(run, output, out, name, resume=resume)
 
 
-def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -> None:
+def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) -> None:
     if out is None and not output.streams:
-        raise UnireError(f"the format {name!r} needs a file; give one with --out")
+        place = "folder" if formats.FORMATS[name].folder else "file"
+        raise UnireError(f"the format {name!r} needs a {place}; give one with --out")
     target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
     try:
         if isinstance(output, Whole):
@@ -285,24 +219,22 @@ def _write_whole(run: _Run, output: Whole | Page, out: Path | None, name: str) -
             return
         written = output.write(run.views(), target, run.extractor.labels)
     except KeyboardInterrupt:
-        printing.errors.print(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
+        printing.say(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
         raise
     if not written.complete:
-        printing.errors.print(
-            f"[yellow]note:[/] a page shows {written.documents:,} documents, the first; the others are left out",
-            highlight=False,
-        )
+        shown = f" a page shows {written.documents:,} documents, the first; the others are left out"
+        printing.say(("note:", "yellow"), shown)
 
 
-def _write_stream(run: _Run, output: Lines, stream: BinaryIO) -> None:
+def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
     """Files are UTF-8, whatever the terminal speaks."""
     stream.write(output.head.encode())
-    for document in run.documents():
+    for document in run.documents(screen="raw" if stream.isatty() else None):
         stream.write(output.of(document).encode())
         stream.flush()
 
 
-def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
+def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
     about = {
         "input": asdict(run.given),
         "model": run.model,
@@ -312,23 +244,22 @@ def _write_file(run: _Run, output: Lines, out: Path, name: str, *, resume: bool)
     }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
-            printing.errors.print(f"{out} is complete: there is nothing to resume")
+            printing.say(f"{out} is complete: there is nothing to resume")
             raise typer.Exit
-        run.count = file.documents
         try:
-            for document in run.documents(file.last):
-                file.add(document.id, output.of(document).encode())
+            for document in run.documents(file):
+                file.add(document.id, output.of(document).encode(), document.text)
         except (KeyboardInterrupt, UnireError):
             if file.documents:
-                printing.errors.print(
+                printing.say(
                     f"stopped after {file.documents:,} documents, which are in {file.part}; the same command with "
                     "--resume goes on"
                 )
             raise
 
 
-def _show(run: _Run, *, tables: bool) -> None:
+def _show(run: Run, *, tables: bool) -> None:
     """For people to read, on a terminal."""
     palette = Palette(run.extractor.labels)
-    for document in run.documents(bar=False):
+    for document in run.documents(screen=printing.out):
         printing.out.print(terminal.View(document, palette, tables))

@@ -41,16 +41,16 @@ def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: st
         try:
             done = extract(given, out, model=model, on_block=advance, **options)
         except KeyboardInterrupt:
-            printing.errors.print(f"stopped: {out} keeps what is done; the same command with --resume goes on")
+            printing.say(f"stopped: {out} keeps what is done; the same command with --resume goes on")
             raise
     if json:
         summary = {"documents": done.documents, "failed": done.failed, "errors": done.errors}
         printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(done.notes)})
     else:
         count = f"{done.documents:,} document{'' if done.documents == 1 else 's'}"
-        printing.errors.print(f"{count}, read by {model}, written to {out}", highlight=False)
+        printing.say(f"{count}, read by {model}, written to {out}")
     printing.print_notes(done.notes)
     if done.failed:
         printing.print_notes({"document that could not be done; its row has an `error`": done.failed}, "failed")
         for reason in done.errors:
-            printing.errors.print(reason, style="dim", highlight=False, markup=False, soft_wrap=True)
+            printing.say((reason, "dim"))

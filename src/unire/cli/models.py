@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.markup import escape
-
 from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Json
@@ -27,22 +25,22 @@ def models(json: Json = False) -> None:
         printing.print_json({"models": found})
         return
     if not found:
-        printing.out.print("There is no model in the box; [bold]unire train[/] makes one.", highlight=False)
+        printing.say("There is no model in the box; ", ("unire train", "bold"), " makes one.", to=printing.out)
         return
     rows = [
         (
             model["name"],
             *_f1(model["scores"]),
             f"{model['bytes'] / 1e6:.1f} MB",
-            escape(model["base"]),
+            model["base"],
         )
         for model in found
     ]
     printing.table("Models in the box", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
     for model in found:
-        printing.out.print(f"[bold]{escape(model['name'])}[/]", highlight=False)
+        printing.say((model["name"], "bold"), to=printing.out)
         for kind in ("entity_types", "relation_types"):
-            printing.out.print(f"  {', '.join(map(escape, model['labels'][kind]))}", highlight=False)
+            printing.say(f"  {', '.join(model['labels'][kind])}", to=printing.out)
 
 
 def _about(name: str) -> dict[str, Any]:

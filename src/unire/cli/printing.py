@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from unire.rendering.characters import visible
 from unire.scoring import Confidence, Counts, Intervals, Scores, TypedCounts
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "print_json",
     "print_notes",
     "print_scores",
+    "say",
     "table",
 ]
 
@@ -29,8 +31,17 @@ errors = Console(stderr=True)
 """Progress, notes and errors: never mixed into what a program may read."""
 
 
+def say(*parts: str | tuple[str, str], to: Console | None = None) -> None:
+    """Print a line as it stands, to `errors` unless told otherwise: a file may be called `[red].txt`, or worse.
+
+    Nothing in it is taken for Rich's markup, nor reaches the terminal as a control character. A part may have a style.
+    """
+    shown = (visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts)
+    (errors if to is None else to).print(Text.assemble(*shown), soft_wrap=True)
+
+
 def fail(sentence: str) -> None:
-    errors.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    say(("error:", "bold red"), f" {sentence}")
 
 
 def print_json(data: Mapping[str, Any]) -> None:
@@ -39,9 +50,9 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table whose first column is names and whose others are numbers."""
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
     for i, column in enumerate(columns):
-        shown.add_column(column, justify="left" if i == 0 else "right")
+        shown.add_column(Text(visible(column), "bold"), justify="left" if i == 0 else "right")
     for row in rows:
         shown.add_row(*(_cell(value) for value in row))
     out.print(shown)
@@ -52,11 +63,11 @@ def print_scores(scores: Scores, *, by_type: bool = True) -> None:
     """P, R and F1 of entities and relations, overall and by type."""
     rows: list[Sequence[object]] = []
     for name, counts in (("Entities", scores.entities), ("Relations", scores.relations)):
-        rows.append((f"[bold]{name}[/]", *_rates(counts)))
+        rows.append((Text(name, "bold"), *_rates(counts)))
         if by_type:
-            rows += [(f"  {escape(label)}", *_rates(typed)) for label, typed in counts.by_type.items()]
+            rows += [(f"  {label}", *_rates(typed)) for label, typed in counts.by_type.items()]
     if scores.spans is not None:
-        rows.append(("[bold]Split positions[/]", *_rates(scores.spans)))
+        rows.append((Text("Split positions", "bold"), *_rates(scores.spans)))
     table(str(scores.protocol), ("", "P", "R", "F1", "right", "predicted", "gold"), rows)
 
 
@@ -71,7 +82,7 @@ def print_intervals(intervals: Intervals) -> None:
 
 def print_confidence(confidence: Confidence, *, bins: bool) -> None:
     """How far scores can be believed, in one line, and by scores where that is asked for."""
-    out.print(f"Expected calibration error of the scores: {confidence}", highlight=False, soft_wrap=True)
+    say(f"Expected calibration error of the scores: {confidence}", to=out)
     for name, part in (("Entities", confidence.entities), ("Relations", confidence.relations)):
         if bins:
             rows = [(f"{b.low:.1f}–{b.high:.1f}", b.n, f"{b.score:.2f}", f"{b.right:.2f}") for b in part.bins]
@@ -83,7 +94,7 @@ def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:
     """What was counted instead of lost."""
     for what, count in sorted(notes.items()):
         if count:
-            errors.print(f"[yellow]{kind}:[/] {count:,} × {escape(what)}", highlight=False, soft_wrap=True)
+            say((f"{kind}:", "yellow"), f" {count:,} × {what}")
 
 
 def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:
@@ -92,7 +103,7 @@ def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:
     return (*rates, total.true_positives, total.predicted, total.gold)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
+def _cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
+    return Text(f"{value:,}" if isinstance(value, int) else visible(str(value)))

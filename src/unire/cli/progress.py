@@ -29,17 +29,14 @@ class TerminalReporter(Reporter):
         )
 
     def start(self, facts: Mapping[str, Any]) -> None:
-        printing.errors.print(
+        printing.say(
             f"{facts['sentences']:,} sentences of {facts['documents']:,} documents, "
             f"{facts['parameters'] / 1e6:.1f}M parameters, on {facts['device']}"
-            + (f" × {facts['processes']}" if facts["processes"] > 1 else ""),
-            highlight=False,
+            + (f" × {facts['processes']}" if facts["processes"] > 1 else "")
         )
         if "teachers" in facts:
-            printing.errors.print(
-                f"{facts['unlabelled documents']:,} unlabelled documents, teachers: {', '.join(facts['teachers'])}",
-                highlight=False,
-            )
+            teachers = ", ".join(facts["teachers"])
+            printing.say(f"{facts['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
         printing.print_notes(facts["notes"])
         self._task = self._bar.add_task("", total=facts["epochs"], completed=facts["epochs done"], losses="")
         self._bar.start()
@@ -52,9 +49,7 @@ class TerminalReporter(Reporter):
         self._bar.update(self._task, losses=losses)
         if "dev" in record:
             ent, rel = record["dev"]["ent"], record["dev"]["rel"]
-            self._bar.console.print(
-                f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}", highlight=False
-            )
+            printing.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
 
     def close(self) -> None:
         self._bar.stop()

@@ -53,4 +53,4 @@ def push(
     if json:
         printing.print_json({"model": name, "address": address})
         return
-    printing.out.print(address, highlight=False)
+    printing.say(address, to=printing.out)

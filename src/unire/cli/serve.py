@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from unire import pretrained
 from unire.cli import printing
@@ -69,7 +68,7 @@ def serve(
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
-    printing.errors.print(f"{escape(model)} at {address} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+    printing.say(f"{model} at {address} (Ctrl-C stops it)")
     server.serve(app, listening)
     service = app.state.service
-    printing.errors.print(f"stopped; {service.answered:,} requests were read, and none is left", highlight=False)
+    printing.say(f"stopped; {service.answered:,} requests were read, and none is left")

@@ -197,7 +197,7 @@ def report(
     if json:
         printing.print_json({"page": str(page)})
     else:
-        printing.out.print(str(page), highlight=False, soft_wrap=True)
+        printing.say(str(page), to=printing.out)
 
 
 @contextmanager

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from unire.cli import printing
 
 __all__ = ["finish", "tell"]
@@ -14,7 +12,7 @@ __all__ = ["finish", "tell"]
 
 def tell(line: str) -> None:
     """Say how far a study is."""
-    printing.errors.print(escape(line), highlight=False)
+    printing.say(line)
 
 
 def finish(result: dict[str, Any], out: Path | None, json: bool) -> None:
@@ -28,6 +26,6 @@ def finish(result: dict[str, Any], out: Path | None, json: bool) -> None:
         printing.print_json(result)
         return
     for table in STUDIES[result["study"]].tables(result):
-        printing.table(escape(table.title), table.columns, [[escape(cell) for cell in row] for row in table.rows])
+        printing.table(table.title, table.columns, table.rows)
     if out is not None:
         tell(f"all numbers: {out / result['study']}.json; with charts: unire study report --out {out}")

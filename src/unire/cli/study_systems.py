@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
@@ -74,12 +73,12 @@ def errors(
     if json:
         return
     for kind in result["errors"] if show else ():
-        printing.out.print(f"[bold]{kind}[/]", highlight=False)
+        printing.say((kind, "bold"), to=printing.out)
         for case in [case for case in result["cases"] if case["kind"] == kind][:show]:
-            printing.out.print(f"  {escape(case['text'])}", highlight=False)
-            printing.out.print(f"    gold:  {escape(case['gold'])}", highlight=False)
+            printing.say(f"  {case['text']}", to=printing.out)
+            printing.say(f"    gold:  {case['gold']}", to=printing.out)
             for item in case["relations"] or case["entities"]:
-                printing.out.print(f"    found: {escape(item)}", highlight=False)
+                printing.say(f"    found: {item}", to=printing.out)
 
 
 def speed(
@@ -138,11 +137,11 @@ def compare(
     result = {**run(gold, found, space, samples=samples), **_facts(systems, data)}
     finish(result, out, json)
     for case in [] if json else result["cases"][:show]:
-        printing.out.print(f"[bold]{escape(case['document'])}[/]  {escape(case['text'])}", highlight=False)
+        printing.say((case["document"], "bold"), f"  {case['text']}", to=printing.out)
         for name, items in case["found"].items():
             for item in items:
-                verdict = "[green]right[/]" if item["right"] else "[red]wrong[/]"
-                printing.out.print(f"  {escape(name)}: {verdict}  {escape(item['item'])}", highlight=False)
+                verdict = ("right", "green") if item["right"] else ("wrong", "red")
+                printing.say(f"  {name}: ", verdict, f"  {item['item']}", to=printing.out)
 
 
 def _facts(systems: list[str], data: list[Path]) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ def report(trained: Trained, out: Path, json: bool) -> None:
         )
         return
     for name, part in scores.items():
-        printing.out.print(f"[bold]{name}[/] (α = {trained.model.settings.alpha:g})")
+        printing.say((name, "bold"), f" (α = {trained.model.settings.alpha:g})", to=printing.out)
         printing.print_scores(part)
     word = "interrupted; the best model so far is" if trained.interrupted else "model"
-    printing.errors.print(f"{word} in [bold]{out}[/]", highlight=False)
+    printing.say(f"{word} in ", (str(out), "bold"))

@@ -76,10 +76,10 @@ def _print(findings: list[Finding], counts: dict[Kind, int], show: int) -> None:
     for finding in sorted(findings, key=lambda finding: list(Kind).index(finding.kind)):
         shown[finding.kind] += 1
         if shown[finding.kind] <= show:
-            printing.out.print(str(finding), markup=False, highlight=False, soft_wrap=True)
+            printing.say(str(finding), to=printing.out)
         elif shown[finding.kind] == show + 1:
             rest = counts[finding.kind] - show
-            printing.out.print(f"… and {rest:,} more; --show says how many are printed", highlight=False)
+            printing.say(f"… and {rest:,} more; --show says how many are printed", to=printing.out)
     if findings:
         printing.out.print()
     rows = [(f"{kind.what}{' (hint)' if kind.hint else ''}", count) for kind, count in counts.items() if count]

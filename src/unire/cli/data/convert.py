@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from unire import formats
 from unire.cli import printing
@@ -72,7 +71,7 @@ def convert(
     def report(error: UnireError) -> None:
         broken.append(str(error))
         if not json:
-            printing.errors.print(f"[red]left out:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+            printing.say(("left out:", "red"), f" {error}")
 
     source = source or formats.guess(input)
     on_error: OnError = refuse if strict else report
@@ -99,7 +98,7 @@ def convert(
         place = out / f"{name}{suffix}" if name else out
         noun = "document" if count == 1 else "documents"
         said = f"{count:,} {noun} in the format {source} written to {place} as {target}."
-        printing.out.print(said, highlight=False)
+        printing.say(said, to=printing.out)
     if comparison:
         printing.out.print()
         rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]

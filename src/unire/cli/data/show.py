@@ -57,7 +57,7 @@ def show(
     space = label_space(labels, symmetric, documents)
     if html:
         pages.write(gold_views(documents), html, space, title=file.name, limit=len(documents))
-        printing.errors.print(f"{len(documents):,} documents on the page {html}", highlight=False)
+        printing.say(f"{len(documents):,} documents on the page {html}")
     else:
         palette = Palette(space)
         for document in documents:

@@ -1,0 +1,113 @@
+"""One `unire extract`: what is read, what becomes of it, and how far it is."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Literal, TypeVar, cast
+
+from rich.console import Console
+
+from unire.cli.meter import Meter
+from unire.decoding.findings import Findings
+from unire.documents import Document
+from unire.extractor import Extractor
+from unire.flow import CHUNK, characters
+from unire.inputs import Inputs
+from unire.prefetch import Ahead, Source
+from unire.rendering.views import View, views
+from unire.resumable import ResumableFile
+from unire.windows import Batch
+
+__all__ = ["Run"]
+
+Result = TypeVar("Result")
+Screen = Console | Literal["raw"] | None
+"""A console on which findings appear above a bar; or a terminal that gets them as they are, where a bar would be in
+their midst, and so ends before the first; or none."""
+
+
+@dataclass
+class Run:
+    """What is read, by which model, what is kept of its findings, and how far it is."""
+
+    given: Inputs
+    model: str
+    device: str | None
+    min_score: float
+    constraints: str | None
+    notes: Counter[str] = field(default_factory=Counter)
+    count: int = 0
+    """Documents done."""
+
+    @cached_property
+    def extractor(self) -> _Watched:
+        loaded = cast("_Watched", _Watched.load(self.model, device=self.device, constraints=self.constraints))
+        gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
+        return loaded
+
+    def documents(self, begun: ResumableFile | None = None, *, screen: Screen = None) -> Iterator[Document]:
+        """The documents with what was found.
+
+        Args:
+            begun: The file to go on with, after the documents that it holds.
+            screen: Where the findings are shown on the terminal too.
+        """
+        return map(self._kept, self._results(Extractor.annotate, begun, screen=screen))
+
+    def views(self) -> Iterator[View]:
+        """The same with the tables."""
+        return (replace(view, document=self._kept(view.document)) for view in self._results(views))
+
+    def _kept(self, document: Document) -> Document:
+        return document.confident(self.min_score) if self.min_score else document
+
+    def _results(
+        self, of: Callable[..., Iterator[Result]], begun: ResumableFile | None = None, *, screen: Screen = None
+    ) -> Iterator[Result]:
+        items = iter(self.given)
+        start = 0.0
+        if begun is not None and begun.documents:
+            self.count = begun.documents
+            last = next(islice(items, self.count - 1, None), None)
+            begun.refuse_another_last(last.id if last else None, last.text if last else "")
+            start = last.position if last else 0.0
+        positions: deque[float] = deque()
+
+        def read() -> Iterator[Document]:
+            for item in items:
+                positions.append(item.position)
+                document = item.document()
+                meter.read(item.position, document.n_words)
+                yield document
+            meter.read_all()
+
+        extractor = self.extractor
+        console = screen if isinstance(screen, Console) else None
+        with Meter(self.given.size, self.count, start=start, console=console) as meter:
+            extractor.meter = meter
+            for result in of(extractor, Ahead(read(), characters, CHUNK), notes=self.notes):
+                if screen == "raw":
+                    meter.stop()
+                yield result
+                self.count += 1
+                meter.advance(positions.popleft())
+
+
+class _Watched(Extractor):
+    """An extractor whose batches move a bar."""
+
+    meter: Meter | None = None
+
+    def decoded(
+        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[tuple[Findings, Batch | None, Any]]:
+        for item in super().decoded(documents, notes=notes):
+            _, batch, _ = item
+            if batch is not None and self.meter is not None:
+                self.meter.advance_words(int(batch.lengths.sum()))
+            yield item
