@@ -25,7 +25,7 @@ from unire.decoding.arrays import (
     toward_mirror,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
+from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
@@ -65,12 +65,13 @@ def decode(
     rectangles = permitted(rectangles, label[head], label[tail], permits)
     relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
     related = (relation != LabelSpace.NONE) & (shared > 0)
+    share, relation_share = count / size**2, (shared / (size[head] * size[tail]))[related]
 
     return Decoded(
         entities=np.array([table, start, end, label]).T,
-        entity_scores=count / size**2,
+        entity_scores=log_odds(share, 1 - share),
         relations=np.array([head, tail, relation]).T[related],
-        relation_scores=(shared / (size[head] * size[tail]))[related],
+        relation_scores=log_odds(relation_share, 1 - relation_share),
         cuts=np.unique(borders[interior], axis=0),
     )
 

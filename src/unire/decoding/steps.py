@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,7 @@ from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.runs import runs
 
-__all__ = ["mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
+__all__ = ["log_odds", "mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
 
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
@@ -41,6 +43,13 @@ def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
     best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
     label = xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
     return label, pick(candidates, best)
+
+
+def log_odds(of: NDArray[Any], against: NDArray[Any]) -> NDArray[np.float64]:
+    """ln(of / against), as if there were a little of each: no less than float32 can hold."""
+    little = float(np.finfo(np.float32).smallest_subnormal)
+    odds: NDArray[np.float64] = np.subtract(*np.log(np.maximum([of, against], little, dtype=np.float64)))
+    return odds
 
 
 def permitted(
