@@ -3,8 +3,8 @@
 Every cell gets its most probable label, after the same symmetrising as in `split`; of equal ones the lowest id. Squares
 on the diagonal are judged from the largest down, equal ones from the left: a square is an entity if its most frequent
 entity label is at least as frequent as ⊥, and is discarded if it overlaps an entity found before. A pair of entities is
-related if the most frequent relation label in its rectangle is at least as frequent as ⊥. A score is the share of the
-cells that carry the label.
+related if the most frequent relation label in its rectangle is at least as frequent as ⊥. A score is the log-odds
+of the share of the cells that carry the label.
 """
 
 from __future__ import annotations
