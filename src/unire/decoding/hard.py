@@ -69,9 +69,9 @@ def decode(
 
     return Decoded(
         entities=np.array([table, start, end, label]).T,
-        entity_scores=log_odds(share, 1 - share),
+        entity_scores=log_odds(np.array([share, 1 - share])),
         relations=np.array([head, tail, relation]).T[related],
-        relation_scores=log_odds(relation_share, 1 - relation_share),
+        relation_scores=log_odds(np.array([relation_share, 1 - relation_share])),
         cuts=np.unique(borders[interior], axis=0),
     )
 

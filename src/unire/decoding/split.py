@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unire.decoding.arrays import (
     Array,
+    all_but,
     all_finite,
     distances,
     group_sums,
@@ -146,6 +147,4 @@ def _scores(means: Array, label: Array, mean: Array) -> NDArray[np.float64]:
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    xp = library(means)
-    others = xp.where(put(np.arange(means.shape[1]), means) == label[:, None], 0, means).sum(1)
-    return log_odds(*to_host(xp.stack([mean, others])))
+    return log_odds(to_host(library(means).stack([mean, all_but(means, label)])))

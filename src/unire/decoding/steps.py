@@ -14,6 +14,9 @@ from unire.runs import runs
 
 __all__ = ["log_odds", "mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
 
+LITTLE = 2.0**-149
+"""The least number above 0 in float32."""
+
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
     """[|Y|]: what a cell gets of its mirror image, so that P_ijt = P_jit = (P_ijt + P_jit) / 2 for every t in Y_sym.
@@ -45,10 +48,10 @@ def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
     return label, pick(candidates, best)
 
 
-def log_odds(of: NDArray[Any], against: NDArray[Any]) -> NDArray[np.float64]:
-    """ln(of / against), as if there were a little of each: no less than float32 can hold."""
-    little = float(np.finfo(np.float32).smallest_subnormal)
-    odds: NDArray[np.float64] = np.subtract(*np.log(np.maximum([of, against], little, dtype=np.float64)))
+def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
+    """[K]: ln(for / against), of [2, K]; as if there were a little of each, no less than float32 can hold."""
+    logs = np.log(np.maximum(sides, LITTLE, dtype=np.float64))
+    odds: NDArray[np.float64] = logs[0] - logs[1]
     return odds
 
 
