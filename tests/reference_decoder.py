@@ -57,21 +57,29 @@ def winner(scores: Array, ids: slice) -> int | None:
     return best if scores[best] >= scores[LabelSpace.NONE] else None
 
 
-def split(P: Array, labels: LabelSpace, alpha: float = 1.4) -> Reference:
-    P = symmetrize(P, labels)
+def share(P: Array, rows: slice, columns: slice, label: int, labels: LabelSpace) -> float:
+    """The label's mean probability, of what all labels have; where it is symmetric, both ways."""
+    means = P[rows, columns].mean(axis=(0, 1))
+    if label in labels.symmetric_ids:
+        means = (means + P[columns, rows].mean(axis=(0, 1))) / 2
+    return float(means[label] / means.sum())
+
+
+def split(given: Array, labels: LabelSpace, alpha: float = 1.4) -> Reference:
+    P = symmetrize(given, labels)
     cuts = [int(i) + 1 for i in np.flatnonzero(distances(P) > alpha)]
     found = Reference([], [], [], [], cuts)
     for start, end in spans(cuts, len(P)):
         means = P[start:end, start:end].mean(axis=(0, 1))
         if (label := winner(means, labels.entity_ids)) is not None:
             found.entities.append((start, end, label))
-            found.entity_scores.append(float(means[label]))
+            found.entity_scores.append(share(given, slice(start, end), slice(start, end), label, labels))
     for head, tail in permutations(range(len(found.entities)), 2):
         (a, b, _), (c, d, _) = found.entities[head], found.entities[tail]
         means = P[a:b, c:d].mean(axis=(0, 1))
         if (label := winner(means, labels.relation_ids)) is not None:
             found.relations.append((head, tail, label))
-            found.relation_scores.append(float(means[label]))
+            found.relation_scores.append(share(given, slice(a, b), slice(c, d), label, labels))
     return found
 
 

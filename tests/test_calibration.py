@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from noisy import noisy_extractor
 from unire import Document, Extractor, pretrained
-from unire.calibration import FLATTEST, Calibration, Curve
+from unire.calibration import BEND, FLATTEST, Calibration, Curve
 from unire.cli.main import app
 from unire.confidence import Effect, calibrated, fit, uncalibrated
 from unire.exceptions import UnireError
@@ -26,17 +26,27 @@ from unire.settings import Settings
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
-scores = st.lists(st.floats(0, 1), min_size=1, max_size=50).map(np.array)
-curves = st.builds(Curve, st.floats(0.01, 20), st.floats(-20, 20))
+odds = st.floats(-104, 104)
+"""All log-odds that there are in float32."""
+scores = st.lists(odds, min_size=1, max_size=50).map(np.array)
+curves = st.builds(Curve, st.floats(0.01, 20), st.floats(-20, 20), st.floats(0, 4))
+found_at = st.lists(st.tuples(odds, st.booleans()), max_size=60).map(
+    lambda found: (np.array([score for score, _ in found]), np.array([right for _, right in found], bool))
+)
 judged = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=60).map(
     lambda found: (np.array([score for score, _ in found]), np.array([right for _, right in found], bool))
 )
 
 
-def likelihood(p: np.ndarray, right: np.ndarray) -> float:
-    """The logarithm of it; a score of just 0 or 1 is never quite meant."""
-    p = np.clip(p, 2.0**-25, 1 - 2.0**-25)
-    return float(np.where(right, np.log(p), np.log1p(-p)).sum())
+def logit(p: np.ndarray) -> np.ndarray:
+    return np.log(p) - np.log1p(-p)
+
+
+def likelihood(curve: Curve, log_odds: np.ndarray, right: np.ndarray) -> float:
+    """The logarithm of it, less what moving the curve costs."""
+    x = curve.slope * np.arcsinh(BEND * log_odds) / BEND + curve.intercept
+    cost = ((curve.slope - 1) ** 2 + curve.intercept**2) / 2
+    return float(-np.logaddexp(0, np.where(right, -x, x)).sum() - cost)
 
 
 def run(*arguments: object) -> str:
@@ -57,36 +67,37 @@ def test_a_curve_keeps_the_order_and_stays_between_0_and_1(curve, some):
 
 
 @given(scores)
-def test_a_curve_that_was_not_fitted_changes_nothing(some):
-    assert (Curve()(some) == some).all()
+def test_a_curve_that_was_not_fitted_gives_the_chances_of_the_odds(some):
+    assert Curve()(some) == pytest.approx(1 / (1 + np.exp(-some)), rel=1e-12)
 
 
-def test_the_scores_next_to_1_are_still_told_apart():
-    near = np.array([1 - 2.0**-23, 1 - 2.0**-24, 1.0])  # neighbours in float32
-    assert (np.diff(Curve(0.1, -1.3)(near)) > 0).all()
+@given(st.floats(0.01, 0.3), st.floats(-3, 3), st.sets(st.integers(-1000, 1000), min_size=2))
+def test_a_fitted_curve_tells_all_odds_apart(slope, intercept, tenths):
+    some = np.sort(np.array(list(tenths))) / 10
+    assert (np.diff(Curve(slope, intercept, BEND)(some)) > 0).all()
 
 
-@given(judged)
-def test_a_fitted_curve_makes_what_happened_more_likely(found):
-    some, right = found
-    curve = Curve.fit(some, right)
+@given(found_at, st.floats(0.5, 2), st.floats(-1, 1))
+def test_no_other_curve_makes_what_happened_more_likely(found, times, more):
+    curve = Curve.fit(*found)
     assert curve.slope >= FLATTEST
-    assert likelihood(curve(some), right) >= likelihood(some, right) - 1e-6
+    for other in (Curve(1, 0, BEND), Curve(max(FLATTEST, curve.slope * times), curve.intercept + more, BEND)):
+        assert likelihood(curve, *found) >= likelihood(other, *found) - 1e-6
 
 
 def test_without_findings_nothing_is_fitted():
-    assert Curve.fit(np.array([]), np.array([], bool)) == Curve()
+    assert Curve.fit(np.array([]), np.array([], bool)) == Curve(bend=BEND)
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_single_finding_moves_little(right):
-    curve = Curve.fit(np.array([0.6]), np.array([right]))
-    assert abs(float(curve(np.array([0.6]))[0]) - 0.6) < 0.2
+    some = logit(np.array([0.6]))
+    assert abs(float(Curve.fit(some, np.array([right]))(some)[0]) - 0.6) < 0.2
 
 
 def test_a_curve_rises_even_where_low_scores_were_right_more_often():
-    some = np.repeat([0.1, 0.9], 500)
-    curve = Curve.fit(some, some < 0.5)
+    some = np.repeat([-2.2, 2.2], 500)
+    curve = Curve.fit(some, some < 0)
     assert curve.slope == FLATTEST
     assert curve(some).mean() == pytest.approx(0.5, abs=0.01)
 
@@ -95,11 +106,10 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
     rng = np.random.default_rng(0)
     chance = rng.uniform(0.05, 0.95, 20_000)
     right = rng.random(20_000) < chance
-    logits = (np.log(chance / (1 - chance)) + 1.3) / 0.2
-    too_sure = 1 / (1 + np.exp(-logits))
+    too_sure = np.sinh((logit(chance) + 1.3) / 0.2 * BEND) / BEND
     curve = Curve.fit(too_sure, right)
     assert (curve.slope, curve.intercept) == (pytest.approx(0.2, rel=0.05), pytest.approx(-1.3, abs=0.1))
-    assert Reliability.of(too_sure, right).error > 0.2
+    assert Reliability.of(Curve()(too_sure), right).error > 0.2
     assert Reliability.of(curve(too_sure), right).error < 0.015
 
 
@@ -107,6 +117,8 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
 def test_a_curve_that_does_not_rise_is_refused(slope, intercept):
     with pytest.raises(UnireError, match="calibration of slope"):
         Curve(slope, intercept)
+    with pytest.raises(UnireError, match="a calibration with a bend of -1 makes no sense"):
+        Curve(bend=-1)
 
 
 # What is measured
@@ -223,7 +235,8 @@ def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, mo
     document = Extractor.load(out).extract_words([twenty[0].words])
     raw = Extractor.load(folder).extract_words([twenty[0].words])
     curve = Settings.load(out).calibration.entities
-    assert [e.score for e in document.entities] == curve(np.array([e.score for e in raw.entities])).tolist()
+    scores = np.array([e.score for e in raw.entities])
+    assert [e.score for e in document.entities] == pytest.approx(curve(logit(scores)).tolist())
     with pytest.raises(UnireError, match="is there already; give a new folder"):
         run("calibrate", "model", "--data", TWENTY, "--out", out)
 
@@ -255,3 +268,10 @@ def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
     assert not model.settings.constraints
     assert not model.labels.permits(model.settings.signatures).all()
     assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
+
+
+def test_no_two_entities_of_the_model_science_have_the_same_score(twenty):
+    found = [entity.score for document in Extractor.load("science").annotate(twenty) for entity in document.entities]
+    assert len(found) > 50
+    assert len(set(found)) == len(found)
+    assert max(found) > 0.9

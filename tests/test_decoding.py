@@ -75,7 +75,7 @@ def blocks(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
 
 def coarse(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
     """A table full of ties."""
-    return rng.integers(3, size=(n, n, Y)) / 4
+    return rng.multinomial(4, np.full(Y, 1 / Y), size=(n, n)) / 4
 
 
 @st.composite
@@ -99,6 +99,10 @@ def decode_one(P: NDArray[np.float64], labels: LabelSpace = PER_LOC, **options: 
     return decode(P[None], [len(P)], labels, **options)
 
 
+def chances(log_odds: NDArray[np.float64]) -> list[float]:
+    return [1 / (1 + math.exp(-x)) for x in log_odds]
+
+
 def of_table(found: Decoded, table: int) -> reference.Reference:
     """One table's part of a batch's result, as the reference gives it."""
     rows = np.flatnonzero(found.entities[:, 0] == table)
@@ -106,9 +110,9 @@ def of_table(found: Decoded, table: int) -> reference.Reference:
     relations = found.relations[mine] - ([rows[0], rows[0], 0] if len(rows) else 0)
     return reference.Reference(
         [tuple(entity) for entity in found.entities[rows, 1:].tolist()],
-        found.entity_scores[rows].tolist(),
+        chances(found.entity_scores[rows]),
         [tuple(relation) for relation in relations.tolist()],
-        found.relation_scores[mine].tolist(),
+        chances(found.relation_scores[mine]),
         found.cuts[found.cuts[:, 0] == table, 1].tolist(),
     )
 
@@ -243,7 +247,7 @@ def cell(**probabilities: float) -> NDArray[np.float64]:
 def test_an_entity_wins_a_tie_against_none_and_the_first_of_tied_types_wins() -> None:
     tied_with_none = decode_one(cell(none=0.4, per=0.2, loc=0.4)[None, None])
     assert tied_with_none.entities.tolist() == [[0, 0, 1, LOC]]
-    assert tied_with_none.entity_scores.tolist() == [pytest.approx(0.4)]
+    assert chances(tied_with_none.entity_scores) == pytest.approx([0.4])
     tied_types = decode_one(cell(none=0.2, per=0.4, loc=0.4)[None, None])
     assert tied_types.entities.tolist() == [[0, 0, 1, PER]]
     assert len(decode_one(cell(none=0.41, per=0.2, loc=0.39)[None, None]).entities) == 0
@@ -254,7 +258,7 @@ def test_a_relation_wins_a_tie_against_none() -> None:
     P[0, 1] = cell(none=0.5, lives_in=0.5)
     found = decode_one(P)
     assert found.relations.tolist() == [[0, 1, LIVES_IN]]
-    assert found.relation_scores.tolist() == [0.5]
+    assert chances(found.relation_scores) == pytest.approx([0.5])
 
 
 def test_a_symmetric_relation_may_be_found_one_way_only() -> None:
@@ -262,9 +266,9 @@ def test_a_symmetric_relation_may_be_found_one_way_only() -> None:
     P[0, 1] = cell(none=0.3, married=0.7)
     P[1, 0] = cell(none=0.7, married=0.3)  # Married is 0.5 both ways after symmetrising, but ⊥ is not touched
     assert decode_one(P).relations.tolist() == [[0, 1, MARRIED]]
-    assert decode_one(P).relation_scores.tolist() == [0.5]
+    assert chances(decode_one(P).relation_scores) == pytest.approx([0.5])
     P[0, 1], P[1, 0] = cell(none=0.3, lives_in=0.7), cell(none=0.7, lives_in=0.3)
-    assert decode_one(P).relation_scores.tolist() == [0.7]
+    assert chances(decode_one(P).relation_scores) == pytest.approx([0.7])
 
 
 def test_a_score_is_the_mean_probability_of_the_square_or_rectangle() -> None:
@@ -273,18 +277,56 @@ def test_a_score_is_the_mean_probability_of_the_square_or_rectangle() -> None:
     P[0, 2], P[1, 2] = cell(none=0.1, lives_in=0.9), cell(none=0.4, lives_in=0.6)
     found = decode_one(P, alpha=1.0)
     assert found.entities.tolist() == [[0, 0, 2, PER], [0, 2, 3, LOC]]
-    assert found.entity_scores == pytest.approx([0.85, 1.0])
+    assert chances(found.entity_scores) == pytest.approx([0.85, 1.0])
     assert found.relations.tolist() == [[0, 1, LIVES_IN]]
-    assert found.relation_scores == pytest.approx([0.75])
+    assert chances(found.relation_scores) == pytest.approx([0.75])
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    return odds / odds.sum(-1, keepdims=True)
+
+
+SURE = st.lists(st.integers(1, 320), min_size=2, max_size=8, unique=True).map(lambda quarters: np.array(quarters) / 4)
+"""Logits from ¼ to 80: most of their probabilities are 1 in float32, and in float64 half of them."""
+
+
+@pytest.mark.parametrize("kind", ["numpy float32", "torch float32"])
+@given(logits=SURE)
+def test_scores_of_entities_are_ordered_as_their_logits_and_never_tied(kind: str, logits: NDArray[np.float64]) -> None:
+    P = softmax(logits[:, None, None, None] * np.eye(len(PER_LOC))[PER])
+    found = decode(AS_ARRAY[kind](P), [1] * len(logits), PER_LOC)
+    assert (found.entities[:, 3] == PER).all()
+    assert found.entity_scores == pytest.approx(logits - math.log(len(PER_LOC) - 1), rel=1e-5, abs=1e-5)
+    assert (np.argsort(found.entity_scores) == np.argsort(logits)).all()
+
+
+@pytest.mark.parametrize("kind", ["numpy float32", "torch float32"])
+@pytest.mark.parametrize("label", [LIVES_IN, MARRIED])
+@given(logits=SURE)
+def test_scores_of_relations_are_ordered_as_their_logits_and_never_tied(
+    kind: str, label: int, logits: NDArray[np.float64]
+) -> None:
+    Y = len(PER_LOC)
+    tables = np.tile(one_hot([[PER, 0], [0, PER]]), (len(logits), 1, 1, 1))
+    tables[:, 0, 1] = softmax(logits[:, None] * np.eye(Y)[label])
+    if label == MARRIED:
+        tables[:, 1, 0] = tables[:, 0, 1]
+    found = decode(AS_ARRAY[kind](tables), [2] * len(logits), PER_LOC, alpha=0.1)
+    one_way = found.relations[:, 0] < found.relations[:, 1]
+    assert (found.relations[:, 2] == label).all()
+    assert (np.argsort(found.relation_scores[one_way]) == np.argsort(logits)).all()
+    if label == MARRIED:  # both ways are one finding
+        assert found.relation_scores[one_way] == pytest.approx(found.relation_scores[~one_way])
 
 
 def test_hard_decoding_gives_ties_to_the_entity_and_to_the_first_type() -> None:
     half = decode_one(one_hot([[PER, PER], [0, 0]]), decoder="hard")
     assert half.entities.tolist() == [[0, 0, 2, PER]]
-    assert half.entity_scores.tolist() == [0.5]
+    assert chances(half.entity_scores) == pytest.approx([0.5])
     one_each = decode_one(one_hot([[LOC, MARRIED], [MARRIED, PER]]), decoder="hard")
     assert one_each.entities.tolist() == [[0, 0, 2, PER]]
-    assert one_each.entity_scores.tolist() == [0.25]
+    assert chances(one_each.entity_scores) == pytest.approx([0.25])
 
 
 def test_hard_decoding_finds_no_entity_where_no_cell_says_so() -> None:

@@ -3,6 +3,8 @@
 A table's mean probability ranks findings well and is far too sure of them. A rising curve, fitted on annotated
 documents that the model was not trained on, makes it the chance that a finding is right: an entity by its boundaries
 and type, a relation by its type and both entities. What is found, and in which order of confidence, stays the same.
+
+Curves start from the log-odds of a finding, because next to 1 there are too few numbers to tell probabilities apart.
 """
 
 from __future__ import annotations
@@ -16,51 +18,62 @@ from numpy.typing import NDArray
 from unire.checks import check_kinds
 from unire.exceptions import UnireError
 
-__all__ = ["Calibration", "Curve"]
+__all__ = ["AsItIs", "Calibration", "Curve"]
 
 Floats = NDArray[np.float64]
 
-MARGIN = 2.0**-25
-"""How near to 0 and 1 a score is told apart: half the distance between 1 and the float32 below it."""
 FLATTEST = 0.01
 """The least slope: a curve rises, even where high scores were wrong more often than low ones."""
+BEND = 1 / 8
+"""How a fitted curve is bent: at log-odds of 8 the surer half begins, whose differences say less and less."""
 TRUST = 1.0
 """Weight of staying as it was, against 1 for each finding: little data moves the curve little."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """score ↦ σ(slope · logit(score) + intercept): Platt's, which leaves scores as they are until it is fitted."""
+    """x ↦ σ(slope · asinh(bend · x) / bend + intercept): log-odds become chances, just their own until it is fitted.
+
+    Without a bend it is Platt's, straight in the log-odds. A model's log-odds go on rising, to 40 and more, where the
+    share of right findings has long stopped to follow; bent, they go on as their logarithm does.
+    """
 
     slope: float = 1.0
     intercept: float = 0.0
+    bend: float = 0.0
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "calibration setting")
         if not 0 < self.slope < math.inf or not math.isfinite(self.intercept):
             raise UnireError(f"a calibration of slope {self.slope} and intercept {self.intercept} makes no sense")
+        if not 0 <= self.bend < math.inf:
+            raise UnireError(f"a calibration with a bend of {self.bend} makes no sense")
 
-    def __call__(self, scores: Floats) -> Floats:
-        if self == Curve():
-            return scores
-        calibrated: Floats = _sigmoid(self.slope * _logit(scores) + self.intercept)
-        return calibrated
+    def __call__(self, log_odds: Floats) -> Floats:
+        return _sigmoid(self.slope * _bent(log_odds, self.bend) + self.intercept)
 
     @classmethod
-    def fit(cls, scores: Floats, right: NDArray[np.bool_]) -> Curve:
+    def fit(cls, log_odds: Floats, right: NDArray[np.bool_]) -> Curve:
         """The curve under which it is most likely that just these findings are right, and near to none at all.
 
         Args:
-            scores: [n] as they come from the table.
+            log_odds: [n] as they come from the table.
             right: [n]
         """
-        logits, y = _logit(scores), right.astype(np.float64)
-        ones = np.ones_like(logits)
-        slope, intercept = _minimum(np.stack([logits, ones], 1), np.zeros_like(logits), y, np.array([1.0, 0.0]))
+        x, y = _bent(log_odds, BEND), right.astype(np.float64)
+        ones = np.ones_like(x)
+        slope, intercept = _minimum(np.stack([x, ones], 1), np.zeros_like(x), y, np.array([1.0, 0.0]))
         if slope < FLATTEST:  # the loss is convex: the best of the curves that rise enough is among the flattest
             slope = FLATTEST
-            (intercept,) = _minimum(ones[:, None], slope * logits, y, np.zeros(1))
-        return cls(float(slope), float(intercept))
+            (intercept,) = _minimum(ones[:, None], slope * x, y, np.zeros(1))
+        return cls(float(slope), float(intercept), BEND)
+
+
+class AsItIs(Curve):
+    """No curve: leaves log-odds what they are."""
+
+    def __call__(self, log_odds: Floats) -> Floats:
+        return log_odds
 
 
 @dataclass(frozen=True)
@@ -71,13 +84,14 @@ class Calibration:
     relations: Curve = Curve()
 
 
-def _logit(p: Floats) -> Floats:
-    inside = np.clip(p, MARGIN, 1 - MARGIN)
-    return np.log(inside) - np.log1p(-inside)
+def _bent(x: Floats, bend: float) -> Floats:
+    bent: Floats = np.arcsinh(bend * x) / bend if bend else x
+    return bent
 
 
 def _sigmoid(x: Floats) -> Floats:
-    return (1 + np.tanh(x / 2)) / 2
+    chances: Floats = np.exp(-np.logaddexp(0, -x))  # exact next to 0 too
+    return chances
 
 
 def _minimum(X: Floats, offset: Floats, y: Floats, start: Floats) -> Floats:

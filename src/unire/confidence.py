@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from unire.calibration import Calibration, Curve
+from unire.calibration import AsItIs, Calibration, Curve
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.scoring import Confidence, Outcomes, outcomes
@@ -17,29 +17,27 @@ __all__ = ["Effect", "calibrated", "fit", "uncalibrated"]
 
 
 def uncalibrated(extractor: Extractor, documents: Sequence[Document]) -> Outcomes:
-    """What is found in annotated documents, with the scores as they come from the tables, and whether it is right."""
+    """What is found in annotated documents, with log-odds as they come from the tables, and whether it is right."""
     raw = copy(extractor)
-    raw.settings = extractor.settings.with_(calibration=Calibration())
+    raw.settings = extractor.settings.with_(calibration=Calibration(AsItIs(), AsItIs()))
     return outcomes(documents, raw.annotate(documents), extractor.labels)
 
 
 def fit(found: Outcomes) -> Calibration:
-    """The calibration that makes such outcomes most likely."""
+    """The calibration that makes such `uncalibrated` outcomes most likely."""
     return Calibration(Curve.fit(*found.entities), Curve.fit(*found.relations))
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a calibration does to the scores of some findings."""
+    """What a calibration does to the scores of some `uncalibrated` findings."""
 
     before: Confidence
     after: Confidence
 
     @classmethod
     def of(cls, calibration: Calibration, found: Outcomes) -> Effect:
-        curves = zip((calibration.entities, calibration.relations), found, strict=True)
-        after = Outcomes(*(scored._replace(scores=curve(scored.scores)) for curve, scored in curves))
-        return cls(Confidence.of(found), Confidence.of(after))
+        return cls(Confidence.of(_scored(Calibration(), found)), Confidence.of(_scored(calibration, found)))
 
     def to_dict(self) -> dict[str, Any]:
         """Expected calibration errors, and of how many findings."""
@@ -50,6 +48,12 @@ class Effect:
                 ("relations", self.before.relations, self.after.relations),
             )
         }
+
+
+def _scored(calibration: Calibration, found: Outcomes) -> Outcomes:
+    """Log-odds made chances."""
+    curves = zip((calibration.entities, calibration.relations), found, strict=True)
+    return Outcomes(*(scored._replace(scores=curve(scored.scores)) for curve, scored in curves))
 
 
 def calibrated(settings: Settings, found: Outcomes, data: Sequence[str]) -> Settings:

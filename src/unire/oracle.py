@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from unire.calibration import Calibration
 from unire.decoding import decode
 from unire.decoding.findings import Findings
 from unire.documents import Document
@@ -27,5 +28,5 @@ def oracle(
             if sentence.words:
                 table = fill_sentence(sentence, labels).labels
                 decoded = decode(one_hot[table][None], np.array([len(table)]), labels, decoder=decoder, alpha=alpha)
-                findings.add([Stretch(0, index, sentence.start, sentence.end)], decoded)
+                findings.add([Stretch(0, index, sentence.start, sentence.end)], decoded.calibrated(Calibration()))
         yield from findings.documents()

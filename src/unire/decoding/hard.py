@@ -3,8 +3,8 @@
 Every cell gets its most probable label, after the same symmetrising as in `split`; of equal ones the lowest id. Squares
 on the diagonal are judged from the largest down, equal ones from the left: a square is an entity if its most frequent
 entity label is at least as frequent as ⊥, and is discarded if it overlaps an entity found before. A pair of entities is
-related if the most frequent relation label in its rectangle is at least as frequent as ⊥. A score is the share of the
-cells that carry the label.
+related if the most frequent relation label in its rectangle is at least as frequent as ⊥. A score is the log-odds
+of the share of the cells that carry the label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unire.decoding.arrays import (
     toward_mirror,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
+from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
@@ -65,12 +65,13 @@ def decode(
     rectangles = permitted(rectangles, label[head], label[tail], permits)
     relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
     related = (relation != LabelSpace.NONE) & (shared > 0)
+    share, relation_share = count / size**2, (shared / (size[head] * size[tail]))[related]
 
     return Decoded(
         entities=np.array([table, start, end, label]).T,
-        entity_scores=count / size**2,
+        entity_scores=log_odds(np.array([share, 1 - share])),
         relations=np.array([head, tail, relation]).T[related],
-        relation_scores=(shared / (size[head] * size[tail]))[related],
+        relation_scores=log_odds(np.array([relation_share, 1 - relation_share])),
         cuts=np.unique(borders[interior], axis=0),
     )
 

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from unire.decoding.arrays import (
     Array,
+    all_but,
     all_finite,
     distances,
     group_sums,
+    library,
     put,
     stacks,
     take,
@@ -27,7 +29,7 @@ from unire.decoding.arrays import (
     to_host,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
+from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 from unire.runs import runs
 
@@ -95,7 +97,9 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     cuts = np.array([table, start]).T[start > 0]
 
     # Entity types: the squares
-    label, score = (to_host(x) for x in winners(_means(P, table, start, size, start, size), labels.entity_ids))
+    squares = _means(P, table, start, size, start, size)
+    best, mean = winners(squares, labels.entity_ids)
+    score, label = _scores(squares, best, mean), to_host(best)
     is_entity = label != LabelSpace.NONE
     table, start, size = table[is_entity], start[is_entity], size[is_entity]
     entities = np.array([table, start, start + size, label[is_entity]]).T
@@ -104,16 +108,19 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     head, tail = ordered_pairs(table)
     mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
     pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
-    pairs = pairs + put(mirror_weight(labels), P) * (take(pairs, put(mirrored, P)) - pairs)
-    pairs = permitted(pairs, entities[head, 3], entities[tail, 3], permits)
-    relation, relation_score = (to_host(x) for x in winners(pairs, labels.relation_ids))
+    weight = put(mirror_weight(labels), P)
+    to_mirror = take(pairs, put(mirrored, P)) - pairs
+    symmetric = permitted(pairs + weight * to_mirror, entities[head, 3], entities[tail, 3], permits)
+    best, mean = winners(symmetric, labels.relation_ids)
+    seen = pairs + weight[best][:, None] * to_mirror  # all labels from where the best one is read: one way, or both
+    relation_score, relation = _scores(seen, best, mean), to_host(best)
     related = relation != LabelSpace.NONE
 
     return Decoded(
         entities=entities,
-        entity_scores=score[is_entity].astype(np.float64),
+        entity_scores=score[is_entity],
         relations=np.array([head, tail, relation]).T[related],
-        relation_scores=relation_score[related].astype(np.float64),
+        relation_scores=relation_score[related],
         cuts=cuts,
     )
 
@@ -132,3 +139,12 @@ def _means(
     cells = runs(rows, np.repeat(width, height))
     area = height * width
     return group_sums(take(P.reshape(T * N * N, Y), put(cells, P)), area) / put(area.astype(float), P)[:, None]
+
+
+def _scores(means: Array, label: Array, mean: Array) -> NDArray[np.float64]:
+    """[K]: the log-odds of `label` in every row of [K, |Y|], of which it has `mean`.
+
+    float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
+    sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
+    """
+    return log_odds(to_host(library(means).stack([mean, all_but(means, label)])))

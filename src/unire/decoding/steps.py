@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +12,10 @@ from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.runs import runs
 
-__all__ = ["mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
+__all__ = ["log_odds", "mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
+
+LITTLE = 2.0**-149
+"""The least number above 0 in float32."""
 
 
 def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
@@ -41,6 +46,13 @@ def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
     best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
     label = xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
     return label, pick(candidates, best)
+
+
+def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
+    """[K]: ln(for / against), of [2, K]; as if there were a little of each, no less than float32 can hold."""
+    logs = np.log(np.maximum(sides, LITTLE, dtype=np.float64))
+    odds: NDArray[np.float64] = logs[0] - logs[1]
+    return odds
 
 
 def permitted(
