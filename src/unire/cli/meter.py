@@ -33,6 +33,7 @@ class Meter:
             *((BarColumn(), TextColumn("left"), TimeRemainingColumn()) if size else (TimeElapsedColumn(),)),
             console=printing.errors,
             transient=True,
+            redirect_stdout=False,  # what is printed there is not for the terminal's bar
         )
         self._task = self._bar.add_task("", total=size, documents=done, rate=0.0)
         # not with the first document that takes long: a single one may take minutes
