@@ -1,12 +1,16 @@
 """Extraction on a Ray cluster of this machine: is anything lost, and what does it cost?
 
     python benchmarks/ray_extraction.py kill SCIERC FOLDER [--count 100000] [--model science]
+    python benchmarks/ray_extraction.py nodes SCIERC FOLDER [--count 20000] [--model science]
     python benchmarks/ray_extraction.py speed SCIERC FOLDER [--count 3000] [--model science]
 
 `kill`: SciERC's sentences of up to 20 words, repeated under ids of their own, half as JSON lines and half as Parquet,
 are extracted by `unire extract --ray`. At a quarter of the blocks a worker is killed, at half the command itself. It is
 resumed, loses another worker at three quarters, and comes to its end. Then every id must be there, once, with what the
 plain command finds in the same corpus, and no block may have been done again.
+
+`nodes`: the same on a cluster of nodes with a core each, all on this machine. At a quarter of the blocks one of two
+nodes falls out, at half another joins, which must get a worker.
 
 `speed`: the plain command and `--ray`, both writing Parquet, from start to end on the same cores, for so many of
 SciERC's abstracts and for a single one: the difference is the rate without the start, by the clock and by CPU seconds
@@ -80,9 +84,7 @@ def write_lines(rows: Iterable[dict[str, str]], path: Path) -> Path:
 
 def kill(corpus: Path, out: Path, model: str) -> None:
     """Run the command, kill a worker and then the command; resume it, and kill a worker again."""
-    inputs = Inputs([str(corpus)])
-    blocks = len(plan(inputs, stamps(inputs)))
-    print(f"{blocks} blocks, on {CORES} cores")
+    blocks = blocks_of(corpus)
     command, started = start(corpus, out, model), time.perf_counter()
     wait_for(blocks // 4, command, out)
     kill_worker(command)
@@ -90,11 +92,8 @@ def kill(corpus: Path, out: Path, model: str) -> None:
     family = family_of(command.pid)
     command.kill()
     command.wait()
-    before = written(out)
-    print(
-        f"the command was killed after {time.perf_counter() - started:.0f} s; {len(before)} blocks are there",
-        flush=True,
-    )
+    before, took = written(out), time.perf_counter() - started
+    print(f"the command was killed after {took:.0f} s; {len(before)} blocks are there", flush=True)
     command, started = start(corpus, out, model), time.perf_counter()
     wait_for(3 * blocks // 4, command, out)
     kill_worker(command)
@@ -108,8 +107,46 @@ def kill(corpus: Path, out: Path, model: str) -> None:
     assert not [process for process in family if Path(f"/proc/{process}").exists()], "it has left processes behind"
 
 
-def start(corpus: Path, out: Path, model: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*COMMAND, "--model", model, *LOCAL, str(corpus), "--out", str(out), "--resume"])
+def nodes(corpus: Path, out: Path, model: str) -> None:
+    """Run the command on a cluster that loses a node, and then gets another."""
+    from ray.cluster_utils import Cluster
+
+    blocks = blocks_of(corpus)
+    node = {"num_cpus": 1, "object_store_memory": 10**8}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    first = cluster.add_node(**node)
+    command = start(corpus, out, model, cluster.address)
+    wait_for(blocks // 4, command, out)
+    assert workers_of(raylet_of(first))
+    cluster.remove_node(first, allow_graceful=False)
+    print("one of two nodes was killed", flush=True)
+    wait_for(blocks // 2, command, out)
+    second, joined = cluster.add_node(**node), time.perf_counter()
+    while not workers_of(raylet_of(second)):
+        assert command.poll() is None, "it ended before the node that joined had a worker"
+        time.sleep(0.2)
+    at, after = len(written(out)), time.perf_counter() - joined
+    print(f"another joined, and had a worker after {after:.0f} s, with {at} blocks there", flush=True)
+    assert command.wait() == 0
+    cluster.shutdown()
+    assert len(written(out)) == blocks
+
+
+def raylet_of(node: Any) -> int:
+    """The process under which the workers of a node run."""
+    return int(node.all_processes["raylet"][0].process.pid)
+
+
+def blocks_of(corpus: Path) -> int:
+    inputs = Inputs([str(corpus)])
+    blocks = len(plan(inputs, stamps(inputs)))
+    print(f"{blocks} blocks, on {CORES} cores", flush=True)
+    return blocks
+
+
+def start(corpus: Path, out: Path, model: str, address: str = "local") -> subprocess.Popen[bytes]:
+    options = ("--model", model, "--ray", address, "--out", str(out), "--resume")
+    return subprocess.Popen([*COMMAND, *options, str(corpus)])
 
 
 def written(out: Path) -> dict[str, int]:
@@ -248,7 +285,7 @@ def speed(abstracts: list[Document], count: int, folder: Path, model: str) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("kill", "speed"))
+    parser.add_argument("what", choices=("kill", "nodes", "speed"))
     parser.add_argument("data", type=Path, help="a part of SciERC")
     parser.add_argument("folder", type=Path, help="for the corpus and what is found in it")
     parser.add_argument("--count", type=int, help="of sentences to kill for, or of abstracts to be fast with")
@@ -258,11 +295,12 @@ def main() -> None:
     if arguments.what == "speed":
         speed(abstracts, arguments.count or 3000, arguments.folder, arguments.model)
         return
-    sentences, count = short_sentences(abstracts), arguments.count or 100_000
+    count = arguments.count or {"kill": 100_000, "nodes": 20_000}[arguments.what]
+    sentences = short_sentences(abstracts)
     print(f"{count:,} sentences, {len(set(sentences)):,} different ones among them")
-    corpus = make_corpus(sentences, count, arguments.folder / "corpus")
-    kill(corpus, arguments.folder / "found", arguments.model)
-    check(arguments.folder / "found", corpus, count, arguments.model)
+    corpus, out = make_corpus(sentences, count, arguments.folder / "corpus"), arguments.folder / "found"
+    (kill if arguments.what == "kill" else nodes)(corpus, out, arguments.model)
+    check(out, corpus, count, arguments.model)
 
 
 if __name__ == "__main__":
