@@ -263,6 +263,13 @@ def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     assert "is another one here; all nodes need the same" in do(made, blocks)[0]
 
 
+def test_a_node_with_another_version_says_so(worker, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, out = worker(Inputs([str(tmp_path / "text.txt")]), version="0.0")
+    assert do(made, blocks)[0].endswith(", and 0.0 where the command was given")
+    assert not path_of(out, blocks[0]).exists()
+
+
 def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
     (tmp_path / "lines.txt").write_text("A text.\nAnother text.")
     made, blocks, out = worker(Inputs([str(tmp_path / "lines.txt")], lines=True))

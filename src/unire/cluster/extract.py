@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from unire import __version__, pretrained
+from unire import pretrained
 from unire.cluster.blocks import Block, Stamp, plan, sizes, stamps
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import TRIES, Job, Worker
@@ -132,7 +132,7 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
         "model": job.fingerprint,
         "min-score": job.min_score,
         "constraints": job.constraints,
-        "version of unire": __version__,
+        "version of unire": job.version,
     }
 
 

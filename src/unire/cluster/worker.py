@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unire import __version__
 from unire.cluster.blocks import Block, stamp
 from unire.cluster.folder import MANIFEST, Finished, path_of
 from unire.documents import Document
@@ -51,6 +52,8 @@ class Job:
     constraints: str | Mapping[str, Sequence[Sequence[str]]] | None = None
     device: str = "cpu"
     threads: int = 1
+    version: str = __version__
+    """Of unire, likewise."""
 
 
 class Origin(NamedTuple):
@@ -116,7 +119,9 @@ class Worker:
         return Extractor.load(job.model, device=job.device, constraints=job.constraints, threads=job.threads)
 
     def _check(self, block: Block) -> None:
-        """That this node sees the same files as all others."""
+        """That this node sees the same files as all others, with the same eyes."""
+        if self.job.version != __version__:
+            raise UnireError(f"unire {__version__} is here, and {self.job.version} where the command was given")
         if not (self.job.out / MANIFEST).exists():
             raise UnireError(f"{self.job.out} is not there; it must be in storage that all nodes share")
         for path, expected in block.stamps:
