@@ -146,6 +146,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a command that reports home is not ours
+        os.environ.setdefault("RAY_worker_niceness", "0")  # or all else on the machine would go before our workers
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
         _knock(address)
