@@ -29,7 +29,7 @@ from unire.cluster import blocks as blocks_room
 from unire.cluster.blocks import Block, plan, stamps
 from unire.cluster.extract import _about, _job
 from unire.cluster.folder import Finished, OutputFolder, path_of
-from unire.cluster.worker import TRIES, Job, Worker
+from unire.cluster.worker import AGAIN, TRIES, Job, Worker
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.folders import fingerprint
@@ -133,11 +133,11 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     for i in range(300):
         (tmp_path / f"{i:03}.txt").write_text("A text. " * 100)
     inputs = Inputs([str(tmp_path)])
-    assert len(plan(inputs, stamps(inputs))) == 5
+    assert len(plan(inputs, stamps(inputs))) == 10
     lines = tmp_path / "all.txt"
     lines.write_text("A text.\n" * 100_000)
     inputs = Inputs([str(lines)], lines=True)
-    assert len(plan(inputs, stamps(inputs))) == 24
+    assert len(plan(inputs, stamps(inputs))) == 49
 
 
 # A worker
@@ -238,9 +238,9 @@ def test_a_block_that_ends_its_workers_is_left(worker, tmp_path):
     tries.write_bytes(b"." * TRIES)
     assert do(made, blocks) == [""]
     assert not path_of(out, blocks[0]).exists()
-    tries.unlink()
+    tries.write_bytes(b"." * (TRIES - 1))
     assert do(made, blocks) == [""]
-    assert path_of(out, blocks[0]).exists()
+    assert Finished.of(path_of(out, blocks[0])).notes == {AGAIN: TRIES - 1}
     assert not tries.exists()
 
 
@@ -261,6 +261,13 @@ def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     made, blocks, _ = worker(Inputs([str(tmp_path / "text.txt")]))
     monkeypatch.setattr("unire.cluster.worker.fingerprint", lambda folder: "other")
     assert "is another one here; all nodes need the same" in do(made, blocks)[0]
+
+
+def test_a_node_with_another_version_says_so(worker, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, out = worker(Inputs([str(tmp_path / "text.txt")]), version="0.0")
+    assert do(made, blocks)[0].endswith(", and 0.0 where the command was given")
+    assert not path_of(out, blocks[0]).exists()
 
 
 def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
@@ -484,6 +491,41 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert before.items() <= after.items()
     assert not list(out.glob(".*"))
     assert cluster.extract(inputs, out, model=str(exported), resume=True) == done
+
+
+NODES = """
+import json, sys
+from pathlib import Path
+from ray.cluster_utils import Cluster
+from unire.cli import extract_ray
+from unire.cli.main import app
+from unire.cluster import blocks
+
+blocks.SMALLEST = 400
+node = {"num_cpus": 1, "object_store_memory": 10**8}
+nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+other = nodes.add_node(**node)
+advance, told = extract_ray.Meter.advance, []
+
+def fall_out(self, *arguments, **more):
+    if not told:
+        nodes.remove_node(other, allow_graceful=False)
+    told.append(arguments)
+    advance(self, *arguments, **more)
+
+extract_ray.Meter.advance = fall_out
+app(["extract", "--json", "--model", sys.argv[1], "--ray", nodes.address, sys.argv[2], "--out", sys.argv[3]])
+"""
+
+
+def test_a_node_that_falls_out_costs_no_document_and_says_nothing_on_standard_output(exported, corpus, tmp_path):
+    ray_or_skip()
+    arguments = [sys.executable, "-c", NODES, exported, corpus, tmp_path / "found"]
+    ran = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["documents"] == 42
+    ids = [row["id"] for row in rows_of(tmp_path / "found")]
+    assert ids == sorted(item.id for item in Inputs([str(corpus)]))
 
 
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):

@@ -6,9 +6,8 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,9 @@ from unire.prefetch import Pulled, Source
 from unire.segment import segment
 from unire.settings import Settings
 from unire.windows import Batch, Passage, Windower, collate, in_batches
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Extractor", "notes_of"]
 
@@ -64,7 +66,7 @@ class Extractor:
         alpha: float | None = None,
         constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
         threads: int | None = None,
-    ) -> Extractor:
+    ) -> Self:
         """A trained model from the box, a folder or the Hub.
 
         Args:
@@ -190,11 +192,7 @@ class Extractor:
         """What tables of so many words each hold, with calibrated scores."""
         settings = self.settings
         decoded = decode(P, lengths, self.labels, decoder=settings.decoder, alpha=settings.alpha, permits=self.permits)
-        return replace(
-            decoded,
-            entity_scores=settings.calibration.entities(decoded.entity_scores),
-            relation_scores=settings.calibration.relations(decoded.relation_scores),
-        )
+        return decoded.calibrated(settings.calibration)
 
     def batches(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Batch]:
         """Everything that is read of `documents`, in batches that suit the engine."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,8 @@ def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: st
     """Extract into a folder of Parquet files, and say what was done."""
     if out is None:
         raise UnireError("--ray writes a folder of Parquet files; name one with --out")
-    with Meter(given.size) as meter:
+    # standard output is for the result alone: Ray would print a paragraph there for every worker that ends
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), Meter(given.size) as meter:
         position = 0
 
         def advance(block: Block, finished: Finished, earlier: bool) -> None:

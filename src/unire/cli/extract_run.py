@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from rich.console import Console
 
@@ -46,7 +46,7 @@ class Run:
 
     @cached_property
     def extractor(self) -> _Watched:
-        loaded = cast("_Watched", _Watched.load(self.model, device=self.device, constraints=self.constraints))
+        loaded = _Watched.load(self.model, device=self.device, constraints=self.constraints)
         gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
         return loaded
 

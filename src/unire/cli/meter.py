@@ -38,7 +38,8 @@ class Meter:
         self._words = 0
         self._began = time.monotonic()
         console = printing.errors if console is None else console
-        self._bar = Progress(console=console, transient=True)
+        # what is printed to standard output past the console is not for the terminal's bar
+        self._bar = Progress(console=console, transient=True, redirect_stdout=False)
         self._task = self._bar.add_task("", total=None, documents=done, rate="")
         self._bar.update(self._task, completed=start)
         self._set_size(size)

@@ -13,8 +13,8 @@ from unire.texts import SHORT, Part
 
 __all__ = ["Block", "Stamp", "plan", "sizes", "stamp", "stamps"]
 
-SMALLEST, LARGEST = 2**15, 2**24
-"""Bytes of a block: at least some seconds' work for a core, at most what one does not mind to repeat."""
+SMALLEST, LARGEST = 2**14, 2**24
+"""Bytes of a block: at least a second's work for a core, at most what one does not mind to repeat."""
 BLOCKS = 4096
 """As many are made of an input of any size, within these bounds."""
 

@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from unire import __version__, pretrained
+from unire import pretrained
 from unire.cluster.blocks import Block, Stamp, plan, sizes, stamps
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import TRIES, Job, Worker
@@ -132,7 +132,7 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
         "model": job.fingerprint,
         "min-score": job.min_score,
         "constraints": job.constraints,
-        "version of unire": __version__,
+        "version of unire": job.version,
     }
 
 
@@ -146,6 +146,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
     options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
     if address == LOCAL:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a command that reports home is not ours
+        os.environ.setdefault("RAY_worker_niceness", "0")  # or all else on the machine would go before our workers
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
         _knock(address)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unire import __version__
 from unire.cluster.blocks import Block, stamp
 from unire.cluster.folder import MANIFEST, Finished, path_of
 from unire.documents import Document
@@ -24,10 +25,11 @@ from unire.formats.format import refuse
 from unire.inputs import Inputs, Item, Piece
 from unire.segment import segment
 
-__all__ = ["TRIES", "Job", "Worker", "schema"]
+__all__ = ["AGAIN", "TRIES", "Job", "Worker", "schema"]
 
 TRIES = 3
 """So many workers may end over a block: then it is left for another run, so that this one comes to its end."""
+AGAIN = "block that was begun again, since its worker had ended"
 SICK = 70
 """The exit status of a worker whose model no longer answers."""
 
@@ -50,6 +52,8 @@ class Job:
     constraints: str | Mapping[str, Sequence[Sequence[str]]] | None = None
     device: str = "cpu"
     threads: int = 1
+    version: str = __version__
+    """Of unire, likewise."""
 
 
 class Origin(NamedTuple):
@@ -90,8 +94,8 @@ class Worker:
         try:
             self._check(block)
             tries = self.job.out / f".{block.id}.{self.job.run}.tries"
-            if not path_of(self.job.out, block).exists() and _tried(tries) <= TRIES:
-                self.do(block)
+            if not path_of(self.job.out, block).exists() and (tried := _tried(tries)) <= TRIES:
+                self.do(block, tried)
                 tries.unlink()
         except UnireError as error:
             return f"{socket.gethostname()}: {error}"
@@ -99,13 +103,13 @@ class Worker:
             return f"{socket.gethostname()}: {block} cannot be done: {type(error).__name__}: {error}"
         return ""
 
-    def do(self, block: Block) -> None:
-        """Extract a block and write its file, whole or not at all."""
+    def do(self, block: Block, tried: int = 1) -> None:
+        """Extract a block, for this time of so many, and write its file, whole or not at all."""
         _ = self.extractor  # if there is none, that is no document's fault
         try:
-            self._write(block, self._quickly)
+            self._write(block, self._quickly, tried)
         except Exception:  # whatever it was: one document at a time shows which it is about, if it is about any
-            self._write(block, self._carefully)
+            self._write(block, self._carefully, tried)
 
     @cached_property
     def extractor(self) -> Extractor:
@@ -115,17 +119,19 @@ class Worker:
         return Extractor.load(job.model, device=job.device, constraints=job.constraints, threads=job.threads)
 
     def _check(self, block: Block) -> None:
-        """That this node sees the same files as all others."""
+        """That this node sees the same files as all others, with the same eyes."""
+        if self.job.version != __version__:
+            raise UnireError(f"unire {__version__} is here, and {self.job.version} where the command was given")
         if not (self.job.out / MANIFEST).exists():
             raise UnireError(f"{self.job.out} is not there; it must be in storage that all nodes share")
         for path, expected in block.stamps:
             if stamp(path) != expected:
                 raise UnireError(f"{path} is not what it was when the run began; begin anew with another --out")
 
-    def _write(self, block: Block, tables: Callable[[Block, Finished], Iterator[Any]]) -> None:
+    def _write(self, block: Block, tables: Callable[[Block, Finished], Iterator[Any]], tried: int) -> None:
         from pyarrow import parquet
 
-        done = Finished()
+        done = Finished(notes=+Counter({AGAIN: tried - 1}))
         with (
             replacing(path_of(self.job.out, block)) as temporary,
             parquet.ParquetWriter(temporary, schema(), compression="zstd") as file,
