@@ -274,7 +274,7 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("hashed", [True, False])
 def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.extractor.Extractor.CHUNK_DOCUMENTS", 2)
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
     assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)

@@ -183,8 +183,8 @@ def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, ex
 
 def test_the_tables_of_a_text_are_computed_once_while_there_is_room(extractor, monkeypatch):
     computed: list[int] = []
-    real = extractor.engine.tables
-    monkeypatch.setattr(extractor.engine, "tables", lambda batch: computed.append(len(batch.tables)) or real(batch))
+    real = extractor.engine.start
+    monkeypatch.setattr(extractor.engine, "start", lambda batch: computed.append(len(batch.tables)) or real(batch))
     reader = Reader(extractor)
     first = reader([Look(TEXT), Look(TEXT, 0.5), Look(TEXT, 2.0)])
     assert computed == [2]  # sentences

@@ -42,8 +42,8 @@ def quick(**changes) -> TrainingConfig:
 @pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
 def test_a_tiny_encoder_overfits_twenty_sentences(preset, layout, twenty, scierc_labels, encoder, tmp_path):
-    quick = {**QUICK, "lr": 5e-4, "evaluate_after": 60, "evaluate_every": 10, "patience": 150}
-    config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=150, batch_size=5, window=60)
+    quick = {**QUICK, "lr": 3e-4, "evaluate_after": 100, "evaluate_every": 10, "patience": 250}
+    config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=250, batch_size=5, window=60)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
     assert trained.dev is not None
     assert (trained.dev.entities.f1, trained.dev.relations.f1) == (1.0, 1.0)
