@@ -97,8 +97,9 @@ def command(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
     """`unire serve` as a process; it is stopped at the end, if it still runs."""
     words = [sys.executable, "-m", "unire", "serve", "--port", "0", *map(str, options)]
     source = str(Path(__file__).parents[1] / "src")
+    inherited = {name: value for name, value in os.environ.items() if name != "UNIRE_API_KEY"}
     process = subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source, **environment}
+        words, stderr=subprocess.PIPE, text=True, env={**inherited, "PYTHONPATH": source, **environment}
     )
     assert process.stderr is not None
     try:

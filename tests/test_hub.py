@@ -168,6 +168,8 @@ def test_a_revision_can_be_named(hub: FakeHub, exported: Path):
     assert resolve(f"{NAME}@{hub.commit(NAME)}") == resolve(NAME)
     with pytest.raises(UnireError, match="there is no such revision"):
         resolve(f"{NAME}@nothing")
+    with pytest.raises(UnireError, match="the Hub has no"):
+        resolve(f"{NAME}@refs/pr/1")
 
 
 def test_a_second_push_leaves_nothing_of_the_first(hub: FakeHub, exported: Path, unexported: Path):

@@ -33,7 +33,7 @@ LAUNCHERS = {
     for name, module in MODULES.items()
 }
 """As the page has them, with two processes, and on a port that is free."""
-ENVIRONMENT = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
 def command(launcher: str | None, *arguments: object) -> list[str]:

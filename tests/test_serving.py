@@ -446,7 +446,7 @@ def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
                 answers.append(error)
                 return
 
-    with command(UNIRE_API_KEY="") as (process, address):
+    with command() as (process, address):
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -479,7 +479,7 @@ def run(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in ("serve", *words)])
 
 
-def test_what_cannot_be_served_is_one_sentence(tmp_path):
+def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         error = run("--port", port).exception
@@ -487,7 +487,13 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
         assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another --port"
     assert "cannot listen on nowhere.invalid" in str(run("--host", "nowhere.invalid").exception)
     assert str(run("--api-key", "").exception).startswith("the API key is empty")
+    monkeypatch.setenv("UNIRE_API_KEY", "")
+    assert str(run().exception).startswith("the API key is empty")
+    monkeypatch.setenv("UNIRE_API_KEY", "secret\n")
+    assert "ends with white space" in str(run().exception)
+    monkeypatch.delenv("UNIRE_API_KEY")
     assert "must be 1 or more" in str(run("--queue", 0).exception)
+    assert "must be 1 or more" in str(run("--timeout", "inf").exception)
     assert isinstance(run("--port", 0, "--model", tmp_path).exception, UnireError)
 
 

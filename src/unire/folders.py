@@ -157,7 +157,7 @@ def resolve(source: str | Path) -> Path:
     recover(folder)
     if folder.is_dir():
         return folder
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+    if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
         raise UnireError(f"there is no model folder {name!r}, and {pretrained.contents()}")
     try:
         Settings.load(download(name, ["config.json"]))  # before gigabytes of somebody else's model are brought

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,6 +15,8 @@ from unire.extractor import Extractor
 
 __all__ = ["serve"]
 
+KEY = "UNIRE_API_KEY"
+
 
 def serve(
     model: Annotated[
@@ -25,7 +28,7 @@ def serve(
         str | None,
         typer.Option(
             "--api-key",
-            envvar="UNIRE_API_KEY",
+            envvar=KEY,
             help="What callers must send as `Authorization: Bearer KEY`. Others can read a command line: prefer the "
             "environment.",
             show_default=False,
@@ -56,8 +59,11 @@ def serve(
 
     Requests of all callers are computed together. SIGTERM or Ctrl-C stops it, after all that it accepted is answered.
     """
-    if api_key == "":
-        raise UnireError("the API key is empty; give one that nobody guesses, or none")
+    # a variable that is there and empty is a secret that went missing, and no wish to serve everybody
+    if api_key == "" or (api_key is None and os.environ.get(KEY) == ""):
+        raise UnireError(f"the API key is empty; give one that nobody guesses, or none at all (unset {KEY})")
+    if api_key is not None and api_key != api_key.strip():
+        raise UnireError("the API key begins or ends with white space, which no request can have; leave it out")
     from unire.serving import server
     from unire.serving.app import make_app
     from unire.serving.limits import Limits

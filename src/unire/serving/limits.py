@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from unire.exceptions import UnireError
@@ -33,5 +34,5 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), 0 if field.name == "window" else 1
-            if not least <= value:
+            if not least <= value < math.inf:
                 raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")

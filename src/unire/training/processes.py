@@ -9,11 +9,26 @@ from accelerate import Accelerator
 
 from unire.exceptions import UnireError
 
-__all__ = ["agreed", "is_main", "refuse_several"]
+__all__ = ["agreed", "is_main", "new_accelerator", "refuse_several"]
 
 
 EVERY = 8
 """Steps between two agreements of several processes: each waits for all that a GPU has to do."""
+
+
+def new_accelerator(precision: str) -> Accelerator:
+    """Accelerate's hold on this process and those that were started with it.
+
+    Where there is no GPU it must be told so, or processes that `torchrun` has started know nothing of each other.
+    """
+    n = int(os.environ.get("WORLD_SIZE", "1"))
+    accelerator = Accelerator(cpu=n > 1 and not torch.cuda.is_available(), mixed_precision=precision)
+    if accelerator.num_processes != n:
+        raise UnireError(
+            f"{n} processes were started, and they do not know of each other; start them by `accelerate launch` or "
+            "`torchrun`, with a GPU for each or with ACCELERATE_USE_CPU=true"
+        )
+    return accelerator
 
 
 def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool, ...]:

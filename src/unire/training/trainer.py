@@ -34,7 +34,7 @@ from unire.training.interrupt import Interrupt
 from unire.training.new_model import new_model
 from unire.training.objective import objective, tensors_of
 from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.processes import agreed
+from unire.training.processes import agreed, new_accelerator
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Share, Snapshots, fingerprint
 from unire.training.tuning import tune_alpha
@@ -99,7 +99,7 @@ class Trainer:
         check_target(out)
         if not resume:
             Snapshots(out).check_fresh()
-        accelerator = Accelerator(mixed_precision="bf16" if use_bf16(config) else "no")
+        accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
         model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
