@@ -49,7 +49,7 @@ class TorchEngine:
         if device.type != "cuda":
             return 2**14
         memory = torch.cuda.get_device_properties(device).total_memory
-        return 2**14 * max(1, min(memory // 2**33, 16))  # a base-size encoder takes a tenth of the memory for them
+        return 2**14 * max(1, min(memory // 2**33, 16))  # 16,384 for every 8 GB, up to 262,144
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
