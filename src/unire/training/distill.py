@@ -37,6 +37,7 @@ from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
+from unire.training.processes import refuse_several
 from unire.training.reporting import Reporter
 from unire.training.trainer import Trained, Trainer, use_bf16
 from unire.training.unlabelled import SoftStep, Unlabelled
@@ -116,6 +117,8 @@ def distill(
         workers: Processes that read and lay out the corpus; by default as many as there are cores to spare, up to 12.
     """
     distillation = distillation or DistillConfig()
+    if distillation.minutes is not None:
+        refuse_several("distillation by the clock", "give epochs instead of minutes")
     clock = Clock(distillation.minutes, None)
     if not teachers:
         raise UnireError("there is no teacher; give one or more trained models")
@@ -210,8 +213,6 @@ class Distiller(Trainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.distillation.minutes is not None and self.accelerator.num_processes > 1:
-            raise UnireError("several processes have no common clock; leave out the minutes, and give epochs")
         device, bf16 = self.accelerator.device, use_bf16(self.config)
         self.teachers = [
             Teacher(name, model, self.model.labels, device, bf16=bf16, record=self.gradients.records)

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 
 from unire.exceptions import UnireError
 
-__all__ = ["agreed", "is_main", "new_accelerator", "refuse_several"]
+__all__ = ["agreed", "is_main", "n_started", "new_accelerator", "refuse_several"]
 
 
 EVERY = 8
@@ -21,7 +21,7 @@ def new_accelerator(precision: str) -> Accelerator:
 
     Where there is no GPU it must be told so, or processes that `torchrun` has started know nothing of each other.
     """
-    n = int(os.environ.get("WORLD_SIZE", "1"))
+    n = n_started()
     accelerator = Accelerator(cpu=n > 1 and not torch.cuda.is_available(), mixed_precision=precision)
     if accelerator.num_processes != n:
         raise UnireError(
@@ -49,7 +49,12 @@ def is_main() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def refuse_several(what: str) -> None:
+def refuse_several(what: str, remedy: str = "start it without a launcher") -> None:
     """Say that something runs in one process, where a launcher has started several."""
-    if (n := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
-        raise UnireError(f"{what} runs in one process, but {n} were started; start it without a launcher")
+    if (n := n_started()) > 1:
+        raise UnireError(f"{what} runs in one process, but {n} were started; {remedy}")
+
+
+def n_started() -> int:
+    """Processes that the launcher has started, one without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
