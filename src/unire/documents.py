@@ -146,6 +146,11 @@ class Sentence:
     def end(self) -> int:
         return self.start + len(self.words)
 
+    @property
+    def bare(self) -> Sentence:
+        """The same words without annotation."""
+        return Sentence(self.start, self.words, self.offsets)
+
     def __len__(self) -> int:
         return len(self.words)
 
@@ -292,7 +297,7 @@ class Document:
     def bare(self) -> Document:
         """The same text without annotation."""
         has_none = not self.spanning_entities and all(s.entities == () and s.cuts is None for s in self.sentences)
-        return self if has_none else self.annotated(())
+        return self if has_none else self.with_sentences(tuple([s.bare for s in self.sentences]))
 
     @cached_property
     def words(self) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ at once than other engines do."""
 SMALLEST = 2**7
 """Characters that a document counts for at least."""
 BEGUN = 3
-"""How many are begun before the first is waited for: two batches, and between them perhaps the end of a chunk."""
+"""Batches that are begun before the first is waited for. The engine lives on them while the next chunk is laid out,
+which takes a GPU's host longer than a batch takes the GPU."""
 
 
 class Flow:
@@ -56,7 +57,7 @@ class Flow:
     def __iter__(self) -> Iterator[tuple[Findings, Batch | None, Started]]:
         """Every batch of a chunk of documents with the findings that it belongs to, and `None` at the chunk's end."""
         while True:
-            while len(self._begun) < BEGUN and self._begin():
+            while sum(batch is not None for _, batch, _ in self._begun) < BEGUN and self._begin():
                 pass
             if self._begun:
                 yield self._begun.popleft()

@@ -81,8 +81,8 @@ def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) 
     """
     batch: list[Passage] = []
     shape = _Shape()
-    for passage in sorted(passages, key=_likeness, reverse=True):
-        own = _Shape.of(passage)
+    shapes = ((_Shape.of(passage), passage) for passage in passages)
+    for own, passage in sorted(shapes, key=_likeness, reverse=True):
         grown = shape.joined(own)
         if batch and (grown.cells > max_cells or grown.pieces > max_pieces):
             yield batch
@@ -115,7 +115,8 @@ class _Shape(NamedTuple):
     @classmethod
     def of(cls, passage: Passage) -> _Shape:
         tables, windows = passage.tables, passage.windows
-        return cls(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
+        longest_table = max([table.end - table.start for table in tables])
+        return cls(len(tables), longest_table, len(windows), max([len(window.pieces) for window in windows]))
 
     def rounded_up(self) -> _Shape:
         """The smallest of a coarse grid of shapes that holds this one."""
@@ -138,7 +139,7 @@ class _Shape(NamedTuple):
         return self.n_windows * self.longest_window
 
 
-def _likeness(passage: Passage) -> tuple[int, int]:
+def _likeness(shaped: tuple[_Shape, Passage]) -> tuple[int, int]:
     """Windows are alike within 16 pieces: the tables of such a group are then sorted among themselves."""
-    shape = _Shape.of(passage)
+    shape, _ = shaped
     return shape.longest_window // 16, shape.longest_table

@@ -84,9 +84,9 @@ def balanced_runs(
 
     if not stretches:
         return []
-    fewest = len(ends(max_pieces))
-    if fewest == 1:
+    if sum(sizes) <= max_pieces and len(stretches) * max(map(len, stretches)) ** 2 <= max_cells:
         return [list(stretches)]
+    fewest = len(ends(max_pieces))
     # The smallest capacity that needs no more runs fills them evenly.
     capacity = bisect_left(range(max_pieces), True, key=lambda capacity: len(ends(capacity)) <= fewest)
     cuts = ends(capacity)
