@@ -96,7 +96,7 @@ def studies(monkeypatch):
 
 def test_the_studies_are_commands_with_options_that_they_have(studies):
     group = get_command(app).commands["study"]
-    for _, name, *words in studies.commands("encoder", Path("data"), Path("out"), 5):
+    for name, words in studies.commands("encoder", Path("data"), Path("out"), 5).items():
         known = {option for parameter in group.commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, name
 
@@ -111,13 +111,13 @@ def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkey
         "errors": {"span splitting": 2},
         "cases": [{"text": "A secret sentence."}],
     }
-    (tmp_path / "report.json").write_text(json.dumps({"errors": result}), encoding="utf-8")
-    (tmp_path / "errors.svg").write_text("<svg/>", encoding="utf-8")
+    (tmp_path / "errors.json").write_text(json.dumps(result), encoding="utf-8")
     (tmp_path / "docs").mkdir()
     monkeypatch.setattr(studies, "DOCS", tmp_path / "docs" / "studies")
     monkeypatch.setattr(tables, "DOCS", tmp_path / "docs")
-    studies.publish(tmp_path)
+    studies.publish(tmp_path, ["errors"])
     assert "secret" not in (tmp_path / "docs" / "studies" / "errors.json").read_text(encoding="utf-8")
     page = tables.study_tables("errors")
     assert "| span splitting | 2 |" in page
     assert "(studies/errors.svg)" in page
+    assert "span splitting" in (tmp_path / "docs" / "studies" / "errors.svg").read_text(encoding="utf-8")
