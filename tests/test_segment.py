@@ -38,6 +38,8 @@ def sentences(text: str) -> list[str]:
         ("mail a.b@c.org; C++ and STR2+", "mail a.b@c.org ; C++ and STR2 +"),
         ("wait... what -- or—what?!", "wait ... what -- or — what ? !"),
         ("``quoted'' words", "`` quoted '' words"),
+        ("A CRF -LRB- 2001 -RRB-, a -LSB- b -RSB-.", "A CRF -LRB- 2001 -RRB- , a -LSB- b -RSB- ."),
+        ("\ufeffWe read\ufeff \ufeffit", "We read it"),
         ("x ≤ y → z∈S", "x ≤ y → z ∈ S"),
         ("nai\u0308ve Schrödinger हिन्दी", "nai\u0308ve Schrödinger हिन्दी"),
         ("good👍🏽 👩‍💻!", "good 👍🏽 👩‍💻 !"),

@@ -73,7 +73,9 @@ SYMBOLS = (
 )
 """Characters that words are not made of. All others but white space are letters here, whatever the alphabet."""
 
-LETTER = rf"[^\s{SYMBOLS}]"
+MARK = "\ufeff"
+"""The byte order mark, which some files begin with: it is read as white space."""
+LETTER = rf"[^\s{MARK}{SYMBOLS}]"
 
 WORD = re.compile(
     rf"""
@@ -82,6 +84,7 @@ WORD = re.compile(
     | (?:[^\W\d_]\.){{2,}}(?:-{LETTER}+)*                             # U.S., i.i.d., U.S.-led
     | [A-ZÀ-ÖØ-Þ]\.(?=\s[A-ZÀ-ÖØ-Þ])                                  # initials
     | No\.(?=\s?\d)
+    | -[LR][RSC]B-(?!{LETTER})                                        # the Treebank's brackets
     | (?:{"|".join(sorted(re.escape(a) for a in LEADING | TRAILING))})(?!{LETTER})
     | (?:[-+−](?=\.?\d)|[$€£¥\#](?={LETTER})|\.(?=\d))*               # -96.7, $100, #P, .01
       {LETTER}+(?:
@@ -92,7 +95,7 @@ WORD = re.compile(
     | ['’](?:s|d|m|re|ve|ll|S|D|M|RE|VE|LL|\d\ds?)(?!{LETTER})        # 's after a bracket or a quote, '95
     | ``|''|\.{{2,}}|-{{2,}}|—+
     | [\U0001f000-\U0001faff][\U0001f000-\U0001faff\u200d\ufe0f]*
-    | \S
+    | [^\s{MARK}]
     """,
     re.VERBOSE,
 )
