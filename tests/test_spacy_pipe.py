@@ -355,6 +355,9 @@ def test_without_a_group_all_else_is_the_same(exported: Path, docs: list[Doc], t
     DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "docs.spacy")
     (read,) = formats.read(tmp_path / "docs.spacy")
     assert [r.score for r in read.relations] == [r.score for r in doc._.relations]
+    nlp.add_pipe("merge_entities")
+    (doc, *_) = nlp.pipe([TEXTS[0]] * 4, n_process=2, batch_size=2)  # spaCy could not save it with a group
+    assert found(doc) == found(docs[0])
 
 
 # Names
