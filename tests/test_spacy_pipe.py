@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,12 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy import displacy
-from spacy.tokens import Doc, DocBin, Span
-from spacy.util import ignore_error
+from spacy.tokens import Doc, DocBin, Span, SpanGroup
+from spacy.util import ignore_error, load_config, load_model_from_config
 
 from unire import Document, Extractor, UnireError, formats
 from unire.segment import segment
-from unire.spacy_pipe import arcs
+from unire.spacy_pipe import arcs, register_extensions
 from unire.spacy_pipe.annotation import LEFT_OUT, UNLINKED, WIDENED, annotate
 
 TEXTS = [
@@ -50,6 +52,10 @@ def found(doc: Doc) -> list[object]:
 
 def place(span: Span) -> list[object]:
     return [span.start_char, span.end_char, span.label_]
+
+
+def texts_of(doc: Doc) -> list[tuple[object, ...]]:
+    return [(r.head.text, r.head.label_, r.label, r.tail.text, r.tail.label_, r.score) for r in doc._.relations]
 
 
 def in_a_fresh_process(code: str, *arguments: object) -> str:
@@ -118,6 +124,18 @@ def test_given_sentences_hold_every_character_in_one_word(text: str, cuts: list[
         assert [text[a:b] for a, b in sentence.offsets] == list(sentence.words)
 
 
+@pytest.mark.parametrize("text", ["", " ", " \n\n ", "Parsing", "Parsing "])
+def test_a_text_of_one_token_or_none_is_a_sentence_whether_or_not_something_says_so(
+    nlp: spacy.Language, exported: Path, text: str
+):
+    bare = spacy.blank("en")
+    bare.add_pipe("unire", config={"model": str(exported)})
+    doc = bare(text)
+    assert found(doc) == found(nlp(text)) == found(next(bare.pipe([text])))
+    assert arcs(doc) == []
+    assert found(Doc(doc.vocab).from_bytes(doc.to_bytes())) == found(doc)
+
+
 def test_low_scores_are_left_out(exported: Path, docs: list[Doc]):
     scores = sorted(score for doc in docs for score in doc.spans["sc"].attrs["scores"])
     least = scores[len(scores) // 2]
@@ -170,6 +188,29 @@ def test_a_pipeline_without_sentences_is_told_what_to_add(exported: Path):
     assert list(nlp.pipe(["Two words."])) == []
     nlp.add_pipe("sentencizer", before="unire")
     assert nlp("Two words.").has_annotation("SENT_START")
+
+
+def test_of_a_batch_only_the_text_that_cannot_be_read_is_an_error(exported: Path, nlp: spacy.Language):
+    bare = spacy.blank("en")
+    bare.add_pipe("unire", config={"model": str(exported)})
+    failed: list[tuple[str, list[str], str]] = []
+    bare.set_error_handler(lambda name, _, docs, error: failed.append((name, [doc.text for doc in docs], str(error))))
+    read = bare.pipe([("Parsing", 1), ("Two words", 2), ("Translation", 3)], as_tuples=True)
+    assert [(found(doc), context) for doc, context in read] == [
+        (found(nlp("Parsing")), 1),
+        (found(nlp("Translation")), 3),
+    ]
+    ((name, texts, error),) = failed
+    assert (name, texts) == ("unire", ["Two words"])
+    assert "finds no sentences" in error
+
+
+def test_an_error_handler_goes_along_to_other_processes(exported: Path):
+    bare = spacy.blank("en")
+    bare.add_pipe("unire", config={"model": str(exported)})
+    bare.set_error_handler(ignore_error)
+    component = pickle.loads(pickle.dumps(bare.get_pipe("unire")))
+    assert list(component.pipe([bare.make_doc("Two words")])) == []
 
 
 def test_a_model_that_is_not_there_is_named():
@@ -261,6 +302,192 @@ def test_two_models_have_a_group_each(exported: Path, random_model: Path, docs: 
     assert len(doc._.relations) == len(docs[0]._.relations) + len(lone._.relations)
 
 
+def test_a_second_run_takes_the_place_of_the_first():
+    doc = merged(["New", "York", "hosts", "Penn", "State"])
+    words = [[token.text for token in doc]]
+    doc.ents = [Span(doc, 2, 3, "OLD", kb_id="Q1")]
+    annotate(
+        doc,
+        Document.from_words(words, [(0, 2, "NEW", 0.9), (3, 5, "NEW", 0.8)], [(0, 1, "R", 0.7)]),
+        spans_key="sc",
+        overwrite_ents=True,
+    )
+    annotate(doc, Document.from_words(words, [(3, 4, "NEW", 0.6)]), spans_key="sc", overwrite_ents=False)
+    assert [(ent.text, ent.label_, ent.kb_id_) for ent in doc.ents] == [("hosts", "OLD", "Q1"), ("Penn", "NEW", "")]
+    assert [span.text for span in doc.spans["sc"]] == ["Penn"]
+    assert doc.ents[1]._.score == 0.6
+    assert doc._.relations == []
+    annotate(doc, Document.from_words(words), spans_key="sc", overwrite_ents=True)
+    assert [ent.text for ent in doc.ents] == ["hosts"]
+    assert Doc.from_docs([doc, doc])._.relations == []
+
+
+def test_a_pipeline_can_be_run_again_on_its_own_docs(nlp: spacy.Language, docs: list[Doc]):
+    again = list(nlp.pipe(doc.copy() for doc in docs))
+    assert [found(doc) for doc in again] == [found(doc) for doc in docs]
+    joined = Doc.from_docs([doc.copy() for doc in docs if len(doc)])
+    assert found(nlp(joined)) == found(nlp(joined.copy()))
+    assert len(joined._.relations) == len(set(texts_of(joined)))
+
+
+def test_groups_and_data_of_others_are_left_alone(nlp: spacy.Language):
+    doc = nlp(TEXTS[0])
+    expected = found(doc)
+    doc.spans["theirs"] = SpanGroup(doc, name="theirs", spans=[doc[:1]], attrs={"relations": "many", "scores": None})
+    doc.user_data |= {"relations": 1, ("._.", "mood", None, None): "good", ("unire", 1): 2}
+    assert found(doc) == expected
+    assert doc.spans["theirs"][0]._.score is None
+    doc.spans["sc"] = [doc[:1]]  # as a span categoriser would, later in the pipeline
+    assert found(doc) == expected
+    lone = merged(["Some", "words"])
+    lone.spans["sc"] = SpanGroup(lone, spans=[lone[:1]], attrs={"relations": [{"head": 7}]})
+    lone.user_data["._.", "relations", None, None] = ["mine"]
+    assert (lone._.relations, lone._.unaligned) == ([], [])
+
+
+def test_without_a_group_all_else_is_the_same(exported: Path, docs: list[Doc], tmp_path: Path):
+    nlp = pipeline(exported, spans_key=None)
+    doc = nlp(TEXTS[0])
+    assert not doc.spans
+    assert found(doc) == found(docs[0])
+    assert found(nlp(doc)) == found(docs[0])
+    assert found(Doc(doc.vocab).from_bytes(doc.to_bytes())) == found(doc)
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "docs.spacy")
+    (read,) = formats.read(tmp_path / "docs.spacy")
+    assert [r.score for r in read.relations] == [r.score for r in doc._.relations]
+    nlp.add_pipe("merge_entities")
+    (doc, *_) = nlp.pipe([TEXTS[0]] * 4, n_process=2, batch_size=2)  # spaCy could not save it with a group
+    assert found(doc) == found(docs[0])
+
+
+# Names
+
+
+CLAIMED = """
+import sys, spacy
+from spacy.tokens import Doc, Span
+import unire.spacy_pipe
+for cls in (Doc, Span):
+    assert not any(cls.has_extension(name) for name in ("relations", "unaligned", "score"))
+{claim}
+nlp = spacy.blank("en")
+nlp.add_pipe("sentencizer")
+try:
+    nlp.add_pipe("unire", config={{"model": sys.argv[1]}})
+except unire.UnireError as error:
+    print(error)
+nlp.add_pipe("unire", config={{"model": sys.argv[1], "prefix": "unire_"}})
+nlp.to_disk(sys.argv[2])
+doc = spacy.load(sys.argv[2])("We train a parser for parsing.")
+assert doc._.unire_unaligned == []
+assert all(0 < span._.unire_score < 1 for span in doc.ents)
+print(len(doc._.unire_relations), {shown})
+"""
+
+
+@pytest.mark.parametrize(
+    ("claim", "shown", "name"),
+    [
+        ('Doc.set_extension("relations", default="mine")', "doc._.relations", "doc._.relations"),
+        ('Span.set_extension("score", getter=lambda span: "mine")', "doc[:2]._.score", "span._.score"),
+    ],
+)
+def test_a_name_of_somebody_elses_is_not_taken(exported: Path, tmp_path: Path, claim: str, shown: str, name: str):
+    code = CLAIMED.format(claim=claim, shown=shown)
+    told, found = in_a_fresh_process(code, exported, tmp_path / "saved").splitlines()
+    assert told.startswith(f"`{name}` is there already, and not unire's; ")
+    assert 'config={"prefix": "unire_"}' in told
+    assert re.fullmatch(r"\d+ mine", found)
+
+
+# Docs that are changed
+
+
+def test_relations_follow_tokens_that_are_merged_and_split(docs: list[Doc]):
+    for original in docs:
+        doc = original.copy()
+        expected = found(doc)
+        spacy.blank("en").add_pipe("merge_entities")(doc)
+        assert found(doc) == expected
+        assert all(len(relation.head) == 1 for relation in doc._.relations)
+        drawn = [[len(picture["words"]) for picture in arcs(each)] for each in (doc, original)]
+        assert drawn[0] == drawn[1]
+        with doc.retokenize() as retokenizer:
+            for span in doc.ents:
+                if " " not in span.text and len(span.text) > 1:
+                    retokenizer.split(span[0], [span.text[:1], span.text[1:]], heads=[(span[0], 1), span[0]])
+        assert texts_of(doc) == texts_of(original)
+
+
+def test_what_is_merged_with_its_surroundings_is_widened_and_no_loop_is_drawn():
+    doc = merged(["New", "York", "hosts", "Penn", "State", "games"])
+    document = Document.from_words(
+        [[t.text for t in doc]], [(1, 2, "A"), (3, 4, "B"), (5, 6, "C")], [(0, 1, "R"), (1, 2, "R")]
+    )
+    annotate(doc, document, spans_key="sc", overwrite_ents=True)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:4])
+    assert [(r.head.text, r.tail.text) for r in doc._.relations] == [
+        ("New York hosts Penn",) * 2,
+        ("New York hosts Penn", "games"),
+    ]
+    (picture,) = arcs(doc)
+    assert [(arc["start"], arc["end"]) for arc in picture["arcs"]] == [(0, 2)]
+    assert "games" in displacy.render([picture], style="dep", manual=True, jupyter=False)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.booleans())
+def test_joined_docs_have_the_relations_of_each(docs: list[Doc], parts: list[int], ensure_whitespace: bool):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of what spaCy would not carry
+        joined = Doc.from_docs([docs[part] for part in parts], ensure_whitespace=ensure_whitespace)
+    assert texts_of(joined) == [relation for part in parts for relation in texts_of(docs[part])]
+    assert [span._.score for span in joined.ents] == [span._.score for part in parts for span in docs[part].ents]
+    (saved,) = DocBin(docs=[joined], store_user_data=True).get_docs(joined.vocab)
+    assert found(saved) == found(joined)
+
+
+def test_our_format_reads_joined_docs(docs: list[Doc], tmp_path: Path):
+    joined = Doc.from_docs(docs)
+    DocBin(docs=[joined], store_user_data=True).to_disk(tmp_path / "joined.spacy")
+    (document,) = formats.read(tmp_path / "joined.spacy")
+    assert len(document.relations) > 3
+    assert [(r.head.text, r.tail.text, r.score) for r in document.relations] == [
+        (r.head.text, r.tail.text, r.score) for r in joined._.relations
+    ]
+
+
+def test_our_format_reads_what_became_of_the_group(docs: list[Doc], tmp_path: Path):
+    doc = docs[0].copy()
+    first = doc._.relations[0]
+    doc.spans["sc"] = [span for span in doc.spans["sc"] if place(span) != place(first.head)]
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "changed.spacy")
+    notes: Counter[str] = Counter()
+    (document,) = formats.read(tmp_path / "changed.spacy", notes=notes)
+    stay = [r for r in doc._.relations if place(first.head) not in (place(r.head), place(r.tail))]
+    assert [(r.head.text, r.tail.text) for r in document.relations] == [(r.head.text, r.tail.text) for r in stay]
+    assert [e.score for e in document.entities] == [span._.score for span in doc.spans["sc"]]
+    assert notes == {"relation left out, since an entity of it is no longer there": len(doc._.relations) - len(stay)}
+
+
+def test_a_part_of_a_doc_has_the_relations_inside_it(docs: list[Doc]):
+    doc = docs[0]
+    cut = [doc[start:end] for start, end in itertools.combinations(range(len(doc) + 1), 2)]
+    shown = 0
+    for part in cut:
+        inside = [
+            (*texts, r.score)
+            for r, (*texts, _) in zip(doc._.relations, texts_of(doc), strict=True)
+            if all(part.start <= span.start and span.end <= part.end for span in (r.head, r.tail))
+        ]
+        own = part.as_doc(copy_user_data=True)
+        assert texts_of(own) == inside
+        assert all(span._.score is not None for span in own.ents)
+        shown += len(inside)
+        assert part.as_doc()._.relations == []
+    assert shown > len(doc._.relations)
+
+
 # Saving
 
 
@@ -334,14 +561,12 @@ def test_findings_survive_bytes_disk_and_copies(docs: list[Doc], tmp_path: Path)
 
 
 def test_relations_of_our_format_are_read_too(twenty: list[Document], tmp_path: Path):
+    register_extensions()  # there is no pipeline that would
     formats.write(twenty, tmp_path / "twenty.spacy", "spacy")
     docs = DocBin().from_disk(tmp_path / "twenty.spacy").get_docs(spacy.blank("en").vocab)
     for doc, document in zip(docs, twenty, strict=True):
         shown = [(r.head.text, r.head.label_, r.label, r.tail.text) for r in doc._.relations]
         assert shown == [(r.head.text, r.head.label, r.label, r.tail.text) for r in document.relations]
-
-
-# displaCy
 
 
 def test_our_format_reads_what_the_component_wrote(docs: list[Doc], tmp_path: Path):
@@ -351,6 +576,35 @@ def test_our_format_reads_what_the_component_wrote(docs: list[Doc], tmp_path: Pa
         linked = [[r.head.text, r.tail.text, r.label, r.score] for r in document.relations]
         assert linked == [[r.head.text, r.tail.text, r.label, r.score] for r in doc._.relations]
     assert any(doc._.relations for doc in docs)
+
+
+def test_a_pipeline_is_made_from_its_configuration(exported: Path, tmp_path: Path):
+    nlp = pipeline(exported, min_score=0.01, overwrite_ents=False, spans_key="mine", prefix="unire_")
+    nlp.config.to_disk(tmp_path / "config.cfg")
+    other = load_model_from_config(load_config(tmp_path / "config.cfg"))
+    assert other.config["components"]["unire"] == nlp.config["components"]["unire"]
+    component = other.get_pipe("unire")
+    assert (component.min_score, component.overwrite_ents, component.spans_key) == (0.01, False, "mine")
+    doc, same = other(TEXTS[0]), nlp(TEXTS[0])
+    assert doc._.unire_relations
+    assert [r.score for r in doc._.unire_relations] == [r.score for r in same._.unire_relations]
+    with other.select_pipes(disable="unire"):
+        assert other(TEXTS[0])._.unire_relations == []
+
+
+# displaCy
+
+
+def test_displacy_draws_sentences_together_that_a_relation_joins():
+    doc = merged(["New", "York", "hosts", "Penn", "State", "games"])
+    document = Document.from_words([[t.text for t in doc]], [(0, 2, "A"), (3, 5, "B"), (5, 6, "C")], [(1, 0, "R")])
+    annotate(doc, document, spans_key="sc", overwrite_ents=True)
+    (whole,) = arcs(doc)  # without any sentences
+    for token in doc:
+        token.is_sent_start = token.i in (0, 2, 4, 5)
+    (picture,) = arcs(doc)
+    assert [word["text"] for word in picture["words"]] == ["New York", "hosts", "Penn State"]
+    assert picture["arcs"] == whole["arcs"] == [{"start": 0, "end": 2, "label": "R", "dir": "left"}]
 
 
 def test_displacy_draws_the_relations():

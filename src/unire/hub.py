@@ -81,5 +81,11 @@ def _reason(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return "it does not let you write there; log in with a token that may write (hf auth login)"
-    said = next(iter(str(error).strip().splitlines()), "")
-    return said or type(error).__name__
+    said = _first_line(error)
+    if error.__cause__ is None or (cause := _first_line(error.__cause__)) in said:
+        return said
+    return f"{said} ({cause})"  # of a large file, say: that the error itself only names
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__

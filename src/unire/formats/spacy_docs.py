@@ -6,8 +6,8 @@ span categoriser reads; those that do not overlap also in `doc.ents`. Relations 
 (names, scores, attributes, meta data, cuts, a text with other white space) lies beside them, in
 `doc.user_data["unire"]`.
 
-Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none. Where the group has
-`relations` and `scores` of its own, in its `attrs`, as our component of spaCy pipelines writes them, these are taken.
+Read are the group `sc`, or the only group that there is, or `doc.ents` where there is none. Where our component of
+spaCy pipelines wrote the group, its relations and scores are those that `spacy_findings` keeps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from unire.exceptions import UnireError
 from unire.formats import fields, json_files, native
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at, needed
+from unire.formats.spacy_findings import Findings, kept
 
 __all__ = ["from_doc", "read", "to_doc", "write"]
 
@@ -128,35 +129,57 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     if "sentences" not in aside and doc.has_annotation("SENT_START"):
         lengths = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
-    spans, attributes = _group(doc, how)
-    relations = attributes.get("relations", doc.user_data.get(RELATIONS, ()))
+    spans, findings = _group(doc, how)
+    scores, relations = _found(spans, findings, how) if findings else ([], doc.user_data.get(RELATIONS, ()))
     item: Json = {
         "id": aside.get("id", position),
         "text": aside.get("text", doc.text),
         "sentences": fields.portions([token.text for token in tokens], lengths),
         "offsets": fields.portions(fields.expect(offsets, list, '"offsets"'), lengths),
-        "entities": _entities(spans, attributes, tokens, aside, how),
+        "entities": _entities(spans, aside.get("entities", scores), tokens, how),
         "relations": [dict(relation) for relation in relations],
         **{key: aside[key] for key in ("cuts", "meta") if key in aside},
     }
     return native.from_json(item, position)
 
 
-def _group(doc: Any, how: Reading) -> tuple[list[Any], Json]:
-    """The spans that are read, and what their group says of them."""
-    groups = dict(doc.spans)
-    group = groups.get(GROUP, next(iter(groups.values())) if len(groups) == 1 else None)
-    if group is not None:
-        return list(group), dict(group.attrs)
-    if groups:
+def _group(doc: Any, how: Reading) -> tuple[list[Any], Findings | None]:
+    """The spans that are read, and what our component says of them."""
+    groups, found = dict(doc.spans), kept(doc)
+    names = list(groups) or list(found)  # a part of a `Doc` has no groups
+    name = GROUP if GROUP in names else names[0] if len(names) == 1 else None
+    if name is not None and name in groups:
+        return list(groups[name]), found.get(name)
+    if name is not None:
+        entities = found[name].entities
+        return [doc.char_span(a, b, label=label, alignment_mode="expand") for a, b, label, _ in entities], found[name]
+    if names:
         how.notes[f"document with several groups of spans but no {GROUP}, of which `doc.ents` are taken"] += 1
-    return list(doc.ents), {}
+    return list(doc.ents), None
 
 
-def _entities(spans: list[Any], attributes: Json, tokens: list[Any], aside: Json, how: Reading) -> list[Json]:
-    """Spans as items of the format `unire`."""
-    scores = [{} if score is None else {"score": score} for score in attributes.get("scores", [None] * len(spans))]
-    extras = fields.expect(aside.get("entities", scores), list, '"entities"')
+def _found(spans: list[Any], findings: Findings, how: Reading) -> tuple[list[Json], list[Json]]:
+    """Scores of the spans that our component found, and the relations of which both arguments are still there."""
+    places = {(span.start_char, span.end_char, span.label_): place for place, span in enumerate(spans)}
+    homes = [places.get((start, end, label)) for start, end, label, _ in findings.entities]
+    scores: list[Json] = [{} for _ in spans]
+    for home, (*_, score) in zip(homes, findings.entities, strict=True):
+        if home is not None and score is not None:
+            scores[home]["score"] = score
+    relations = [
+        {"head": homes[head], "tail": homes[tail], "label": label, "score": score}
+        for head, tail, label, score in findings.relations
+        if homes[head] is not None and homes[tail] is not None
+    ]
+    if len(relations) < len(findings.relations):
+        lost = len(findings.relations) - len(relations)
+        how.notes["relation left out, since an entity of it is no longer there"] += lost
+    return scores, relations
+
+
+def _entities(spans: list[Any], extras: object, tokens: list[Any], how: Reading) -> list[Json]:
+    """Spans as items of the format `unire`; `extras` is what else is known of each, or empty."""
+    extras = fields.expect(extras, list, '"entities"') or [{}] * len(spans)
     if len(extras) != len(spans):
         how.notes["document whose scores and attributes are left out, since its spans were changed"] += 1
         extras = [{}] * len(spans)

@@ -15,8 +15,8 @@ from unire.exceptions import UnireError
 if find_spec("spacy") is None:
     raise UnireError('the component needs spaCy: pip install "unire[spacy]"')
 
-from unire.spacy_pipe.annotation import SpanRelation
+from unire.spacy_pipe.annotation import SpanRelation, register_extensions
 from unire.spacy_pipe.arcs import arcs
 from unire.spacy_pipe.component import UnirePipe
 
-__all__ = ["SpanRelation", "UnirePipe", "arcs"]
+__all__ = ["SpanRelation", "UnirePipe", "arcs", "register_extensions"]

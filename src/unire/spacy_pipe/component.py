@@ -5,8 +5,7 @@ import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,9 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.folders import FILES, ModelFolder, copy_model, resolve
 from unire.segment import segment
-from unire.spacy_pipe.annotation import LEFT_OUT, WIDENED, annotate, register_extensions
+from unire.spacy_pipe.annotation import LEFT_OUT, WIDENED, annotate, register_extensions, unaligned_of
 
 __all__ = ["UnirePipe", "make_pipe"]
-
-register_extensions()
 
 
 @Language.factory(  # type: ignore[untyped-decorator]
@@ -35,6 +32,7 @@ register_extensions()
         "min_score": 0.0,
         "overwrite_ents": True,
         "spans_key": "sc",
+        "prefix": "",
         "engine": None,
         "device": None,
     },
@@ -47,7 +45,8 @@ def make_pipe(
     model: str,
     min_score: float,
     overwrite_ents: bool,
-    spans_key: str,
+    spans_key: str | None,
+    prefix: str,
     engine: str | None,
     device: str | None,
 ) -> "UnirePipe":
@@ -58,6 +57,7 @@ def make_pipe(
         min_score=min_score,
         overwrite_ents=overwrite_ents,
         spans_key=spans_key,
+        prefix=prefix,
         engine=engine,
         device=device,
     )
@@ -75,7 +75,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         model: A name in the box, a folder, or a name on the Hub.
         min_score: Entities and relations below it are left out.
         overwrite_ents: Whether of two overlapping entities in `doc.ents` the model's stays, or the one that was there.
-        spans_key: The group in `doc.spans` that holds the model's entities, all of them.
+        spans_key: The group in `doc.spans` that holds the model's entities, all of them; `None` for no group.
+        prefix: Begins the names `relations`, `unaligned` and `score` of spaCy's `._.`, where these are somebody else's.
         engine: `onnx` or `torch`; the fastest when left out.
         device: `cpu`, `cuda`, …; a GPU when there is one.
     """
@@ -87,15 +88,18 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         *,
         min_score: float = 0.0,
         overwrite_ents: bool = True,
-        spans_key: str = "sc",
+        spans_key: str | None = "sc",
+        prefix: str = "",
         engine: str | None = None,
         device: str | None = None,
     ) -> None:
+        register_extensions(prefix)
         self.name = name
         self.model = model
         self.min_score = min_score
         self.overwrite_ents = overwrite_ents
         self.spans_key = spans_key
+        self.prefix = prefix
         self.engine = engine
         self.device = device
         self.notes: Counter[str] = Counter()
@@ -111,28 +115,36 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         return self._loaded[1]
 
     def __call__(self, doc: Doc) -> Doc:
-        self._annotate([doc])
+        self._annotate([(doc, _document(doc, self.name))])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """The documents of a stream, in order; `batch_size` of them are in memory at a time."""
+        handle = self.get_error_handler()  # the pipeline says what becomes of an error; by default it is raised
         for docs in minibatch(stream, batch_size):
+            readable: list[tuple[Doc, Document]] = []
+            for doc in docs:
+                try:
+                    readable.append((doc, _document(doc, self.name)))
+                except UnireError as error:  # of this one: the rest of the batch can be read
+                    handle(self.name, self, [doc], error)
             try:
-                self._annotate(docs)
-            except Exception as error:  # the pipeline says what becomes of it; by default it is raised
-                self.get_error_handler()(self.name, self, docs, error)
+                self._annotate(readable)
+            except Exception as error:
+                handle(self.name, self, [doc for doc, _ in readable], error)
             else:
-                yield from docs
+                yield from (doc for doc, _ in readable)
 
-    def _annotate(self, docs: Sequence[Doc]) -> None:
-        documents = [_document(doc, self.name) for doc in docs]
-        for doc, document in zip(docs, self.extractor.annotate(documents, notes=self.notes), strict=True):
+    def _annotate(self, readable: Sequence[tuple[Doc, Document]]) -> None:
+        documents = self.extractor.annotate([document for _, document in readable], notes=self.notes)
+        for (doc, _), document in zip(readable, documents, strict=True):
             found = document.confident(self.min_score) if self.min_score > 0 else document
             notes = annotate(doc, found, spans_key=self.spans_key, overwrite_ents=self.overwrite_ents)
             if notes and not self.notes[WIDENED] + self.notes[LEFT_OUT]:
                 warnings.warn(
-                    f"an entity at the characters {doc._.unaligned[0][:2]} does not begin and end where tokens do; "
-                    f"`doc._.unaligned` has such entities, and nlp.get_pipe({self.name!r}).notes counts them",
+                    f"an entity at the characters {unaligned_of(doc)[0][:2]} does not begin and end where tokens do; "
+                    f"`doc._.{self.prefix}unaligned` has such entities, and nlp.get_pipe({self.name!r}).notes counts "
+                    "them",
                     stacklevel=2,
                 )
             self.notes += notes
@@ -169,8 +181,15 @@ class UnirePipe(Pipe):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For processes that are started, not forked: they load the model from its folder."""
-        names = ("min_score", "overwrite_ents", "spans_key", "engine", "device")
-        return partial(UnirePipe, self.name, self.model, **{name: getattr(self, name) for name in names}), ()
+        names = ("min_score", "overwrite_ents", "spans_key", "prefix", "engine", "device")
+        options = {name: getattr(self, name) for name in names}
+        return _as_before, (self.name, self.model, options, self.get_error_handler())
+
+
+def _as_before(name: str, model: str | Path, options: dict[str, Any], handle: Callable[..., None]) -> UnirePipe:
+    component = UnirePipe(name, model, **options)
+    component.set_error_handler(handle)  # which the pipeline had given it
+    return component
 
 
 def _document(doc: Doc, name: str) -> Document:
