@@ -28,7 +28,7 @@ from unire.cli.main import app
 from unire.cluster import blocks as blocks_room
 from unire.cluster.blocks import Block, plan, stamps
 from unire.cluster.connection import address_of
-from unire.cluster.extract import _about, _job
+from unire.cluster.extract import IDLE, WAITING, _about, _job
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import AGAIN, TRIES, Job, Worker
 from unire.exceptions import UnireError
@@ -627,6 +627,16 @@ def test_a_node_that_falls_out_costs_no_document_and_says_nothing_on_standard_ou
     assert json.loads(ran.stdout)["documents"] == 42
     ids = [row["id"] for row in rows_of(tmp_path / "found")]
     assert ids == sorted(item.id for item in Inputs([str(corpus)]))
+
+
+def test_workers_without_a_core_or_a_block_are_counted(local_cluster, exported, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks_room, "SMALLEST", 1200)
+    inputs = Inputs([str(corpus)])
+    n_blocks = len(plan(inputs, stamps(inputs)))
+    assert n_blocks > 2
+    done = cluster.extract(inputs, tmp_path / "found", model=str(exported), workers=n_blocks + 5)
+    assert done.documents == 42
+    assert done.notes == {IDLE: 5, WAITING: n_blocks - 2}
 
 
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):

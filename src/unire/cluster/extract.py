@@ -25,11 +25,12 @@ from unire.exceptions import UnireError
 from unire.folders import ModelFolder, fingerprint
 from unire.inputs import Inputs, Item, Piece
 
-__all__ = ["IDLE", "extract"]
+__all__ = ["extract"]
 
 FEW = 32
 """Files, and documents of each, that are looked at before anything is begun."""
 IDLE = "worker that was not started, since there were no more blocks to do"
+WAITING = "worker for which the cluster had no core when the run began"
 
 
 def extract(
@@ -69,7 +70,7 @@ def extract(
     there, missing = folder.parted(plan(inputs, files))
     total = Finished()
     left = []
-    new = _done(ray, missing, job, address, workers, gpus)
+    new = _done(ray, missing, job, address, workers, gpus, total.notes)
     for block, earlier in chain(zip(there, repeat(True)), zip(new, repeat(False))):
         if not path_of(out, block).exists():
             left.append(block)
@@ -83,8 +84,6 @@ def extract(
             f"the first of them {left[0]}; --resume tries them again"
         )
     folder.finish()
-    if missing:
-        total.notes += Counter({IDLE: (gpus or workers or 0) - len(missing)})
     return total
 
 
@@ -159,13 +158,21 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
     }
 
 
-def _done(ray: Any, blocks: Sequence[Block], job: Job, address: str, workers: int | None, gpus: int) -> Iterator[Block]:
+def _done(
+    ray: Any,
+    blocks: Sequence[Block],
+    job: Job,
+    address: str,
+    workers: int | None,
+    gpus: int,
+    notes: Counter[str],
+) -> Iterator[Block]:
     """Have blocks done; each comes when its worker is through with it, in any order."""
     if not blocks:
         return
     with connected(ray, address):
         try:
-            for row in _answers(ray, blocks, job, workers, gpus):
+            for row in _answers(ray, blocks, job, workers, gpus, notes):
                 if row["problem"]:
                     raise UnireError(row["problem"])
                 yield Block.from_json(row["block"])
@@ -174,7 +181,9 @@ def _done(ray: Any, blocks: Sequence[Block], job: Job, address: str, workers: in
             raise UnireError(f"the cluster failed: {reason}; what is done is kept, and --resume goes on") from None
 
 
-def _answers(ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, gpus: int) -> Iterator[dict[str, str]]:
+def _answers(
+    ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, gpus: int, notes: Counter[str]
+) -> Iterator[dict[str, str]]:
     """What workers answer. One that ends is started anew, and its block tried again: that is Ray Data's way."""
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -182,7 +191,9 @@ def _answers(ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, g
     there = int(ray.cluster_resources().get(kind, 0))
     if there < max(1, gpus):
         raise UnireError(f"the cluster has {there} {kind}s, and {max(1, gpus)} are asked for")
-    wanted = min(gpus or workers or 0, len(blocks))
+    asked = gpus or workers or 0
+    wanted = min(asked, len(blocks))
+    notes += Counter({IDLE: asked - wanted, WAITING: wanted - there})
     pool = {"size": wanted} if wanted else {"min_size": min(there, len(blocks))}
     pool["max_tasks_in_flight_per_actor"] = (
         2  # one in hand and one in waiting: where none waits, no node that joins gets a worker

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 
 from unire.exceptions import UnireError
 
-__all__ = ["agreed", "is_main", "n_started", "new_accelerator", "refuse_several"]
+__all__ = ["agreed", "is_main", "leave", "n_started", "new_accelerator", "refuse_several"]
 
 
 EVERY = 8
@@ -42,6 +42,12 @@ def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool,
         return (False,) * len(flags)
     raised = torch.tensor(flags, device=accelerator.device, dtype=torch.float32)
     return tuple((accelerator.reduce(raised, "sum") > 0).tolist())
+
+
+def leave() -> None:
+    """Part with the other processes: threads that still talked to them would crash this one when Python ends."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def is_main() -> bool:
