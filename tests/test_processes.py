@@ -128,9 +128,33 @@ def test_whoever_is_not_the_first_of_a_machine_fails_after_it(monkeypatch, rank,
     assert slept == waited
 
 
+LEFT = """
+import sys
+from pathlib import Path
+from unire.cli.main import app
+
+app(sys.argv[1:], standalone_mode=False)
+print(*sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are looked for in /proc")
+def test_no_thread_still_talks_to_other_processes_when_python_ends(encoder: Path, tmp_path: Path):
+    """Or it may crash: it lets go of tensors, which are Python's, when it is given the time to."""
+    (tmp_path / "left.py").write_text(LEFT)
+    line = [
+        *command("torchrun")[:-2],
+        tmp_path / "left.py",
+        *training(encoder, "--epochs", 1, "--out", tmp_path / "out"),
+    ]
+    ran = subprocess.run(list(map(str, line)), capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert ran.returncode == 0, ran.stderr
+    assert "python" in ran.stdout
+    assert "gloo" not in ran.stdout
+
+
 @pytest.mark.parametrize("end", [None, typer.Exit(130)])
-def test_processes_part_at_the_end(monkeypatch, end):
-    """Or threads that talk to the others would live until Python ends, which may crash."""
+def test_processes_part_however_a_training_ends(monkeypatch, end):
     left: list[bool] = []
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: left.append(True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import torch
@@ -45,9 +46,14 @@ def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool,
 
 
 def leave() -> None:
-    """Part with the other processes: threads that still talked to them would crash this one when Python ends."""
+    """Part with the other processes.
+
+    A thread that has sent tensors to them may still let go of one when Python ends, which would crash it. Threads end
+    with the group, and the group with the last that holds it: a training that nobody needs, but that holds itself.
+    """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        gc.collect()
 
 
 def is_main() -> bool:
