@@ -403,6 +403,7 @@ def test_whatever_ray_raises_where_it_cannot_be_reached_is_one_sentence(error, t
     monkeypatch.setattr(ray_or_skip(), "init", init)
     assert error("auto", tmp_path / "text.txt", "--out", tmp_path / "found") == (
         "there is no Ray cluster at 'auto': Version mismatch: The cluster was started with: Ray: 1.0 Python: 3.6"
+        "; if it asks for a token, set RAY_AUTH_MODE=token"
     )
 
 
@@ -592,6 +593,23 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert before.items() <= after.items()
     assert not list(out.glob(".*"))
     assert cluster.extract(inputs, out, model=str(exported), resume=True) == done
+
+
+def test_a_command_that_is_told_to_end_says_how_to_go_on(exported, corpus, tmp_path):
+    """As a queue or a container tells it: Ray would answer with a crash."""
+    ray_or_skip()
+    code = "from unire.cluster import blocks; from unire.cli.main import main; blocks.SMALLEST = 400; main()"
+    arguments = ["extract", "--ray", "local", corpus, "--model", exported, "--out", tmp_path / "found"]
+    process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not list((tmp_path / "found").glob("*.parquet")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert told == f"stopped: {tmp_path / 'found'} keeps what is done; the same command with --resume goes on\n"
+    assert process.returncode == 130
 
 
 NODES = """

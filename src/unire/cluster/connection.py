@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +27,8 @@ OBJECT_STORE = 2**28
 """Bytes of shared memory for a cluster of this machine alone, through which next to nothing goes."""
 PATIENCE = 10.0
 """Seconds that the head of a cluster has to answer."""
+HINT = "; if it asks for a token, set RAY_AUTH_MODE=token"
+"""What Ray does not say of a cluster that does not answer whoever has none."""
 SHOWN = 300
 """Characters of what Ray says is wrong."""
 
@@ -75,8 +79,9 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         except (
             Exception
         ) as error:  # Ray has many kinds, down to the plainest, for a cluster that is not as it should be
-            raise _unreachable(address, error) from None
-        yield
+            raise _unreachable(address, error, HINT) from None
+        with _stoppable():
+            yield
     finally:
         ray.shutdown()
 
@@ -91,11 +96,24 @@ def _knock(address: str) -> None:
             raise _unreachable(address, error) from None
 
 
-def _unreachable(address: str, error: Exception) -> UnireError:
+def _unreachable(address: str, error: Exception, hint: str = "") -> UnireError:
     reason = textwrap.shorten(str(error), SHOWN, placeholder=" …") or type(error).__name__
     if address == LOCAL:
         return UnireError(f"Ray cannot be started on this machine: {reason}")
-    return UnireError(f"there is no Ray cluster at {address!r}: {reason}")
+    return UnireError(f"there is no Ray cluster at {address!r}: {reason}{hint}")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Have SIGTERM stop a run as Ctrl-C does: Ray's own answer to what a queue or a container sends is a crash."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
