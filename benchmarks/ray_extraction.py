@@ -104,7 +104,10 @@ def kill(corpus: Path, out: Path, model: str) -> None:
     print(f"{len(after)} blocks are there, {len(after) - len(before)} of them new; done again: {again}", flush=True)
     assert len(after) == blocks
     assert not again
-    assert not [process for process in family if Path(f"/proc/{process}").exists()], "it has left processes behind"
+    deadline = time.monotonic() + 60  # Ray's processes look for those that started them every now and then
+    while any(Path(f"/proc/{process}").exists() for process in family):
+        assert time.monotonic() < deadline, "it has left processes behind"
+        time.sleep(0.1)
 
 
 def nodes(corpus: Path, out: Path, model: str) -> None:

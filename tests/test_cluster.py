@@ -27,7 +27,8 @@ from unire.cli.extract_ray import address_in
 from unire.cli.main import app
 from unire.cluster import blocks as blocks_room
 from unire.cluster.blocks import Block, plan, stamps
-from unire.cluster.extract import _about, _job
+from unire.cluster.connection import address_of
+from unire.cluster.extract import IDLE, WAITING, _about, _job
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import AGAIN, TRIES, Job, Worker
 from unire.exceptions import UnireError
@@ -180,6 +181,40 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, se
     assert (finished.documents, finished.failed, len(finished.errors)) == (20, 2, 2)
 
 
+def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_blocks):
+    """Whether it is long enough to be cut or not; and of a row that is no Unicode nothing but that row is lost."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes(b"no Parquet")
+    (folder / "b.parquet").write_bytes(b"no Parquet" * 1000)
+    pq.write_table(pa.table({"title": sentences}), folder / "c.parquet")
+    pq.write_table(pa.table({"text": sentences}), folder / "d.parquet", use_dictionary=False, compression="none")
+    written = (folder / "d.parquet").read_bytes()
+    (folder / "d.parquet").write_bytes(written.replace(sentences[3].encode(), b"\xff" * len(sentences[3].encode()), 1))
+    (folder / "e.txt").write_text(sentences[0])
+    made, blocks, out = worker(Inputs([str(folder)]))
+    assert set(do(made, blocks)) == {""}
+    rows = sorted(rows_of(out), key=lambda row: (row["source"], row["number"]))
+    assert [row["error"] for row in rows if row["error"]] == [
+        f"{folder}/a.parquet is not a Parquet file",
+        f"{folder}/b.parquet is not a Parquet file",
+        f"{folder}/c.parquet has no column 'text' but title; name one with --field",
+        f"{folder}/d.parquet, row 4 is not UTF-8; convert it first",
+    ]
+    assert [row["number"] for row in rows] == [1, 1, 1, *range(1, 21), 1]
+    assert rows[-1]["text"] == sentences[0]
+
+
+def test_of_an_annotated_file_what_comes_before_the_broken_line_is_read(worker, tmp_path):
+    path = tmp_path / "twenty.jsonl"
+    lines = (FIXTURES / "twenty.jsonl").read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], "{", *lines[2:]]))
+    made, blocks, out = worker(Inputs([str(path)]))
+    assert do(made, blocks) == [""]
+    rows = sorted(rows_of(out), key=lambda row: row["number"])
+    assert [bool(row["error"]) for row in rows] == [False, False, True]
+
+
 def test_what_needed_special_care_is_counted(worker, tmp_path):
     (tmp_path / "long.txt").write_text("word " * 300 + ".")
     made, blocks, out = worker(Inputs([str(tmp_path / "long.txt")]))
@@ -326,6 +361,9 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "is there already, and no output of --ray" in error(text, "--out", tmp_path)
     assert "is there already, and no output of --ray" in error(text, "--out", text)
     assert "cannot be written" in error(text, "--out", "/proc/found")
+    assert error(tmp_path, "--out", tmp_path / "into" / "it") == (
+        f"{tmp_path / 'into' / 'it'} is inside {tmp_path}, which is read; give an --out that is not in it"
+    )
     assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")
     assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
     assert not out.exists()
@@ -340,6 +378,41 @@ def test_a_cluster_that_is_not_there_is_told_at_once(error, tmp_path):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
     assert told.startswith(f"there is no Ray cluster at '{address}'")
+
+
+@pytest.mark.parametrize("address", ["foo", "http://10.0.0.1:8265", "10.0.0.1", "ray://10.0.0.1:10001"])
+def test_what_is_no_address_of_a_cluster_is_told_in_one_sentence(error, tmp_path, monkeypatch, address):
+    (tmp_path / "text.txt").write_text("A text.")
+    told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
+    assert repr(address) in told
+    assert "HOST:PORT" in told
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    told = error(tmp_path / "text.txt", "--out", tmp_path / "found")
+    assert told.startswith(f"RAY_ADDRESS is {address!r}, ")
+    assert "HOST:PORT" in told
+    assert ("use `ray job submit`" in told) == address.startswith("ray:")
+    assert not (tmp_path / "found").exists()
+
+
+def test_whatever_ray_raises_where_it_cannot_be_reached_is_one_sentence(error, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("A text.")
+
+    def init(**_):
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n    Python: 3.6")
+
+    monkeypatch.setattr(ray_or_skip(), "init", init)
+    assert error("auto", tmp_path / "text.txt", "--out", tmp_path / "found") == (
+        "there is no Ray cluster at 'auto': Version mismatch: The cluster was started with: Ray: 1.0 Python: 3.6"
+        "; if it asks for a token, set RAY_AUTH_MODE=token"
+    )
+
+
+def test_an_empty_variable_names_no_cluster(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "")
+    assert address_of(None) == "local"
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert address_of(None) == "10.0.0.1:6379"
+    assert address_of("auto") == "auto"
 
 
 def test_without_ray_it_is_said_what_to_install(error, tmp_path, monkeypatch):
@@ -368,12 +441,18 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     assert "_manifest.json cannot be read" in error(text, "--out", out, "--resume")
 
 
-def test_an_address_is_told_from_files():
+def test_an_address_is_told_from_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("papers").mkdir()
     assert address_in(["auto", "papers/"]) == ("auto", ["papers/"])
     assert address_in(["papers/", "head.example.org:6379", "a text"]) == (
         *("head.example.org:6379", ["papers/", "a text"]),
     )
+    Path("local").touch()
+    Path("papers.jsonl").touch()
     assert address_in(["./local", "papers.jsonl"]) == (None, ["./local", "papers.jsonl"])
+    with pytest.raises(UnireError, match="there is no file or folder 'head'; an address is HOST:PORT, auto or local"):
+        address_in(["head", "papers.jsonl"])
 
 
 # A cluster
@@ -430,6 +509,29 @@ def test_a_cluster_finds_what_the_plain_command_finds(local_cluster, exported, c
     one = next((tmp_path / "found").glob("*.parquet"))
     assert all(document.id for document in formats.read(one))
     assert json.loads((tmp_path / "found" / "_manifest.json").read_text())["complete"] is True
+
+
+@pytest.mark.parametrize("bad", [b"no JSON", b'{"title": "A text."}', b'{"text": 3}', b'{"text": "\xff"}'])
+def test_a_bad_first_document_is_reported_in_the_words_of_the_plain_command(local_cluster, exported, tmp_path, bad):
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(bad + b'\n{"text": "A parser is tested."}\n')
+    plain = CliRunner().invoke(app, ["extract", "--model", str(exported), str(path)])
+    ran = CliRunner().invoke(
+        app,
+        ["extract", "--model", str(exported), "--ray", str(path), "--out", str(tmp_path / "found"), "--workers", "3"],
+    )
+    assert ran.exit_code == plain.exit_code == 1
+    assert isinstance(ran.exception, SystemExit)
+    assert f"error: {plain.exception}" in ran.stderr
+    assert "failed: 1 × document" in ran.stderr
+    assert "note: 2 × worker that was not started" in ran.stderr
+    first, second = sorted(rows_of(tmp_path / "found"), key=lambda row: row["number"])
+    assert first["error"] == str(plain.exception)
+    assert (second["text"], second["error"]) == ("A parser is tested.", None)
+    again = CliRunner().invoke(
+        app, ["extract", "--model", str(exported), "--ray", str(path), "--out", str(tmp_path / "found"), "--resume"]
+    )
+    assert again.exit_code == 1, "what failed has not been mended"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
@@ -493,6 +595,23 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert cluster.extract(inputs, out, model=str(exported), resume=True) == done
 
 
+def test_a_command_that_is_told_to_end_says_how_to_go_on(exported, corpus, tmp_path):
+    """As a queue or a container tells it: Ray would answer with a crash."""
+    ray_or_skip()
+    code = "from unire.cluster import blocks; from unire.cli.main import main; blocks.SMALLEST = 400; main()"
+    arguments = ["extract", "--ray", "local", corpus, "--model", exported, "--out", tmp_path / "found"]
+    process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not list((tmp_path / "found").glob("*.parquet")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert told == f"stopped: {tmp_path / 'found'} keeps what is done; the same command with --resume goes on\n"
+    assert process.returncode == 130
+
+
 NODES = """
 import json, sys
 from pathlib import Path
@@ -526,6 +645,16 @@ def test_a_node_that_falls_out_costs_no_document_and_says_nothing_on_standard_ou
     assert json.loads(ran.stdout)["documents"] == 42
     ids = [row["id"] for row in rows_of(tmp_path / "found")]
     assert ids == sorted(item.id for item in Inputs([str(corpus)]))
+
+
+def test_workers_without_a_core_or_a_block_are_counted(local_cluster, exported, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks_room, "SMALLEST", 1200)
+    inputs = Inputs([str(corpus)])
+    n_blocks = len(plan(inputs, stamps(inputs)))
+    assert n_blocks > 2
+    done = cluster.extract(inputs, tmp_path / "found", model=str(exported), workers=n_blocks + 5)
+    assert done.documents == 42
+    assert done.notes == {IDLE: 5, WAITING: n_blocks - 2}
 
 
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):

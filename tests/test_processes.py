@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from unire import Extractor, UnireError, formats, score
+from unire.cli.training import in_company
 from unire.documents import Document
 from unire.settings import Settings
 from unire.training.adapt import AdaptationConfig, adapt
@@ -102,6 +105,63 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
     assert resumed["history"] == straight["history"]
     assert resumed["scores"] == straight["scores"]
     assert not snapshots.exists()
+
+
+def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Path, tmp_path: Path):
+    (tmp_path / "bad.jsonl").write_text("no JSON\n")
+    arguments = ("train", "--encoder", encoder, "--data", tmp_path / "bad.jsonl", "--out", tmp_path / "out")
+    ran = subprocess.run(command("torchrun", *arguments), capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert ran.returncode != 0
+    assert ran.stderr.count("error: ") == 1, ran.stderr
+    assert "bad.jsonl" in ran.stderr
+
+
+@pytest.mark.parametrize(("rank", "waited"), [(None, []), ("0", []), ("1", [10.0])])
+def test_whoever_is_not_the_first_of_a_machine_fails_after_it(monkeypatch, rank, waited):
+    """With its own error, if nobody has ended it by then: one that fails alone must not do so silently."""
+    slept: list[float] = []
+    monkeypatch.setattr("unire.cli.training.time.sleep", slept.append)
+    if rank:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+    with pytest.raises(UnireError, match="wrong here"), in_company():
+        raise UnireError("wrong here")
+    assert slept == waited
+
+
+LEFT = """
+import sys
+from pathlib import Path
+from unire.cli.main import app
+
+app(sys.argv[1:], standalone_mode=False)
+print(*sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are looked for in /proc")
+def test_no_thread_still_talks_to_other_processes_when_python_ends(encoder: Path, tmp_path: Path):
+    """Or it may crash: it lets go of tensors, which are Python's, when it is given the time to."""
+    (tmp_path / "left.py").write_text(LEFT)
+    line = [
+        *command("torchrun")[:-2],
+        tmp_path / "left.py",
+        *training(encoder, "--epochs", 1, "--out", tmp_path / "out"),
+    ]
+    ran = subprocess.run(list(map(str, line)), capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert ran.returncode == 0, ran.stderr
+    assert "python" in ran.stdout
+    assert "gloo" not in ran.stdout
+
+
+@pytest.mark.parametrize("end", [None, typer.Exit(130)])
+def test_processes_part_however_a_training_ends(monkeypatch, end):
+    left: list[bool] = []
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: left.append(True))
+    with pytest.raises(typer.Exit) if end else nullcontext(), in_company():
+        if end:
+            raise end
+    assert left == [True]
 
 
 def test_two_processes_take_the_folds_one_after_the_other(encoder: Path, tmp_path: Path):

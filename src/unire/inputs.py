@@ -113,14 +113,8 @@ class Inputs:
                 yield from self._of_argument(source, names, base)
                 base += _size(source)
 
-    def pieces(self, size: int) -> Iterator[Piece]:
-        """The files in pieces of about `size` bytes, in their order; what cannot be cut is a piece, however long."""
-        for path in (path for files in self.files.values() for path in files):
-            whole = Piece(str(path), None, path.stat().st_size)
-            yield from self.cut(whole, size) if whole.size > size else [whole]
-
     def cut(self, piece: Piece, size: int) -> Iterator[Piece]:
-        """A piece in smaller ones."""
+        """A piece in smaller ones of about `size` bytes; what cannot be cut stays one, however long."""
         path = Path(piece.path)
         way = self._way(path)
         if way == "parquet":

@@ -116,7 +116,7 @@ def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> I
         for rows in table.iter_batches(batch_size=ROWS, row_groups=groups, columns=columns):
             first, number = max(start, number), number + rows.num_rows
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
-            for row_number, row in enumerate(wanted.to_pylist(), first + 1):
+            for row_number, row in enumerate(_rows(wanted, str(path), first), first + 1):
                 text = _string(row[field], field, f"{path}, row {row_number}")
                 yield Text(str(row.get("id", f"{path}:{row_number}")), text, row_number * share, row_number)
             if number >= stop:
@@ -174,7 +174,23 @@ def _parquet(path: Path, field: str) -> Iterator[Any]:
             names = table.schema_arrow.names
             if field not in names:
                 raise UnireError(f"{path} has no column {field!r} but {', '.join(names)}; name one with --field")
-            yield table
+            try:
+                yield table
+            except pa.ArrowException as error:
+                raise UnireError(f"{path} cannot be read: {error}") from None
+
+
+def _rows(rows: Any, name: str, before: int) -> Iterator[dict[str, Any]]:
+    """Rows of a table as Python has them; one that is no Unicode costs none before it."""
+    try:
+        yield from rows.to_pylist()
+    except UnicodeDecodeError:
+        for place in range(rows.num_rows):
+            try:
+                (row,) = rows.slice(place, 1).to_pylist()
+            except UnicodeDecodeError:
+                raise UnireError(f"{name}, row {before + place + 1} is not UTF-8; convert it first") from None
+            yield row
 
 
 def _row_groups(metadata: Any, start: int, stop: int) -> tuple[int, list[int]]:
@@ -215,7 +231,8 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnireError(f"{name} cannot be read: {error.strerror or error}") from None
+        reason = error.strerror or " ".join(str(error).split())  # Arrow has paragraphs
+        raise UnireError(f"{name} cannot be read: {reason}") from None
 
 
 def _decoded(raw: bytes, place: str) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Json
+from unire.cli.training import in_company
 
 if TYPE_CHECKING:
     from unire.training.adapt import Progress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["adapt"]
 
 
+@in_company()
 def adapt(
     encoder: Annotated[
         str,

@@ -9,7 +9,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
-from unire.cli.training import config_from, new_reporter, report
+from unire.cli.training import config_from, in_company, new_reporter, report
 from unire.windows import Layout
 
 __all__ = ["distill"]
@@ -23,6 +23,7 @@ def _option(*names: str, help: str, panel: str | None = None, show_default: bool
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
 
 
+@in_company()
 def distill(
     teacher: Annotated[
         list[str], _option("--teacher", help="Trained model: folder or Hub name. Several are averaged.")

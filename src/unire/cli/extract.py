@@ -98,7 +98,8 @@ def extract(
         typer.Option(
             "--ray",
             help="On a Ray cluster, into an --out that is a folder of Parquet files. An ADDRESS may follow: HOST:PORT, "
-            "auto for the cluster that this machine is in; without one, the cores of this machine.",
+            "auto for the cluster that this machine is in; without one, RAY_ADDRESS, or the cores of this machine. A "
+            "document that cannot be read has a row that says why, and the exit status is 1 when all others are done.",
         ),
     ] = False,
     workers: Annotated[

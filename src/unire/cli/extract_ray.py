@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from unire.cli import printing
 from unire.cli.meter import Meter
 from unire.cluster import Block, Finished, extract
+from unire.cluster.connection import ADDRESS
 from unire.exceptions import UnireError
 from unire.inputs import Inputs
 
 __all__ = ["address_in", "extract_on_cluster"]
-
-ADDRESS = re.compile(r"auto|local|[\w.-]+:\d+")
 
 
 def address_in(words: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -25,7 +25,12 @@ def address_in(words: Sequence[str]) -> tuple[str | None, list[str]]:
     found = [word for word in words if ADDRESS.fullmatch(word)]
     if len(found) > 1:
         raise UnireError(f"--ray takes one address, and not {' and '.join(found)}; a file of that name is ./{found[1]}")
-    return next(iter(found), None), [word for word in words if word not in found]
+    others = [word for word in words if word not in found]
+    for word in others:
+        is_name = word not in ("", "-") and not any(map(str.isspace, word))
+        if is_name and not os.path.exists(word):  # noqa: PTH110  (a name may be too long for a path's own way)
+            raise UnireError(f"there is no file or folder {word!r}; an address is HOST:PORT, auto or local")
+    return next(iter(found), None), others
 
 
 def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: str, **options: Any) -> None:
@@ -56,4 +61,5 @@ def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: st
     if done.failed:
         printing.print_notes({"document that could not be done; its row has an `error`": done.failed}, "failed")
         for reason in done.errors:
-            printing.say((reason, "dim"))
+            printing.fail(reason)
+        raise typer.Exit(1)

@@ -9,7 +9,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.training import config_from, new_reporter, report
+from unire.cli.training import config_from, in_company, new_reporter, report
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
@@ -29,6 +29,7 @@ def _option(*names: str, help: str, panel: str | None = None, show_default: bool
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
 
 
+@in_company()
 def train(
     encoder: Annotated[
         str, _option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")

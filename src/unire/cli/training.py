@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from unire.cli import printing
 from unire.exceptions import UnireError
@@ -14,7 +19,36 @@ if TYPE_CHECKING:
     from unire.training import Trained, TrainingConfig
     from unire.training.reporting import Reporter
 
-__all__ = ["changes_from", "config_from", "new_reporter", "report"]
+__all__ = ["changes_from", "config_from", "in_company", "new_reporter", "report"]
+
+PATIENCE = 10.0
+"""Seconds in which the first process of a machine fails too, if it is going to; then the launcher ends all others."""
+
+
+@contextmanager
+def in_company() -> Iterator[None]:
+    """Speak with one voice, where a launcher has started several processes, and leave the others in good order.
+
+    What is wrong is wrong for all of them, as a rule, and the first of a machine says it. The others wait for that: one
+    that ended sooner would have it ended by the launcher before it has said anything. Whoever is still there afterwards
+    has an error of its own.
+    """
+    try:
+        yield
+    except UnireError:
+        if int(os.environ.get("LOCAL_RANK", "0")):
+            time.sleep(PATIENCE)
+        raise
+    except typer.Exit:
+        _leave()
+        raise
+    _leave()
+
+
+def _leave() -> None:
+    from unire.training.processes import leave
+
+    leave()
 
 
 def config_from(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:

@@ -11,7 +11,7 @@ from unire.exceptions import UnireError
 from unire.inputs import Inputs, Piece
 from unire.texts import SHORT, Part
 
-__all__ = ["Block", "Stamp", "plan", "sizes", "stamp", "stamps"]
+__all__ = ["Block", "Stamp", "is_of_storage", "plan", "sizes", "stamp", "stamps", "wholes"]
 
 SMALLEST, LARGEST = 2**14, 2**24
 """Bytes of a block: at least a second's work for a core, at most what one does not mind to repeat."""
@@ -64,6 +64,21 @@ def stamps(inputs: Inputs) -> dict[str, Stamp]:
     return {str(path): stamp(path) for files in inputs.files.values() for path in files}
 
 
+def is_of_storage(error: BaseException) -> bool:
+    """Whether a file could not be read for a reason that is not in it: what is there may be good.
+
+    Arrow tells of what is wrong in a file by the same kind of error, without a number of the system's.
+    """
+    cause = error.__context__ if isinstance(error, UnireError) else error
+    return isinstance(cause, OSError) and cause.errno is not None
+
+
+def wholes(inputs: Inputs) -> Iterator[Piece]:
+    """The files, each as one piece."""
+    for path in (path for files in inputs.files.values() for path in files):
+        yield Piece(str(path), None, stamp(path)[0])
+
+
 def sizes() -> list[int]:
     """All but the input that decides which blocks there are: with others, block 17 is another one."""
     return [SMALLEST, LARGEST, BLOCKS, SHORT]
@@ -72,8 +87,20 @@ def sizes() -> list[int]:
 def plan(inputs: Inputs, files: Mapping[str, Stamp]) -> list[Block]:
     """The blocks of an input. Lines are looked for in every file, so it takes as long as reading them all once."""
     size = min(max(SMALLEST, sum(size for size, _ in files.values()) // BLOCKS), LARGEST)
-    groups = _packed(inputs.pieces(size), size)
+    groups = _packed((piece for whole in wholes(inputs) for piece in _cut(inputs, whole, size)), size)
     return [Block(f"{number:06}", pieces, _of(pieces, files)) for number, pieces in enumerate(groups)]
+
+
+def _cut(inputs: Inputs, whole: Piece, size: int) -> list[Piece]:
+    """A file in pieces. One that is broken, or is not what its name says, is left whole: its row is to tell of it."""
+    if whole.size <= size:
+        return [whole]
+    try:
+        return list(inputs.cut(whole, size))
+    except UnireError as error:
+        if is_of_storage(error):
+            raise
+        return [whole]
 
 
 def _packed(pieces: Iterator[Piece], size: int) -> Iterator[tuple[Piece, ...]]:

@@ -8,32 +8,29 @@ worked on, so that the memory it takes does not grow with the input, and the dri
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
 from unire import pretrained
-from unire.cluster.blocks import Block, Stamp, plan, sizes, stamps
+from unire.cluster.blocks import Block, Stamp, plan, sizes, stamps, wholes
+from unire.cluster.connection import address_of, connected, imported
 from unire.cluster.folder import Finished, OutputFolder, path_of
 from unire.cluster.worker import TRIES, Job, Worker
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder, fingerprint
-from unire.inputs import Inputs
+from unire.inputs import Inputs, Item, Piece
 
-__all__ = ["LOCAL", "extract"]
+__all__ = ["extract"]
 
-LOCAL = "local"
-"""The address of a cluster that is this machine alone, and ends with the run."""
-OBJECT_STORE = 2**28
-"""Bytes of shared memory for such a cluster, through which next to nothing goes."""
-PATIENCE = 10.0
-"""Seconds that the head of a cluster has to answer."""
+FEW = 32
+"""Files, and documents of each, that are looked at before anything is begun."""
+IDLE = "worker that was not started, since there were no more blocks to do"
+WAITING = "worker for which the cluster had no core when the run began"
 
 
 def extract(
@@ -65,14 +62,15 @@ def extract(
         resume: Go on with a folder that was begun, if there is one; whatever is in it is not done again.
         on_block: Told of every block that is done, and whether that was in an earlier run.
     """
-    ray = _ray()
+    ray = imported()
+    address = "" if ray.is_initialized() else address_of(address)
     job = _job(inputs, out, model, gpus, min_score, constraints)
     files = stamps(inputs)
     folder = OutputFolder(out, _about(job, files), resume=resume)
     there, missing = folder.parted(plan(inputs, files))
     total = Finished()
     left = []
-    new = _done(ray, missing, job, address, workers, gpus)
+    new = _done(ray, missing, job, address, workers, gpus, total.notes)
     for block, earlier in chain(zip(there, repeat(True)), zip(new, repeat(False))):
         if not path_of(out, block).exists():
             left.append(block)
@@ -89,21 +87,12 @@ def extract(
     return total
 
 
-def _ray() -> Any:
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what Ray is told of every actor is not for users
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise UnireError('a cluster needs Ray: pip install "unire[ray]"') from None
-    return ray
-
-
 def _job(inputs: Inputs, out: Path, model: str, gpus: int, min_score: float, constraints: str | None) -> Job:
     """What workers are told; what is wrong with it is said before any is started."""
     if set(inputs.sources) - inputs.files.keys() or not inputs.sources:
         raise UnireError("a cluster reads files and folders, no standard input and no text of the command line")
-    next(iter(inputs), None)  # a wrong field is wrong at the first document already
+    _refuse_inside(inputs, out)
+    _refuse_unreadable(inputs)
     opened = ModelFolder.open(model)
     given: Any = constraints
     if constraints not in (None, "none", "learnt"):
@@ -124,6 +113,39 @@ def _job(inputs: Inputs, out: Path, model: str, gpus: int, min_score: float, con
     )
 
 
+def _refuse_inside(inputs: Inputs, out: Path) -> None:
+    """Or what is written would be read, if not in this run then in the next."""
+    for source in inputs.files:
+        if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
+            raise UnireError(f"{out} is inside {source}, which is read; give an --out that is not in it")
+
+
+def _refuse_unreadable(inputs: Inputs) -> None:
+    """What is wrong with all documents that are looked at is wrong with the command, such as the name of a field.
+
+    A single one that cannot be read, be it the first, is none of the command's fault, and does not stop it.
+    """
+    errors = []
+    for looked_at in (found for whole in islice(wholes(inputs), FEW) for found in _first_of(inputs, whole)):
+        if not isinstance(looked_at, UnireError):
+            return
+        errors.append(looked_at)
+    if errors:
+        raise errors[0]
+
+
+def _first_of(inputs: Inputs, whole: Piece) -> Iterator[Item | UnireError]:
+    """The first documents of a file, or what is wrong with them."""
+    try:
+        for piece in islice(inputs.cut(whole, 1), FEW):
+            try:
+                yield from islice(inputs.read(piece), 1)
+            except UnireError as error:
+                yield error
+    except UnireError as error:
+        yield error
+
+
 def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
     """What findings depend on: a run that is resumed must have the same."""
     return {
@@ -136,67 +158,21 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """A cluster: the one that is there, or one that ends with the run."""
-    if ray.is_initialized():
-        yield
-        return
-    address = address or os.environ.get("RAY_ADDRESS", LOCAL)
-    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
-    if address == LOCAL:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a command that reports home is not ours
-        os.environ.setdefault("RAY_worker_niceness", "0")  # or all else on the machine would go before our workers
-        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
-    else:
-        _knock(address)
-    try:
-        with _silent():
-            ray.init(**options)
-        yield
-    except ConnectionError as error:
-        raise _unreachable(address, error) from None
-    finally:
-        ray.shutdown()
-
-
-def _knock(address: str) -> None:
-    """Ray would try an address for minutes at which nobody is."""
-    host, _, port = address.rpartition(":")
-    if port.isdecimal():
-        try:
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-        except (OSError, OverflowError) as error:
-            raise _unreachable(address, error) from None
-
-
-def _unreachable(address: str, error: Exception) -> UnireError:
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return UnireError(f"there is no Ray cluster at {address!r}: {reason}")
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without what Ray's own processes say while they start, past Python and any level of logging."""
-    stderr = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-
-
 def _done(
-    ray: Any, blocks: Sequence[Block], job: Job, address: str | None, workers: int | None, gpus: int
+    ray: Any,
+    blocks: Sequence[Block],
+    job: Job,
+    address: str,
+    workers: int | None,
+    gpus: int,
+    notes: Counter[str],
 ) -> Iterator[Block]:
     """Have blocks done; each comes when its worker is through with it, in any order."""
     if not blocks:
         return
-    with _connected(ray, address):
+    with connected(ray, address):
         try:
-            for row in _answers(ray, blocks, job, workers, gpus):
+            for row in _answers(ray, blocks, job, workers, gpus, notes):
                 if row["problem"]:
                     raise UnireError(row["problem"])
                 yield Block.from_json(row["block"])
@@ -205,7 +181,9 @@ def _done(
             raise UnireError(f"the cluster failed: {reason}; what is done is kept, and --resume goes on") from None
 
 
-def _answers(ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, gpus: int) -> Iterator[dict[str, str]]:
+def _answers(
+    ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, gpus: int, notes: Counter[str]
+) -> Iterator[dict[str, str]]:
     """What workers answer. One that ends is started anew, and its block tried again: that is Ray Data's way."""
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -213,7 +191,9 @@ def _answers(ray: Any, blocks: Sequence[Block], job: Job, workers: int | None, g
     there = int(ray.cluster_resources().get(kind, 0))
     if there < max(1, gpus):
         raise UnireError(f"the cluster has {there} {kind}s, and {max(1, gpus)} are asked for")
-    wanted = gpus or workers
+    asked = gpus or workers or 0
+    wanted = min(asked, len(blocks))
+    notes += Counter({IDLE: asked - wanted, WAITING: wanted - there})
     pool = {"size": wanted} if wanted else {"min_size": min(there, len(blocks))}
     pool["max_tasks_in_flight_per_actor"] = (
         2  # one in hand and one in waiting: where none waits, no node that joins gets a worker

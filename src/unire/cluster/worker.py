@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unire import __version__
-from unire.cluster.blocks import Block, stamp
+from unire.cluster.blocks import Block, is_of_storage, stamp
 from unire.cluster.folder import MANIFEST, Finished, path_of
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -161,16 +161,27 @@ class Worker:
                     yield _failed(Origin(piece.path, item.number, reason), block, done)
 
     def _read_carefully(self, piece: Piece) -> list[Item | Origin]:
-        inputs = self.job.inputs
+        """What a piece holds, and of what cannot be read why."""
+        read: list[Item | Origin] = []
         try:
-            return list(inputs.read(piece))
-        except UnireError as error:
-            if isinstance(error.__context__, OSError):  # storage fails, and no document is to blame
+            read.extend(self.job.inputs.read(piece))
+        except Exception as error:
+            if is_of_storage(error):  # no document is to blame
                 raise
-            smaller = list(inputs.cut(piece, 1))
+            smaller = self._lines_or_rows(piece)
             if len(smaller) > 1:
                 return [item for each in smaller for item in self._read_carefully(each)]
-            return [Origin(piece.path, piece.part.stop if piece.part else 1, str(error))]
+            reason = str(error) if isinstance(error, UnireError) else f"{piece.path} cannot be read: {error}"
+            read.append(Origin(piece.path, piece.part.stop if piece.part else len(read) + 1, reason))
+        return read
+
+    def _lines_or_rows(self, piece: Piece) -> list[Piece]:
+        try:
+            return list(self.job.inputs.cut(piece, 1))
+        except UnireError as error:
+            if is_of_storage(error):
+                raise
+            return [piece]
 
     def _tables(self, items: Iterable[tuple[str, Item]], block: Block, done: Finished) -> Iterator[Any]:
         """The rows of what was found in some items."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import torch
@@ -9,7 +10,7 @@ from accelerate import Accelerator
 
 from unire.exceptions import UnireError
 
-__all__ = ["agreed", "is_main", "n_started", "new_accelerator", "refuse_several"]
+__all__ = ["agreed", "is_main", "leave", "n_started", "new_accelerator", "refuse_several"]
 
 
 EVERY = 8
@@ -42,6 +43,17 @@ def agreed(accelerator: Accelerator, *flags: bool, step: int = 0) -> tuple[bool,
         return (False,) * len(flags)
     raised = torch.tensor(flags, device=accelerator.device, dtype=torch.float32)
     return tuple((accelerator.reduce(raised, "sum") > 0).tolist())
+
+
+def leave() -> None:
+    """Part with the other processes.
+
+    A thread that has sent tensors to them may still let go of one when Python ends, which would crash it. Threads end
+    with the group, and the group with the last that holds it: a training that nobody needs, but that holds itself.
+    """
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+        gc.collect()
 
 
 def is_main() -> bool:
