@@ -30,7 +30,7 @@ from unire.rendering.views import decoded_at, views
 from unire.segment import segment
 from unire.serving.limits import Limits
 from unire.serving.messages import Answer as AnswerModel
-from unire.serving.reading import Extraction, Look, Reader
+from unire.serving.reading import Extraction, Look, Reader, UnwantedError
 from unire.serving.server import bind
 
 TEXT = "We train a chart parser on the Penn Treebank for dependency parsing. It beats a tagger in accuracy."
@@ -66,13 +66,17 @@ class Slow:
         self.let = threading.Event()
         self.begun = threading.Event()
         self.error: Exception | None = None
+        self.pause = 0.0
+        self.done = 0
         self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
 
     def tables(self, batch: Any) -> Any:
         self.begun.set()
         assert self.let.wait(30)
+        time.sleep(self.pause)
         if self.error:
             raise self.error
+        self.done += 1
         return self.engine.tables(batch)
 
     def start(self, batch: Any) -> Any:
@@ -201,6 +205,17 @@ def test_orders_of_both_kinds_are_answered_in_their_order(extractor):
     assert reader(orders) == [reader([order])[0] for order in orders]
 
 
+def test_a_large_order_is_answered_from_its_parts(extractor):
+    order, reader = Extraction([*TEXTS, WORDS], 0.3), Reader(extractor)
+    parts = order.parts(150)
+    assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
+    assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
+    assert all(part.size <= 150 or len(part.sources) == 1 for part in parts)
+    assert order.answer(reader(parts)) == order.answer(reader([order]))
+    assert Extraction([]).parts(150) == []
+    assert json.loads(Extraction([]).answer([])) == {"documents": []}
+
+
 def test_an_order_does_not_show_its_text():
     assert SECRET not in repr([Look(SECRET), Extraction([SECRET])])
 
@@ -231,7 +246,7 @@ def test_an_order_does_not_show_its_text():
         ),
         ({"text": "a" * 1001}, 422, "the text has 1,001 characters, and a text may have 1,000; send it in parts"),
         ({"texts": ["a", "b" * 1001]}, 422, "text 1 has 1,001 characters"),
-        ({"words": [["a" * 1001]]}, 422, "the words together have 1,002 characters"),
+        ({"words": [["a" * 1001]]}, 422, "the words together have 1,001 characters"),
         ({"texts": ["a"] * 9}, 422, "there are 9 texts, and a request may have 8; send fewer at once"),
         ({"text": "a" * 5000}, 413, "the body is too large: a request may have 4,096 bytes"),
     ],
@@ -330,6 +345,70 @@ def test_what_takes_too_long_is_given_up_and_not_computed(slow):
         pool.shutdown()
 
 
+def large(sentences: int) -> dict[str, Any]:
+    """What takes about a tenth of a second for every sentence, where `slow` lets it."""
+    return {"texts": [f"{TEXT} {i}" for i in range(sentences)]}
+
+
+def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    with Running(slow, Limits(timeout=1, batch=100, workers=1)) as server:
+        assert server.extract(large(60)).status == 503
+        done = slow.engine.done
+        assert done < 15
+        began = time.monotonic()
+        assert server.extract({"text": TEXT}).status == 200  # at once
+        assert time.monotonic() - began < 0.9
+        assert slow.engine.done <= done + 2
+
+
+def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
+    slow.engine.let.set()
+    slow.engine.max_pieces = 40
+    text = f"{TEXT} " * 200
+    Reader(slow)([Extraction([text])])
+    all_of_it, slow.engine.done = slow.engine.done, 0
+    for order in (Extraction([text]), Look(text)):
+        slow.engine.done = 0
+        with pytest.raises(UnwantedError):
+            Reader(slow)([order], lambda: slow.engine.done < 3)
+        assert slow.engine.done == 3 < all_of_it / 2
+
+
+def test_who_asks_for_little_does_not_wait_for_all_that_is_large(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    with Running(slow, Limits(batch=100, workers=1)) as server, ThreadPoolExecutor(1) as pool:
+        whole = pool.submit(server.extract, large(30))
+        until(lambda: slow.engine.done > 1)
+        assert server.extract({"text": TEXT}).status == 200
+        assert not whole.done()
+        assert slow.engine.done < 15
+        documents = whole.result(30).json["documents"]
+        assert [document["text"] for document in documents] == large(30)["texts"]
+
+
+def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    body = json.dumps(large(60)).encode()
+    with Running(slow, Limits(batch=100, workers=1)) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: slow.engine.done > 1)
+        until(lambda: server.service.ended["left"] == 1)
+        assert server.service.batcher.waiting == 0
+        assert slow.engine.done < 15
+
+
+def test_a_caller_who_goes_before_the_body_has_come_is_counted_as_gone(server):
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(f"{HEAD}Content-Length: 90\r\n\r\n{{".encode())
+        time.sleep(0.1)
+    until(lambda: 'path="/extract",status="499"' in server.get("/metrics").body.decode())
+
+
 def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
     with Running(slow, Limits(workers=1)) as server:
         pool, futures = together(server, 1)
@@ -379,6 +458,7 @@ def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
 def test_requests_texts_and_batches_are_counted(extractor):
     with Running(extractor) as server:
         server.extract({"texts": TEXTS})
+        server.extract({"words": [["a", "b"], [], []]})
         server.extract({})
         server.get(f"/{SECRET}")
         assert server.get("/health").json == {"status": "alive", "model": "tested"}
@@ -387,13 +467,14 @@ def test_requests_texts_and_batches_are_counted(extractor):
         text = answer.body.decode()
     assert answer.headers["content-type"].startswith("text/plain; version=")
     for line in (
-        'unire_requests_total{path="/extract",status="200"} 1.0',
+        'unire_requests_total{path="/extract",status="200"} 2.0',
         'unire_requests_total{path="/extract",status="422"} 1.0',
         'unire_requests_total{path="other",status="404"} 1.0',
-        'unire_request_seconds_count{path="/extract"} 2.0',
+        'unire_request_seconds_count{path="/extract"} 3.0',
         "unire_queue_requests 0.0",
-        "unire_batch_texts_sum 5.0",
-        "unire_texts_total 5.0",
+        "unire_batch_texts_sum 6.0",
+        "unire_texts_total 6.0",
+        f"unire_characters_total {sum(map(len, TEXTS)) + 5}.0",
         "process_resident_memory_bytes ",
     ):
         assert f"\n{line}" in text
@@ -435,6 +516,49 @@ def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
         pool.shutdown()
 
 
+@pytest.mark.parametrize("signals", [1, 2])
+def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
+    """A second signal ends the grace."""
+    with Running(slow, Limits(grace=0.5 if signals == 1 else 60)) as server:
+        pool, futures = together(server, 3)
+        assert slow.engine.begun.wait(20)
+        until(lambda: server.service.accepted == 3)
+        for _ in range(signals):
+            server.server.handle_exit(signal.SIGTERM, None)
+        answers = [future.result(20) for future in futures]
+        assert {(answer.status, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
+        assert answers[0].error == "the server is stopping, and this was not done; ask again in a moment"
+        assert server.service.ended == {"stopped": 3}
+        slow.engine.let.set()
+        pool.shutdown()
+
+
+def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
+    body = {"texts": ["We train a parser on a treebank. " * 500] * 12}
+    with command() as (process, address), ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(address.extract, body) for _ in range(4)]
+        until(lambda: b"unire_batch_texts_count 0.0" not in address.get("/metrics").body, 60)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        assert process.wait(60) == 0
+        assert time.monotonic() - started < 15
+        assert {future.result(20).status for future in futures} == {503}
+        assert process.stderr.read() == "stopped; 0 requests were answered, 4 were given up\n"
+
+
+def test_requests_of_which_a_part_has_come_do_not_keep_a_server_from_stopping(extractor):
+    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n{{".encode())
+        time.sleep(0.2)
+        server.server.handle_exit(signal.SIGTERM, None)
+        server.thread.join(10)
+        assert not server.thread.is_alive()
+        assert connection.recv(4096) == b""
+
+
 def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
     answers: list[Answer | OSError] = []
 
@@ -458,7 +582,7 @@ def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
         said = process.stderr.read()
     statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
     assert set(statuses) <= {200, 503}
-    assert f"stopped; {statuses.count(200)} requests were read, and none is left" in said
+    assert f"stopped; {statuses.count(200)} requests were answered\n" in said
 
 
 def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():

@@ -32,6 +32,8 @@ from unire.serving.service import Service
 
 __all__ = ["make_app"]
 
+CLOSING = 5
+"""Seconds in which threads must notice that nobody waits any more; the process does not wait longer for them."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     408: {"model": Problem, "description": "The body did not come in time."},
     413: {"model": Problem, "description": "The body is too large."},
@@ -58,7 +60,7 @@ def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, k
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close)
+        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close, CLOSING)
 
     app = FastAPI(
         title="unire",
