@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,8 @@ def test_answers_are_what_the_openapi_document_says(server):
         AnswerModel.model_validate(server.extract(body).json)
     paths = server.get("/openapi.json").json["paths"]
     assert set(paths) == {"/", "/extract", "/view", "/health", "/ready", "/metrics"}
-    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "503"}
+    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "500", "503"}
+    assert paths["/extract"]["post"]["responses"]["429"]["headers"] == {"Retry-After": {"schema": {"type": "string"}}}
     assert server.get("/docs").status == 404  # it would load scripts from elsewhere
 
 
@@ -277,6 +279,63 @@ def test_a_body_that_never_comes_is_given_up(extractor):
         assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize("before", ["", "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
+@pytest.mark.parametrize("said", ["", "POST /extract HT"], ids=["silent", "slow"])
+def test_a_head_that_never_comes_is_given_up(extractor, monkeypatch, before, said):
+    if before and not said:
+        monkeypatch.setattr("unire.serving.server.IDLE", 1)  # nothing has begun: it is kept like any connection
+    monkeypatch.setattr("unire.serving.connection.HEAD", 1.0)
+    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        if before:
+            connection.sendall(before.encode())
+            answered = b""
+            while not answered.endswith(b"}"):
+                answered += connection.recv(4096)
+        began = time.monotonic()
+        for byte in said.encode():  # one now and then is not enough
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+        with suppress(ConnectionResetError):
+            assert connection.recv(4096) == b""
+        assert 0.9 < time.monotonic() - began < 10
+
+
+def test_a_head_that_comes_slowly_is_waited_for(extractor, monkeypatch):
+    monkeypatch.setattr("unire.serving.connection.HEAD", 5.0)
+    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        for byte in b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n":
+            connection.sendall(bytes([byte]))
+            time.sleep(0.01)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_caller_who_does_not_read_is_hung_up_on(extractor):
+    """Also one who goes on asking meanwhile."""
+    with Running(extractor, Limits(timeout=1)) as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", server.port))
+        connection.settimeout(0.1)
+        open_now = server.server.server_state.connections
+        until(lambda: len(open_now) == 1)
+        with suppress(OSError):
+            for _ in range(2000):
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        until(lambda: not open_now)
+
+
+def test_connections_past_the_limit_are_closed_and_others_go_on(extractor):
+    with Running(extractor, Limits(connections=2)) as server:
+        address = ("127.0.0.1", server.port)
+        with socket.create_connection(address, 20) as first, socket.create_connection(address, 20):
+            until(lambda: len(server.server.server_state.connections) == 2)
+            with socket.create_connection(address, 20) as third:
+                assert third.recv(4096) == b""
+            first.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
+        until(lambda: not server.server.server_state.connections)
+        assert server.get("/health").status == 200
+
+
 def test_a_body_must_be_said_to_be_json(server):
     answer = server.extract({"text": "a"}, Content_Type="text/plain")
     assert answer.status == 415
@@ -285,9 +344,22 @@ def test_a_body_must_be_said_to_be_json(server):
 
 
 def test_other_addresses_and_other_ways_are_refused(server):
-    assert server.get("/nowhere").error == "there is nothing at this address"
+    for path in ("/nowhere", "/extract/"):
+        assert server.get(path).error == "there is nothing at this address"
     answer = server.get("/extract")
     assert (answer.status, answer.error) == (405, "this address is not asked that way")
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/ready", "/openapi.json"])
+def test_head_is_answered_as_get_without_the_body(server, path):
+    head, get = server.ask("HEAD", path), server.get(path)
+    assert (head.status, head.body) == (200, b"")
+    assert {**head.headers, "date": ""} == {**get.headers, "date": ""}
+    assert head.headers["content-length"] == str(len(get.body))
+
+
+def test_head_is_refused_where_get_is(server):
+    assert server.ask("HEAD", "/extract").status == 405
 
 
 def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
@@ -302,7 +374,13 @@ def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
         assert server.get("/metrics", Authorization=key).status == 200
         assert server.extract({"text": "a"}, Authorization=key).status == 200
         assert [server.get(path).status for path in ("/", "/health", "/ready", "/openapi.json")] == [200] * 4
-        assert "401" in server.get("/openapi.json").json["paths"]["/extract"]["post"]["responses"]
+        described = server.get("/openapi.json").json
+        scheme = {"type": "http", "scheme": "bearer", "description": "The key that the server was started with."}
+        assert described["components"]["securitySchemes"] == {"key": scheme}
+        for method, path in (("post", "/extract"), ("post", "/view"), ("get", "/metrics")):
+            assert described["paths"][path][method]["security"] == [{"key": []}]
+            assert "401" in described["paths"][path][method]["responses"]
+        assert not any("security" in described["paths"][path]["get"] for path in ("/", "/health", "/ready"))
 
 
 # Too much, too slow, gone

@@ -90,6 +90,8 @@ class Gate:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
+        if scope["method"] == "HEAD":  # what GET is answered with, of which the server sends the head alone
+            scope = {**scope, "method": "GET"}
         await self.app(scope, whole, send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
