@@ -138,6 +138,28 @@ def test_a_queue_that_would_take_longer_than_the_timeout_is_full():
     batcher.close()
 
 
+def test_little_is_not_refused_because_much_waits():
+    """The much is not done before it; and little that is slow beside much is no measure."""
+
+    def slow(items: list[int], wanted: Callable[[], bool]) -> list[int]:
+        time.sleep(0.2)
+        return items
+
+    batcher = Batcher(slow, lambda item: item, Limits(timeout=5, batch=10, window=0, workers=2))
+    assert batcher.submit([10]).result(20) == [10]  # now it is known that 10 take 0.2 s
+    large = [batcher.submit([40] * 5) for _ in range(2)]
+    with pytest.raises(FullError) as refused:
+        batcher.submit([40] * 5)
+    assert 1 <= refused.value.seconds <= 5
+    small = [batcher.submit([1]) for _ in range(8)]
+    for future in small:
+        assert future.result(20) == [1]
+    assert batcher.submit([1]).result(20) == [1]
+    for future in large:
+        assert future.result(20) == [40] * 5
+    batcher.close()
+
+
 def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
     busy(batcher, held)
     futures = [batcher.submit([i]) for i in (1, 2, 3, 4)]
@@ -194,6 +216,19 @@ def test_what_is_large_is_computed_in_turn_with_others(batcher, held):
     assert small.result(20) == [64]
     assert large.result(20) == [1, 4, 9, 16, 25, 36, 49]
     assert held.batches == [[0], [1, 8, 2], [3, 4, 5], [6, 7]]
+
+
+def test_what_is_larger_than_a_batch_leaves_the_other_threads_to_others(held):
+    batcher = Batcher(held, lambda item: item, Limits(batch=3, window=0, workers=2))
+    large = [batcher.submit([9, 8]), batcher.submit([7])]
+    until(lambda: held.batches == [[9]])
+    small = [batcher.submit([1]), batcher.submit([2])]
+    until(lambda: len(held.batches) == 2)
+    assert held.batches[1][0] == 1
+    held.let.set()
+    assert [future.result(20) for future in large + small] == [[81, 64], [49], [1], [4]]
+    assert [batch for batch in held.batches if batch[0] > 3] == [[9], [7], [8]]
+    batcher.close()
 
 
 def test_what_is_left_of_a_large_request_that_is_given_up_or_fails_is_not_computed():

@@ -5,8 +5,9 @@ So a single caller hardly waits, and many are computed together. What comes whil
 that one is not begun as long as callers whose answers have just been sent are about to ask again. No thread takes more
 than its share of what there is to do, so that none is without work while another has too much.
 
-A large request comes in parts, and requests take turns: who asks for little waits for a part of what is large, and not
-for all of it. What nobody waits for any more is not computed to its end.
+A large request comes in parts, and requests take turns: who asks for little does not wait for all of what is large.
+Parts that are larger than a batch are computed one at a time, so that the other threads are there for the others. What
+nobody waits for any more is not computed to its end.
 
     >>> batcher = Batcher(lambda words, wanted: [len(word) for word in words], size=lambda word: 1)
     >>> batcher.submit(["Ada", "Charles"]).result()
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from time import monotonic
 from typing import Generic, TypeVar
 
@@ -127,6 +129,8 @@ class Batcher(Generic[Part, Result]):
         self._collecting = threading.Lock()
         self._closed = False
         self._computing = 0
+        self._large = False
+        """Whether a part that is larger than a batch is being computed."""
         self._rate = math.inf
         self._last = -math.inf
         self._threads = [
@@ -145,7 +149,7 @@ class Batcher(Generic[Part, Result]):
         """Queue the parts of a request. Any thread may.
 
         Raises:
-            FullError: If too many wait, or those that do would by themselves take longer than the timeout.
+            FullError: If too many wait, or those whose turn comes before would take longer than the timeout.
             ClosedError: After `close`.
         """
         order: _Order[Part, Result] = _Order()
@@ -153,9 +157,10 @@ class Batcher(Generic[Part, Result]):
         with self._changed:
             if self._closed:
                 raise ClosedError
-            seconds = self._waiting_size() / self._rate
+            before = sum(job.size for other in self._orders for job in islice(other.jobs, len(parts)))
+            seconds = before / self._rate
             if len(self._orders) >= self._limits.queue or seconds > self._limits.timeout:
-                raise FullError(max(1, math.ceil(seconds / 2)))
+                raise FullError(max(1, math.ceil(min(seconds / 2, self._limits.timeout))))
             if not parts:
                 order.future.set_result([])
                 return order.future
@@ -199,15 +204,18 @@ class Batcher(Generic[Part, Result]):
             outcomes = self._outcomes(wanted) if wanted else []
             with self._changed:  # before its caller knows, and asks again
                 self._computing -= sum(job.size for job in jobs)
+                if self._is_large(jobs[0]):
+                    self._large = False
+                    self._changed.notify()
             for job, outcome in zip(wanted, outcomes, strict=True):
                 job.end(outcome)
 
     def _next(self) -> list[_Job[Part, Result]]:
         """The jobs of the next batch; none when there is no next."""
         with self._collecting, self._changed:
-            while self._changed.wait_for(lambda: self._orders or self._closed) and not self._closed:
+            while self._changed.wait_for(lambda: self._first() or self._closed) and not self._closed:
                 self._wait_for_others()
-                if self._orders:  # unless all that came was given up meanwhile
+                if self._first():  # unless all that came was given up meanwhile
                     break
             jobs = self._share()
             self._computing += sum(job.size for job in jobs)
@@ -228,17 +236,26 @@ class Batcher(Generic[Part, Result]):
     def _waiting_size(self) -> int:
         return sum(order.waiting_size for order in self._orders)
 
+    def _is_large(self, job: _Job[Part, Result]) -> bool:
+        return job.size > self._limits.batch
+
+    def _first(self) -> _Order[Part, Result] | None:
+        """The one whose turn it is."""
+        return next((order for order in self._orders if not (self._large and self._is_large(order.jobs[0]))), None)
+
     def _share(self) -> list[_Job[Part, Result]]:
         """What one of the threads takes out of the queue: a part of each request, in turn."""
         share = (self._waiting_size() + self._computing) / len(self._threads)
         jobs: list[_Job[Part, Result]] = []
         size = 0
-        while self._orders and (
-            not jobs or (size < share and size + self._orders[0].jobs[0].size <= self._limits.batch)
-        ):
-            order = self._orders.popleft()
+        while order := self._first():
+            job = order.jobs[0]
+            if jobs and (size >= share or size + job.size > self._limits.batch):
+                break
             jobs.append(order.jobs.popleft())
-            size += jobs[-1].size
+            size += job.size
+            self._large = self._large or self._is_large(job)
+            self._orders.remove(order)
             if order.jobs:
                 self._orders.append(order)
         return jobs
@@ -254,13 +271,16 @@ class Batcher(Generic[Part, Result]):
                 return [error]
             return [outcome for job in jobs for outcome in (self._outcomes([job]) if job.wanted else [error])]
         self._watch(parts, monotonic() - started)
-        if size := sum(job.size for job in jobs):  # what has none says nothing of how fast we are
-            self._measure(size, started)
+        self._measure(jobs, started)
         return results
 
-    def _measure(self, size: int, started: float) -> None:
+    def _measure(self, jobs: Sequence[_Job[Part, Result]], started: float) -> None:
         """How much is computed in a second, by all threads together, as the last batches have shown."""
+        size = sum(job.size for job in jobs)
         with self._changed:
+            # nothing, and little beside what is large, say nothing of how fast we are
+            if not size or (self._large and not self._is_large(jobs[0])):
+                return
             now = monotonic()
             rate = size / max(now - max(started, self._last), 1e-6)
             self._last = now

@@ -28,6 +28,9 @@ __all__ = ["Extraction", "Look", "Order", "Reader", "Source", "UnwantedError", "
 
 LEAST = 64
 """Characters that a text counts for at least: a short one takes its time too."""
+PIECES = 2**11
+"""Pieces that the engine is given at once, at most: as many as most batches have, so that those who ask for little do
+not wait behind more of a long text, and that one which nobody wants any more is soon left."""
 
 Source = str | Sequence[Sequence[str]]
 """A text, or the sentences of a document whose words are split."""
@@ -179,7 +182,7 @@ class _Wanted:
     def __init__(self, engine: Engine, wanted: Callable[[], bool]) -> None:
         self._engine = engine
         self._wanted = wanted
-        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
+        self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, PIECES)
 
     def tables(self, batch: Batch) -> Any:
         return self.start(batch).tables()
