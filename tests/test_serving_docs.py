@@ -15,7 +15,7 @@ import typer
 from serving import command
 from unire.cli.main import app
 from unire.serving import app as serving_app
-from unire.serving import connection, reading, server
+from unire.serving import connection, server
 from unire.serving.limits import Limits
 
 PAGE = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -74,7 +74,6 @@ def test_the_options_and_their_defaults_are_those_of_the_command():
 def test_how_long_callers_and_threads_are_waited_for_is_what_the_page_says():
     assert f"must be there within {connection.HEAD:g} seconds" in PAGE
     assert f"is closed after {server.IDLE} seconds" in PAGE
-    assert f"before its next {reading.PIECES:,} pieces" in PAGE
     assert f"Callers have {server.LEAVE} seconds to read" in PAGE
     assert f"has {serving_app.CLOSING} seconds to be left" in PAGE
     assert f"That is about {Limits().grace + server.LEAVE + serving_app.CLOSING:g} seconds at most" in PAGE

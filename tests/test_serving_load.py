@@ -73,6 +73,7 @@ def test_what_takes_too_long_is_given_up_and_not_computed(slow):
         late = server.extract({"text": TEXT})
         assert late.status == 503
         assert late.error == "this was not done within 1 seconds; ask for less at once"
+        assert "retry-after" not in late.headers  # the page would ask for the same again and again
         assert futures[0].result(20).status == 503
         until(lambda: server.service.batcher.waiting == 0)
         slow.engine.let.set()
@@ -221,7 +222,7 @@ def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
         assert process.wait(60) == 0
         assert time.monotonic() - started < 15
         assert {future.result(20).status for future in futures} == {503}
-        assert process.stderr.read() == "stopped; 0 requests were answered, 4 were given up\n"
+        assert process.stderr.read() == "stopped; requests: 0 answered, 4 given up\n"
 
 
 def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
@@ -247,4 +248,4 @@ def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
         said = process.stderr.read()
     statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
     assert set(statuses) <= {200, 503}
-    assert f"stopped; {statuses.count(200)} requests were answered\n" in said
+    assert f"stopped; requests: {statuses.count(200)} answered\n" in said

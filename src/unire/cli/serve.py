@@ -92,16 +92,16 @@ def serve(
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     printing.say(f"{model} at {address} (Ctrl-C stops it)")
     server.serve(app, listening)
-    printing.say(f"stopped; {_ends(app.state.service.ended)}")
+    printing.say(f"stopped; requests: {_ends(app.state.service.ended)}")
 
 
 def _ends(ended: Counter[str]) -> str:
     """How the requests that were accepted have ended."""
-    others = {
+    ways = {
+        "answered": "answered",
         "failed": "failed",
-        "late": "were not done in time",
-        "left": "were left by their callers",
-        "stopped": "were given up",
+        "late": "not done in time",
+        "left": "left by their callers",
+        "stopped": "given up",
     }
-    counts = [f"{ended[how]:,} {what}" for how, what in others.items() if ended[how]]
-    return ", ".join([f"{ended['answered']:,} requests were answered", *counts])
+    return ", ".join(f"{ended[how]:,} {way}" for how, way in ways.items() if ended[how] or how == "answered")

@@ -28,9 +28,8 @@ __all__ = ["Extraction", "Look", "Order", "Reader", "Source", "UnwantedError", "
 
 LEAST = 64
 """Characters that a text counts for at least: a short one takes its time too."""
-PIECES = 2**11
-"""Pieces that the engine is given at once, at most: as many as most batches have, so that those who ask for little do
-not wait behind more of a long text, and that one which nobody wants any more is soon left."""
+PIECE = 4
+"""Characters of a piece of a word, as English has them."""
 
 Source = str | Sequence[Sequence[str]]
 """A text, or the sentences of a document whose words are split."""
@@ -128,11 +127,14 @@ class Reader:
 
     Args:
         extractor: Reads and decodes.
+        batch: Characters, about, that the engine is given at once, at most: so who asks for little does not wait behind
+            more of a long text, and one that nobody wants any more is soon left.
         memory: Bytes of tables to keep.
     """
 
-    def __init__(self, extractor: Extractor, *, memory: int = 2**26) -> None:
+    def __init__(self, extractor: Extractor, *, batch: int = 2**13, memory: int = 2**26) -> None:
         self.extractor = extractor
+        self._pieces = -(-batch // PIECE)
         self.palette = Palette(extractor.labels)
         self._kept = _Kept(memory)
 
@@ -147,7 +149,7 @@ class Reader:
             UnwantedError: When nobody does; it is asked before each batch of the engine.
         """
         extractor = copy(self.extractor)
-        extractor.engine = _Wanted(extractor.engine, wanted)
+        extractor.engine = _Wanted(extractor.engine, wanted, self._pieces)
         extractions = [order for order in orders if isinstance(order, Extraction)]
         found = iter(list(extractor.annotate(each for order in extractions for each in order.documents())))
         made = {id(order): order.written(list(islice(found, len(order.sources)))) for order in extractions}
@@ -179,10 +181,10 @@ class Reader:
 class _Wanted:
     """An engine that begins with nothing, and waits for nothing, that nobody wants any more."""
 
-    def __init__(self, engine: Engine, wanted: Callable[[], bool]) -> None:
+    def __init__(self, engine: Engine, wanted: Callable[[], bool], pieces: int) -> None:
         self._engine = engine
         self._wanted = wanted
-        self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, PIECES)
+        self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, pieces)
 
     def tables(self, batch: Batch) -> Any:
         return self.start(batch).tables()

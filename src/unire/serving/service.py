@@ -32,7 +32,7 @@ class Service:
         self.name = name
         self.limits = limits
         self.metrics = Metrics()
-        self.reader = Reader(extractor)
+        self.reader = Reader(extractor, batch=limits.batch)
         self.batcher: Batcher[Order, bytes] = Batcher(self.reader, lambda order: order.size, limits, self.metrics.batch)
         self.metrics.watch_queue(lambda: self.batcher.waiting)
         self.stopping = False
@@ -71,9 +71,8 @@ class Service:
                 how = "left"
                 raise RefusalError(GONE, "the caller has gone")  # and does not hear this
             how = "late"
-            raise RefusalError(
-                503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once", retry=1
-            )
+            # without a time to ask again: whoever asks for the same waits as long again
+            raise RefusalError(503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once")
         except ClosedError:
             how = "stopped"
             raise RefusalError(503, "the server is stopping, and this was not done; ask again in a moment", 1) from None
