@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unire.engines import Started
 from unire.extractor import Extractor
 from unire.serving.app import make_app
 from unire.serving.limits import Limits
@@ -82,6 +83,31 @@ class Running(Address):
         self.service.stopping = True
         self.thread.join(30)
         assert not self.thread.is_alive()
+
+
+class Slow:
+    """An engine that takes its time, or fails: as the one that it stands before, but only when it is let."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.let = threading.Event()
+        self.begun = threading.Event()
+        self.error: Exception | None = None
+        self.pause = 0.0
+        self.done = 0
+        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
+
+    def tables(self, batch: Any) -> Any:
+        self.begun.set()
+        assert self.let.wait(30)
+        time.sleep(self.pause)
+        if self.error:
+            raise self.error
+        self.done += 1
+        return self.engine.tables(batch)
+
+    def start(self, batch: Any) -> Any:
+        return Started(lambda: self.tables(batch))
 
 
 def until(condition: Any, seconds: float = 20) -> None:

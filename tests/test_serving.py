@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import logging
 import re
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from serving import Answer, Running, command, until
+from serving import Running, command
 from unire.cli.main import app
-from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.formats import native
@@ -56,36 +49,6 @@ def server(extractor):
     limits = Limits(body=4096, text=1000, texts=8)
     with Running(extractor, limits) as running:
         yield running
-
-
-class Slow:
-    """An engine that takes its time, or fails: as the one that it stands before, but only when it is let."""
-
-    def __init__(self, engine: Any) -> None:
-        self.engine = engine
-        self.let = threading.Event()
-        self.begun = threading.Event()
-        self.error: Exception | None = None
-        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
-
-    def tables(self, batch: Any) -> Any:
-        self.begun.set()
-        assert self.let.wait(30)
-        if self.error:
-            raise self.error
-        return self.engine.tables(batch)
-
-    def start(self, batch: Any) -> Any:
-        return Started(lambda: self.tables(batch))
-
-
-@pytest.fixture
-def slow(extractor):
-    """A copy of the extractor with such an engine."""
-    other = copy(extractor)
-    other.engine = Slow(extractor.engine)
-    yield other
-    other.engine.let.set()
 
 
 # Answers
@@ -135,7 +98,8 @@ def test_answers_are_what_the_openapi_document_says(server):
         AnswerModel.model_validate(server.extract(body).json)
     paths = server.get("/openapi.json").json["paths"]
     assert set(paths) == {"/", "/extract", "/view", "/health", "/ready", "/metrics"}
-    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "503"}
+    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "500", "503"}
+    assert paths["/extract"]["post"]["responses"]["429"]["headers"] == {"Retry-After": {"schema": {"type": "string"}}}
     assert server.get("/docs").status == 404  # it would load scripts from elsewhere
 
 
@@ -201,6 +165,17 @@ def test_orders_of_both_kinds_are_answered_in_their_order(extractor):
     assert reader(orders) == [reader([order])[0] for order in orders]
 
 
+def test_a_large_order_is_answered_from_its_parts(extractor):
+    order, reader = Extraction([*TEXTS, WORDS], 0.3), Reader(extractor)
+    parts = order.parts(150)
+    assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
+    assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
+    assert all(part.size <= 150 or len(part.sources) == 1 for part in parts)
+    assert order.answer(reader(parts)) == order.answer(reader([order]))
+    assert Extraction([]).parts(150) == []
+    assert json.loads(Extraction([]).answer([])) == {"documents": []}
+
+
 def test_an_order_does_not_show_its_text():
     assert SECRET not in repr([Look(SECRET), Extraction([SECRET])])
 
@@ -231,7 +206,7 @@ def test_an_order_does_not_show_its_text():
         ),
         ({"text": "a" * 1001}, 422, "the text has 1,001 characters, and a text may have 1,000; send it in parts"),
         ({"texts": ["a", "b" * 1001]}, 422, "text 1 has 1,001 characters"),
-        ({"words": [["a" * 1001]]}, 422, "the words together have 1,002 characters"),
+        ({"words": [["a" * 1001]]}, 422, "the words together have 1,001 characters"),
         ({"texts": ["a"] * 9}, 422, "there are 9 texts, and a request may have 8; send fewer at once"),
         ({"text": "a" * 5000}, 413, "the body is too large: a request may have 4,096 bytes"),
     ],
@@ -244,24 +219,6 @@ def test_what_cannot_be_used_is_said_in_one_sentence(server, body, status, sente
     assert SECRET not in answer.error
 
 
-def test_a_body_that_does_not_say_its_length_is_limited_too(server):
-    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
-        head = (
-            b"POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        connection.sendall(head + b"1000\r\n" + b" " * 4096 + b"\r\n" + b"1000\r\n" + b" " * 4096 + b"\r\n")
-        assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
-
-
-def test_a_body_that_never_comes_is_given_up(extractor):
-    with (
-        Running(extractor, Limits(timeout=1)) as server,
-        socket.create_connection(("127.0.0.1", server.port), 20) as connection,
-    ):
-        connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
-        assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
-
-
 def test_a_body_must_be_said_to_be_json(server):
     answer = server.extract({"text": "a"}, Content_Type="text/plain")
     assert answer.status == 415
@@ -270,9 +227,22 @@ def test_a_body_must_be_said_to_be_json(server):
 
 
 def test_other_addresses_and_other_ways_are_refused(server):
-    assert server.get("/nowhere").error == "there is nothing at this address"
+    for path in ("/nowhere", "/extract/"):
+        assert server.get(path).error == "there is nothing at this address"
     answer = server.get("/extract")
     assert (answer.status, answer.error) == (405, "this address is not asked that way")
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/ready", "/openapi.json"])
+def test_head_is_answered_as_get_without_the_body(server, path):
+    head, get = server.ask("HEAD", path), server.get(path)
+    assert (head.status, head.body) == (200, b"")
+    assert {**head.headers, "date": ""} == {**get.headers, "date": ""}
+    assert head.headers["content-length"] == str(len(get.body))
+
+
+def test_head_is_refused_where_get_is(server):
+    assert server.ask("HEAD", "/extract").status == 405
 
 
 def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
@@ -287,90 +257,13 @@ def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
         assert server.get("/metrics", Authorization=key).status == 200
         assert server.extract({"text": "a"}, Authorization=key).status == 200
         assert [server.get(path).status for path in ("/", "/health", "/ready", "/openapi.json")] == [200] * 4
-        assert "401" in server.get("/openapi.json").json["paths"]["/extract"]["post"]["responses"]
-
-
-# Too much, too slow, gone
-
-
-def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecutor, list[Any]]:
-    pool = ThreadPoolExecutor(count)
-    return pool, [pool.submit(server.extract, {"text": TEXT, **body}) for _ in range(count)]
-
-
-def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
-    with Running(slow, Limits(queue=3, workers=1)) as server:
-        pool, first = together(server, 1)
-        assert slow.engine.begun.wait(20)
-        more, waiting = together(server, 3)
-        until(lambda: server.service.batcher.waiting == 3)
-        refused = server.extract({"text": TEXT})
-        assert refused.status == 429
-        assert refused.error == "the server has too much to do; ask again in 1 seconds"
-        assert refused.headers["retry-after"] == "1"
-        assert "unire_queue_requests 3.0" in server.get("/metrics").body.decode()
-        slow.engine.let.set()
-        assert [future.result(30).status for future in first + waiting] == [200] * 4
-        assert server.extract({"text": TEXT}).status == 200
-        pool.shutdown()
-        more.shutdown()
-
-
-def test_what_takes_too_long_is_given_up_and_not_computed(slow):
-    with Running(slow, Limits(timeout=1, workers=1)) as server:
-        pool, futures = together(server, 1)
-        assert slow.engine.begun.wait(20)
-        late = server.extract({"text": TEXT})
-        assert late.status == 503
-        assert late.error == "this was not done within 1 seconds; ask for less at once"
-        assert futures[0].result(20).status == 503
-        until(lambda: server.service.batcher.waiting == 0)
-        slow.engine.let.set()
-        until(lambda: server.extract({"text": "a"}).status == 200)
-        pool.shutdown()
-
-
-def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
-    with Running(slow, Limits(workers=1)) as server:
-        pool, futures = together(server, 1)
-        assert slow.engine.begun.wait(20)
-        body = json.dumps({"text": SECRET}).encode()
-        with socket.create_connection(("127.0.0.1", server.port)) as connection:
-            connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            until(lambda: server.service.batcher.waiting == 1)
-        until(lambda: server.service.batcher.waiting == 0)
-        slow.engine.let.set()
-        assert futures[0].result(20).status == 200
-        pool.shutdown()
-        assert 'status="499"' in server.get("/metrics").body.decode()
-
-
-def test_a_fault_of_ours_is_a_sentence_and_tells_the_log_no_text(slow, caplog, capfd):
-    with Running(slow) as server, caplog.at_level(logging.DEBUG):
-        slow.engine.let.set()
-        slow.engine.error = KeyError(SECRET)
-        answer = server.extract({"text": SECRET})
-        assert answer.status == 500
-        assert answer.error == "the server is at fault, and has noted where; the request is lost"
-        slow.engine.error = UnireError("the model is broken; export it again")
-        answer = server.extract({"text": SECRET})
-        assert (answer.status, answer.error) == (422, "the model is broken; export it again")
-        slow.engine.error = None
-        assert server.extract({"text": SECRET}).status == 200
-    assert re.search(r"/extract failed: KeyError at .*test_serving.py:\d+ tables", caplog.text)
-    assert SECRET not in caplog.text + "".join(capfd.readouterr())
-
-
-def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    taken = []
-    for _ in range(20):
-        started = time.perf_counter()
-        connection.request("GET", "/health")
-        connection.getresponse().read()
-        taken.append(time.perf_counter() - started)
-    connection.close()
-    assert min(taken[2:]) < 0.035  # a caller who is waited for answers after 40 ms
+        described = server.get("/openapi.json").json
+        scheme = {"type": "http", "scheme": "bearer", "description": "The key that the server was started with."}
+        assert described["components"]["securitySchemes"] == {"key": scheme}
+        for method, path in (("post", "/extract"), ("post", "/view"), ("get", "/metrics")):
+            assert described["paths"][path][method]["security"] == [{"key": []}]
+            assert "401" in described["paths"][path][method]["responses"]
+        assert not any("security" in described["paths"][path]["get"] for path in ("/", "/health", "/ready"))
 
 
 # Metrics and states
@@ -379,6 +272,7 @@ def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
 def test_requests_texts_and_batches_are_counted(extractor):
     with Running(extractor) as server:
         server.extract({"texts": TEXTS})
+        server.extract({"words": [["a", "b"], [], []]})
         server.extract({})
         server.get(f"/{SECRET}")
         assert server.get("/health").json == {"status": "alive", "model": "tested"}
@@ -387,13 +281,14 @@ def test_requests_texts_and_batches_are_counted(extractor):
         text = answer.body.decode()
     assert answer.headers["content-type"].startswith("text/plain; version=")
     for line in (
-        'unire_requests_total{path="/extract",status="200"} 1.0',
+        'unire_requests_total{path="/extract",status="200"} 2.0',
         'unire_requests_total{path="/extract",status="422"} 1.0',
         'unire_requests_total{path="other",status="404"} 1.0',
-        'unire_request_seconds_count{path="/extract"} 2.0',
+        'unire_request_seconds_count{path="/extract"} 3.0',
         "unire_queue_requests 0.0",
-        "unire_batch_texts_sum 5.0",
-        "unire_texts_total 5.0",
+        "unire_batch_texts_sum 6.0",
+        "unire_texts_total 6.0",
+        f"unire_characters_total {sum(map(len, TEXTS)) + 5}.0",
         "process_resident_memory_bytes ",
     ):
         assert f"\n{line}" in text
@@ -413,52 +308,6 @@ def test_the_page_loads_nothing_from_elsewhere_and_may_not(server):
 
 
 # The command
-
-
-def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
-    with Running(slow) as server:
-        pool, futures = together(server, 3)
-        assert slow.engine.begun.wait(20)
-        until(lambda: server.service.accepted == 3)
-        server.server.handle_exit(signal.SIGTERM, None)
-        ready = server.get("/ready")
-        assert (ready.status, ready.json["status"]) == (503, "stopping")
-        assert server.get("/health").status == 200
-        refused = server.extract({"text": TEXT})
-        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-        assert refused.error.startswith("the server is stopping and takes on nothing more")
-        assert not any(future.done() for future in futures)
-        slow.engine.let.set()
-        assert [future.result(20).status for future in futures] == [200] * 3
-        server.thread.join(20)
-        assert not server.thread.is_alive()
-        pool.shutdown()
-
-
-def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
-    answers: list[Answer | OSError] = []
-
-    def ask() -> None:
-        while len(answers) < 400:
-            try:
-                answers.append(address.extract({"text": TEXT}))
-            except OSError as error:  # it listens no more
-                answers.append(error)
-                return
-
-    with command() as (process, address):
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        until(lambda: len(answers) >= 20)
-        process.send_signal(signal.SIGTERM)
-        for thread in threads:
-            thread.join(60)
-        assert process.wait(60) == 0
-        said = process.stderr.read()
-    statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
-    assert set(statuses) <= {200, 503}
-    assert f"stopped; {statuses.count(200)} requests were read, and none is left" in said
 
 
 def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():

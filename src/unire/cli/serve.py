@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -40,6 +41,10 @@ def serve(
     max_texts: Annotated[int, typer.Option("--max-texts", help="Texts of a request.")] = 64,
     queue: Annotated[int, typer.Option("--queue", help="Requests that may wait; more are answered with 429.")] = 256,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds until a request is given up.")] = 30.0,
+    grace: Annotated[
+        float, typer.Option("--grace", help="Seconds for what was accepted, once the server is told to stop.")
+    ] = 20.0,
+    connections: Annotated[int, typer.Option("--connections", help="Connections that are open at a time.")] = 512,
     batch: Annotated[int, typer.Option("--batch", help="Characters that are computed together.")] = 2**13,
     window: Annotated[
         float, typer.Option("--window", help="Milliseconds, at most, that a request waits for others.")
@@ -57,7 +62,8 @@ def serve(
         UNIRE_API_KEY=secret unire serve --host 0.0.0.0
         curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser on the Penn Treebank."}'
 
-    Requests of all callers are computed together. SIGTERM or Ctrl-C stops it, after all that it accepted is answered.
+    Requests of all callers are computed together. SIGTERM or Ctrl-C stops it, after all that it accepted is answered or
+    the grace is over; a second one ends the grace.
     """
     # a variable that is there and empty is a secret that went missing, and no wish to serve everybody
     if api_key == "" or (api_key is None and os.environ.get(KEY) == ""):
@@ -68,7 +74,17 @@ def serve(
     from unire.serving.app import make_app
     from unire.serving.limits import Limits
 
-    limits = Limits(max_body, max_text, max_texts, queue, timeout, batch, window / 1000)
+    limits = Limits(
+        body=max_body,
+        text=max_text,
+        texts=max_texts,
+        queue=queue,
+        timeout=timeout,
+        grace=grace,
+        connections=connections,
+        batch=batch,
+        window=window / 1000,
+    )
     listening = server.bind(host, port)
     server.keep_memory_flat()
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
@@ -76,5 +92,16 @@ def serve(
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     printing.say(f"{model} at {address} (Ctrl-C stops it)")
     server.serve(app, listening)
-    service = app.state.service
-    printing.say(f"stopped; {service.answered:,} requests were read, and none is left")
+    printing.say(f"stopped; requests: {_ends(app.state.service.ended)}")
+
+
+def _ends(ended: Counter[str]) -> str:
+    """How the requests that were accepted have ended."""
+    ways = {
+        "answered": "answered",
+        "failed": "failed",
+        "late": "not done in time",
+        "left": "left by their callers",
+        "stopped": "given up",
+    }
+    return ", ".join(f"{ended[how]:,} {way}" for how, way in ways.items() if ended[how] or how == "answered")

@@ -32,15 +32,27 @@ from unire.serving.service import Service
 
 __all__ = ["make_app"]
 
+CLOSING = 5
+"""Seconds in which threads must notice that nobody waits any more; the process does not wait longer for them."""
+
+
+def _problem(description: str, *headers: str) -> dict[str, Any]:
+    """How an answer that is a problem is described."""
+    described = {name: {"schema": {"type": "string"}} for name in headers}
+    return {"model": Problem, "description": description, **({"headers": described} if headers else {})}
+
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    408: {"model": Problem, "description": "The body did not come in time."},
-    413: {"model": Problem, "description": "The body is too large."},
-    415: {"model": Problem, "description": "The body is not said to be JSON."},
-    422: {"model": Problem, "description": "The body cannot be used, or a text is too long."},
-    429: {"model": Problem, "description": "Too many requests wait; `Retry-After` says when to ask again."},
-    503: {"model": Problem, "description": "Not done in time, or the server is stopping."},
+    408: _problem("The body did not come in time."),
+    413: _problem("The body is too large."),
+    415: _problem("The body is not said to be JSON."),
+    422: _problem("The body cannot be used, or a text is too long."),
+    429: _problem("Too many requests wait; `Retry-After` says when to ask again.", "Retry-After"),
+    500: _problem("The server is at fault."),
+    503: _problem("Not done in time, or the server is stopping.", "Retry-After"),
 }
-LOCKED: dict[int | str, dict[str, Any]] = {401: {"model": Problem, "description": "The key is missing or wrong."}}
+LOCKED: dict[int | str, dict[str, Any]] = {401: _problem("The key is missing or wrong.", "WWW-Authenticate")}
+KEY = HTTPBearer(auto_error=False, scheme_name="key", description="The key that the server was started with.")
 
 
 def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, key: str | None = None) -> FastAPI:
@@ -58,7 +70,7 @@ def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, k
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close)
+        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close, CLOSING)
 
     app = FastAPI(
         title="unire",
@@ -67,6 +79,7 @@ def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, k
         f"and {limits.texts:,} texts, a text {limits.text:,} characters. What goes wrong is said in one sentence.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # to an address that proxies need not have
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused},
         openapi_url="/openapi.json",
@@ -153,7 +166,7 @@ def _lock(key: str | None) -> list[Any]:
         return []
 
     async def check(
-        given: Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))],
+        given: Annotated[HTTPAuthorizationCredentials | None, Security(KEY)],
     ) -> None:
         if given is None or not compare_digest(given.credentials.encode("latin-1"), key.encode()):
             raise HTTPException(

@@ -11,7 +11,7 @@ from time import perf_counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unire.serving.limits import Limits
-from unire.serving.messages import RefusalError
+from unire.serving.messages import GONE, RefusalError
 from unire.serving.metrics import Metrics
 
 __all__ = ["Gate", "problem"]
@@ -90,6 +90,8 @@ class Gate:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
+        if scope["method"] == "HEAD":  # what GET is answered with, of which the server sends the head alone
+            scope = {**scope, "method": "GET"}
         await self.app(scope, whole, send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
@@ -101,6 +103,8 @@ class Gate:
         more = True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RefusalError(GONE, "the caller has gone before all of the body had come")
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > self.limits.body:

@@ -23,9 +23,13 @@ class Limits:
     queue: int = 256
     """Requests that wait while others are computed."""
     timeout: float = 30.0
-    """Seconds after which a request is given up."""
+    """Seconds after which a request is given up; also, for which its body, and a caller who reads, are waited for."""
+    grace: float = 20.0
+    """Seconds that a server which is told to stop has for what it accepted."""
+    connections: int = 512
+    """Connections that are open at a time."""
     batch: int = 2**13
-    """Characters that are computed together, where no request by itself has more."""
+    """Characters that are computed together, where no text by itself has more."""
     window: float = 0.005
     """Seconds, at most, that a request waits for others to be computed with it."""
     workers: int = 2
@@ -33,6 +37,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, least = getattr(self, field.name), 0 if field.name == "window" else 1
+            value, least = getattr(self, field.name), 0 if field.name in ("window", "grace") else 1
             if not least <= value < math.inf:
                 raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")

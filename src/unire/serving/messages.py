@@ -9,10 +9,22 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 
 from unire.serving.limits import Limits
-from unire.serving.reading import Extraction, Look
+from unire.serving.reading import Extraction, Look, Source, length
 
-__all__ = ["Answer", "ExtractRequest", "Problem", "RefusalError", "State", "ViewAnswer", "ViewRequest", "parsed"]
+__all__ = [
+    "GONE",
+    "Answer",
+    "ExtractRequest",
+    "Problem",
+    "RefusalError",
+    "State",
+    "ViewAnswer",
+    "ViewRequest",
+    "parsed",
+]
 
+GONE = 499
+"""The status under which requests are counted whose caller did not wait for the answer."""
 EXAMPLE = "We train a chart parser on the Penn Treebank for dependency parsing."
 
 
@@ -68,8 +80,7 @@ class ExtractRequest(_Request):
         if len(given) != 1:
             raise RefusalError(422, 'give one of "text", "texts" and "words"')
         if self.words is not None:
-            characters = sum(len(word) + 1 for sentence in self.words for word in sentence)
-            _check_length(characters, "the words together have", limits)
+            _check_length(self.words, "the words together have", limits)
             return Extraction([self.words], self.min_score)
         texts = [self.text] if self.text is not None else self.texts or []
         _check_texts(texts, limits)
@@ -134,11 +145,11 @@ def _check_texts(texts: Sequence[str], limits: Limits) -> None:
             422, f"there are {len(texts):,} texts, and a request may have {limits.texts:,}; send fewer at once"
         )
     for i, text in enumerate(texts):
-        _check_length(len(text), "the text has" if len(texts) == 1 else f"text {i} has", limits)
+        _check_length(text, "the text has" if len(texts) == 1 else f"text {i} has", limits)
 
 
-def _check_length(characters: int, what: str, limits: Limits) -> None:
-    if characters > limits.text:
+def _check_length(source: Source, what: str, limits: Limits) -> None:
+    if (characters := length(source)) > limits.text:
         raise RefusalError(
             422, f"{what} {characters:,} characters, and a text may have {limits.text:,}; send it in parts"
         )

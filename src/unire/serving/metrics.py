@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from unire.serving.reading import Order
+from unire.serving.reading import Order, length
 
 __all__ = ["Metrics"]
 
@@ -53,11 +53,11 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def batch(self, orders: Sequence[Order], seconds: float) -> None:
-        texts = sum(order.texts for order in orders)
-        self._batch_texts.observe(texts)
+        sources = [source for order in orders for source in order.sources]
+        self._batch_texts.observe(len(sources))
         self._batch_seconds.observe(seconds)
-        self._texts.inc(texts)
-        self._characters.inc(sum(order.size for order in orders))
+        self._texts.inc(len(sources))
+        self._characters.inc(sum(map(length, sources)))
 
     def watch_queue(self, waiting: Callable[[], int]) -> None:
         self._waiting.set_function(waiting)

@@ -1,11 +1,12 @@
-"""What callers order, and a batch of orders read by one model. Answers are JSON, as it is sent."""
+"""What callers order, and a batch of orders read by one model. What is made of them is JSON, as it is sent."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -13,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from unire.documents import Document
+from unire.engines import Engine, Started
 from unire.extractor import Extractor
 from unire.formats import native
 from unire.graph import triples
@@ -20,53 +22,77 @@ from unire.rendering.html import live
 from unire.rendering.palette import Palette
 from unire.rendering.views import View, decoded_at, views
 from unire.segment import segment
+from unire.windows import Batch
 
-__all__ = ["Extraction", "Look", "Order", "Reader"]
+__all__ = ["Extraction", "Look", "Order", "Reader", "Source", "UnwantedError", "length"]
 
 LEAST = 64
 """Characters that a text counts for at least: a short one takes its time too."""
+PIECE = 4
+"""Characters of a piece of a word, as English has them."""
+
+Source = str | Sequence[Sequence[str]]
+"""A text, or the sentences of a document whose words are split."""
 
 
 class Order(ABC):
-    """What one caller asks for."""
+    """What one caller asks for, or a part of it."""
 
     @property
     @abstractmethod
-    def texts(self) -> int:
-        """How many there are to read."""
+    def sources(self) -> Sequence[Source]:
+        """What there is to read."""
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """How much there is to read, in characters."""
+        """What it takes to read it, in characters of a text that is not short."""
+        return sum(map(_size, self.sources))
+
+    @abstractmethod
+    def parts(self, most: int) -> Sequence[Order]:
+        """The order in parts of that size, as far as it can be cut: a text is not."""
+
+    @abstractmethod
+    def answer(self, parts: Sequence[bytes]) -> bytes:
+        """What the caller is sent, from what was made for each of the parts."""
 
 
 @dataclass(frozen=True)
 class Extraction(Order):
     """Entities and relations of some texts, or of the sentences of one document, which are words already."""
 
-    sources: Sequence[str | Sequence[Sequence[str]]] = field(repr=False)
+    given: Sequence[Source] = field(repr=False)
     min_score: float = 0.0
 
     @property
-    def texts(self) -> int:
-        return len(self.sources)
+    def sources(self) -> Sequence[Source]:
+        return self.given
 
-    @property
-    def size(self) -> int:
-        return sum(map(_size, self.sources))
+    def parts(self, most: int) -> Sequence[Order]:
+        parts: list[list[Source]] = []
+        room = 0
+        for source in self.sources:
+            room -= _size(source)
+            if room < 0 or not parts:
+                parts.append([])
+                room = most - _size(source)
+            parts[-1].append(source)
+        return [Extraction(sources, self.min_score) for sources in parts]
+
+    def answer(self, parts: Sequence[bytes]) -> bytes:
+        return b'{"documents":[' + b",".join(parts) + b"]}"
 
     def documents(self) -> Iterator[Document]:
         return (segment(source) if isinstance(source, str) else Document.from_words(source) for source in self.sources)
 
-    def answer(self, found: Sequence[Document]) -> bytes:
+    def written(self, found: Sequence[Document]) -> bytes:
         """As `unire extract` writes it: documents that came as words keep them."""
         kept = (document.confident(self.min_score) if self.min_score else document for document in found)
         forms = (
             document.to_dict() if isinstance(source, str) else next(native.to_json(document))
             for source, document in zip(self.sources, kept, strict=True)
         )
-        return _json({"documents": list(forms)})
+        return b",".join(map(_json, forms))
 
 
 @dataclass(frozen=True)
@@ -79,11 +105,19 @@ class Look(Order):
     cells: frozenset[int] = frozenset()
     """Sentences whose probabilities are asked for."""
 
-    texts = 1
-
     @property
-    def size(self) -> int:
-        return _size(self.text)
+    def sources(self) -> Sequence[Source]:
+        return [self.text]
+
+    def parts(self, most: int) -> Sequence[Order]:
+        return [self]
+
+    def answer(self, parts: Sequence[bytes]) -> bytes:
+        return parts[0]
+
+
+class UnwantedError(Exception):
+    """Nobody waits for what is being read."""
 
 
 class Reader:
@@ -93,28 +127,41 @@ class Reader:
 
     Args:
         extractor: Reads and decodes.
+        batch: Characters, about, that the engine is given at once, at most: so who asks for little does not wait behind
+            more of a long text, and one that nobody wants any more is soon left.
         memory: Bytes of tables to keep.
     """
 
-    def __init__(self, extractor: Extractor, *, memory: int = 2**26) -> None:
+    def __init__(self, extractor: Extractor, *, batch: int = 2**13, memory: int = 2**26) -> None:
         self.extractor = extractor
+        self._pieces = -(-batch // PIECE)
         self.palette = Palette(extractor.labels)
         self._kept = _Kept(memory)
 
-    def __call__(self, orders: Sequence[Order]) -> list[bytes]:
-        """An answer for each order, the same as if it had come alone."""
-        extractions = [order for order in orders if isinstance(order, Extraction)]
-        found = iter(list(self.extractor.annotate(each for order in extractions for each in order.documents())))
-        answers = {id(order): order.answer(list(islice(found, order.texts))) for order in extractions}
-        looks = [order for order in orders if isinstance(order, Look)]
-        for look, view in zip(looks, self._views(looks), strict=True):
-            answers[id(look)] = self._shown(look, view)
-        return [answers[id(order)] for order in orders]
+    def __call__(self, orders: Sequence[Order], wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
+        """What is made of each order, the same as if it had come alone.
 
-    def _views(self, looks: Sequence[Look]) -> list[View]:
+        Args:
+            orders: To be read together; none is cut into parts.
+            wanted: Whether somebody still waits.
+
+        Raises:
+            UnwantedError: When nobody does; it is asked before each batch of the engine.
+        """
+        extractor = copy(self.extractor)
+        extractor.engine = _Wanted(extractor.engine, wanted, self._pieces)
+        extractions = [order for order in orders if isinstance(order, Extraction)]
+        found = iter(list(extractor.annotate(each for order in extractions for each in order.documents())))
+        made = {id(order): order.written(list(islice(found, len(order.sources)))) for order in extractions}
+        looks = [order for order in orders if isinstance(order, Look)]
+        for look, view in zip(looks, self._views(extractor, looks), strict=True):
+            made[id(look)] = self._shown(look, view)
+        return [made[id(order)] for order in orders]
+
+    def _views(self, extractor: Extractor, looks: Sequence[Look]) -> list[View]:
         kept = {look.text: self._kept.get(look.text) for look in looks}
         new = [text for text, view in kept.items() if view is None]
-        for text, seen in zip(new, views(self.extractor, map(segment, new), max_words=None), strict=True):
+        for text, seen in zip(new, views(extractor, map(segment, new), max_words=None), strict=True):
             kept[text] = self._kept.put(text, seen)
         return [view for look in looks if (view := kept[look.text])]
 
@@ -129,6 +176,32 @@ class Reader:
                 "tsv": triples.head(triples.TSV) + triples.lines(document, triples.TSV),
             }
         )
+
+
+class _Wanted:
+    """An engine that begins with nothing, and waits for nothing, that nobody wants any more."""
+
+    def __init__(self, engine: Engine, wanted: Callable[[], bool], pieces: int) -> None:
+        self._engine = engine
+        self._wanted = wanted
+        self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, pieces)
+
+    def tables(self, batch: Batch) -> Any:
+        return self.start(batch).tables()
+
+    def start(self, batch: Batch) -> Started:
+        self._check()
+        started = self._engine.start(batch)
+
+        def tables() -> Any:
+            self._check()
+            return started.tables()
+
+        return Started(tables, started.cancel)
+
+    def _check(self) -> None:
+        if not self._wanted():
+            raise UnwantedError
 
 
 class _Kept:
@@ -166,10 +239,13 @@ def _bytes(view: View) -> int:
     return len(view.document.text) + sum(0 if table.P is None else table.P.nbytes for table in view.tables)
 
 
-def _size(source: str | Sequence[Sequence[str]]) -> int:
-    if isinstance(source, str):
-        return max(LEAST, len(source))
-    return max(LEAST, sum(len(word) + 1 for sentence in source for word in sentence))
+def length(source: Source) -> int:
+    """Characters that are read."""
+    return len(source) if isinstance(source, str) else len("\n".join(map(" ".join, source)))
+
+
+def _size(source: Source) -> int:
+    return max(LEAST, length(source))
 
 
 def _json(answer: dict[str, Any]) -> bytes:

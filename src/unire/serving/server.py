@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import math
 import signal
 import socket
 from contextlib import suppress
+from functools import partial
+from time import monotonic
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
 
 from unire.exceptions import UnireError
+from unire.serving.connection import Connection
 from unire.serving.service import Service
 
 __all__ = ["Server", "bind", "keep_memory_flat", "serve"]
@@ -22,6 +28,8 @@ LARGE = 2**22
 """Bytes of an array that has memory of its own, which goes back as soon as the array is gone."""
 IDLE = 75
 """Seconds that a silent connection is kept: longer than proxies do, so that they close it and not we."""
+LEAVE = 2
+"""Seconds that callers have to read their answers when the server stops."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,11 +64,11 @@ def keep_memory_flat() -> None:
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered.
+    """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered, or the grace is over.
 
-    Meanwhile new orders and `/ready` are answered with 503. A second signal ends it at once.
+    Meanwhile new orders and `/ready` are answered with 503. A second signal ends the grace.
     """
-    # uvicorn raises the signal again when all is done, for whoever waits for it; nobody does
+    # Signals are ours until all is done: one that comes between the server's end and the process's changes nothing.
     before = {sig: signal.signal(sig, signal.SIG_IGN) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
         Server(app).run(sockets=[listening])
@@ -74,24 +82,41 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: FastAPI) -> None:
         self._service: Service = app.state.service
+        self._end = math.inf
+        """When the grace is over."""
+        limits = self._service.limits
         super().__init__(
             uvicorn.Config(
                 app,
+                http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # what makes one will do
+                ws="none",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=IDLE,
-                timeout_graceful_shutdown=int(self._service.limits.timeout) + 5,
             )
         )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._service.stopping:
-            self.force_exit = self.should_exit = True
+            self._end = -math.inf
         self._service.stopping = True
 
     async def on_tick(self, counter: int) -> bool:
-        if self._service.stopping and not self._service.busy:
-            self.should_exit = True
+        if self._service.stopping:
+            self._end = min(self._end, monotonic() + self._service.limits.grace)
+            if monotonic() >= self._end:
+                self._service.batcher.give_up()
+            self.should_exit = not self._service.busy
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # answers are written; callers who do not read them are not waited for
+        leaving = asyncio.get_running_loop().call_later(LEAVE, self._hang_up)
+        await super().shutdown(sockets)
+        leaving.cancel()
+
+    def _hang_up(self) -> None:
+        for connection in list(self.server_state.connections):
+            cast("Connection", connection).transport.abort()

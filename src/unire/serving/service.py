@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +11,11 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.serving.batching import Batcher, ClosedError, FullError
 from unire.serving.limits import Limits
-from unire.serving.messages import RefusalError
+from unire.serving.messages import GONE, RefusalError
 from unire.serving.metrics import Metrics
 from unire.serving.reading import Order, Reader
 
 __all__ = ["Service"]
-
-GONE = 499
-"""The status under which requests are counted whose caller did not wait for the answer."""
 
 
 class Service:
@@ -34,25 +32,26 @@ class Service:
         self.name = name
         self.limits = limits
         self.metrics = Metrics()
-        self.reader = Reader(extractor)
+        self.reader = Reader(extractor, batch=limits.batch)
         self.batcher: Batcher[Order, bytes] = Batcher(self.reader, lambda order: order.size, limits, self.metrics.batch)
         self.metrics.watch_queue(lambda: self.batcher.waiting)
         self.stopping = False
         """Whether new orders are refused, because the server is about to stop."""
         self.accepted = 0
-        self.answered = 0
+        self.ended: Counter[str] = Counter()
+        """How: `answered`, `failed`, `late` (not done in time), `left` (by the caller) or `stopped`."""
 
     async def answer(self, order: Order, gone: Callable[[], Any]) -> bytes:
         """Queue an order and wait for its answer.
 
         Args:
             order: What is asked.
-            gone: Ends when the caller has gone; the order is then forgotten, unless its turn has come.
+            gone: Ends when the caller has gone; no more is done of the order then.
         """
         if self.stopping:
             raise RefusalError(503, "the server is stopping and takes on nothing more; ask again in a moment", retry=1)
         try:
-            result = asyncio.wrap_future(self.batcher.submit(order))
+            result = asyncio.wrap_future(self.batcher.submit(order.parts(self.limits.batch)))
         except FullError as full:
             raise RefusalError(
                 429, f"the server has too much to do; ask again in {full.seconds} seconds", full.seconds
@@ -60,25 +59,31 @@ class Service:
         except ClosedError:
             raise RefusalError(503, "the server has stopped", retry=1) from None
         self.accepted += 1
+        how = "failed"
         left = asyncio.ensure_future(gone())
         try:
             await asyncio.wait({result, left}, timeout=self.limits.timeout, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.answered += 1
-            result.cancel()
-            left.cancel()
-        if result.cancelled() and left.done() and not left.cancelled():
-            raise RefusalError(GONE, "the caller has gone")  # and does not hear this
-        if result.cancelled():
-            raise RefusalError(
-                503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once", retry=1
-            )
-        try:
-            return result.result()
+            if result.done():
+                made = result.result()
+                how = "answered"
+                return order.answer(made)
+            if left.done():
+                how = "left"
+                raise RefusalError(GONE, "the caller has gone")  # and does not hear this
+            how = "late"
+            # without a time to ask again: whoever asks for the same waits as long again
+            raise RefusalError(503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once")
+        except ClosedError:
+            how = "stopped"
+            raise RefusalError(503, "the server is stopping, and this was not done; ask again in a moment", 1) from None
         except UnireError as error:
             raise RefusalError(422, str(error)) from None
+        finally:
+            self.ended[how] += 1
+            result.cancel()
+            left.cancel()
 
     @property
     def busy(self) -> bool:
-        """Whether something that was accepted is not answered yet."""
-        return self.accepted > self.answered
+        """Whether something that was accepted has not ended yet."""
+        return self.accepted > self.ended.total()

@@ -33,6 +33,10 @@ class Live {
     };
     this.$text.addEventListener("input", typed);
     this.$key.addEventListener("input", typed);
+    this.$lock.addEventListener("submit", (event) => {
+      event.preventDefault(); // Enter sends the form nowhere: the key goes along with every question
+      this.refresh();
+    });
     this.$alpha.addEventListener("input", () => this.setAlpha(Number(this.$alpha.value)));
     this.$reset.addEventListener("click", () => this.setAlpha(this.modelAlpha));
     for (const choice of document.querySelectorAll("[name=panels]")) {
