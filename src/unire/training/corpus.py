@@ -10,6 +10,7 @@ import re
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path
@@ -26,8 +27,8 @@ __all__ = ["HeldOut", "PackedCorpus", "read_documents"]
 
 SHARD = 1 << 30
 """Characters of text that are held in memory, and shuffled, at a time."""
-CHUNK = 4096
-"""Documents that are tokenised at a time, on all cores."""
+CHUNK = 256
+"""Documents that a thread tokenises at a time."""
 
 RUN = 8
 """Words of a run that texts may have in common by chance once, but not twice."""
@@ -166,15 +167,17 @@ class PackedCorpus:
 
     def _fill(self) -> None:
         """Read, shuffle, tokenise and pack; what goes wrong is handed to whoever asks for rows."""
+        # threads of our own: those of the tokenizer stand idle where TOKENIZERS_PARALLELISM=false
+        threads = ThreadPoolExecutor(thread_name_prefix="tokenising")
         try:
             rest = np.empty(0, self._store.dtype)
             shuffle = random.Random(self.seed).shuffle  # noqa: S311
             for shard in _shards(takewhile(lambda _: not self._closed, read_documents(self.files))):
                 shuffle(shard)
-                for first in range(0, len(shard), CHUNK):
+                chunks = (shard[first : first + CHUNK] for first in range(0, len(shard), CHUNK))
+                for pieces in threads.map(self._tokenise, chunks):
                     if self._closed:
                         return
-                    pieces = self._tokenise(shard[first : first + CHUNK])
                     rest = self._append(np.concatenate([rest, pieces]))
             if len(rest):
                 self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
@@ -187,6 +190,8 @@ class PackedCorpus:
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
+        finally:
+            threads.shutdown(cancel_futures=True)
 
     def _tokenise(self, documents: list[str]) -> NDArray[Any]:
         texts = [_CAPITALISED.sub(self._marked, text) for text in documents] if self._marks else documents
