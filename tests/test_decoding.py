@@ -438,6 +438,20 @@ def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(mon
     assert np.shares_memory(split.prepare(P, np.array([3, 2]), PER_LOC).P, P.numpy())
 
 
+def test_a_gpu_is_asked_for_the_distances_of_all_lengths_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    problem = Problem([noise(random, n, 5) for n in (40, 7, 1, 90, 20)], PER_LOC)
+    asked = []
+    to_host = arrays.to_host
+    for room in (arrays, split):
+        monkeypatch.setattr(room, "to_host", lambda x: asked.append(x) or to_host(x))
+    prepared = split.prepare(torch.from_numpy(problem.padded()), problem.lengths, PER_LOC)
+    assert len(asked) == 1
+    np.testing.assert_allclose(
+        prepared.distances, split.prepare(problem.padded(), problem.lengths, PER_LOC).distances, rtol=1e-9
+    )
+
+
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
 def test_finite_numbers_whose_squares_are_not_are_fine(as_array: Callable[[Any], Any]) -> None:
     P = np.full((1, 2, 2, 5), 0.2, dtype=np.float32)

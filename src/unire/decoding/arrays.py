@@ -9,7 +9,7 @@ detours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -23,6 +23,7 @@ __all__ = [
     "Array",
     "all_but",
     "all_finite",
+    "all_to_host",
     "blank",
     "distances",
     "empty",
@@ -30,6 +31,7 @@ __all__ = [
     "library",
     "pick",
     "put",
+    "send",
     "stacks",
     "take",
     "to_float",
@@ -93,12 +95,27 @@ def to_host(x: Array) -> NDArray[Any]:
     return array
 
 
+def all_to_host(arrays: Sequence[Array]) -> list[NDArray[Any]]:
+    """Several arrays of one kind, fetched at once: each time a GPU makes whoever asks wait."""
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return list(arrays)
+    together = to_host(library(arrays[0]).concatenate([array.reshape(-1) for array in arrays]))
+    ends = np.cumsum([array.numel() for array in arrays])
+    parts = np.split(together, ends[:-1])
+    return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+
 def put(host: NDArray[Any], like: Array) -> Array:
     """A host array where `like` lives; floats take its precision."""
     if isinstance(like, np.ndarray):
         return host.astype(like.dtype, copy=False) if host.dtype.kind == "f" else host
     tensor = library(like).from_numpy(host)
-    return (tensor.to(like.dtype) if tensor.is_floating_point() else tensor).to(like.device)
+    return send(tensor.to(like.dtype) if tensor.is_floating_point() else tensor, like.device)
+
+
+def send(tensor: Array, device: Any) -> Array:
+    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:

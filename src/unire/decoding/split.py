@@ -19,6 +19,7 @@ from unire.decoding.arrays import (
     Array,
     all_but,
     all_finite,
+    all_to_host,
     distances,
     group_sums,
     library,
@@ -70,16 +71,18 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     weight = mirror_weight(labels)
     padding = np.arange(N) >= lengths[:, None]
     found = np.full((T, N), np.nan)  # between each word and the one before
-    measured = []
+    places, measured = [], []
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
-        measured.append((stack, n, distances(tables, weight, padding[stack, :n], room, more_room)))
-    for stack, n, apart in measured:  # only now, for a GPU makes whoever asks wait
-        found[stack, 1:n] = to_host(apart)
+        places.append((stack, slice(1, n)))
+        measured.append(distances(tables, weight, padding[stack, :n], room, more_room))
+    for place, apart in zip(places, all_to_host(measured), strict=True):
+        found[place] = apart
     found[padding] = np.nan
     # a number that is not finite spoils a distance; a table of one word has none
     spoilt = not np.isfinite(found[:, 1:][~padding[:, 1:]]).all()
-    if spoilt or not all_finite(P[put(np.flatnonzero(lengths == 1), P), :1, :1]):
+    single = np.flatnonzero(lengths == 1)
+    if spoilt or (len(single) and not all_finite(P[put(single, P), :1, :1])):
         refuse_not_finite(P, lengths, labels)
     return Prepared(P, lengths, labels, found[:, 1:])
 

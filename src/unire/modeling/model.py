@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from unire.decoding.arrays import send
 from unire.folders import push_to_hub
 from unire.labels import LabelSpace
 from unire.modeling.biaffine import MLP, Biaffine
@@ -65,9 +66,9 @@ class TensorBatch:
 
 
 def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
-    """An array as a tensor on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
-    tensor = torch.from_numpy(array)
-    return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
+    """An array as a tensor on a device."""
+    tensor: Tensor = send(torch.from_numpy(array), torch.device(device))
+    return tensor
 
 
 def read_pieces(encoder: nn.Module, batch: TensorBatch) -> Tensor:
