@@ -7,6 +7,7 @@ import ctypes
 import math
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -63,15 +64,23 @@ def keep_memory_flat() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 32 * LARGE)
 
 
-def serve(app: FastAPI, listening: socket.socket) -> None:
+def serve(app: FastAPI, listening: socket.socket, announce: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered, or the grace is over.
 
     Meanwhile new orders and `/ready` are answered with 503. A second signal ends the grace.
+
+    Args:
+        app: What is served.
+        listening: Where.
+        announce: Called when callers, and signals, may come.
     """
-    # Signals are ours until all is done: one that comes between the server's end and the process's changes nothing.
-    before = {sig: signal.signal(sig, signal.SIG_IGN) for sig in (signal.SIGTERM, signal.SIGINT)}
+    server = Server(app)
+    # Signals are ours from now until all is done: one that comes while uvicorn starts is heard as soon as it has, and
+    # one that comes between its end and the process's changes nothing.
+    before = {sig: signal.signal(sig, server.handle_exit) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
-        Server(app).run(sockets=[listening])
+        announce()
+        server.run(sockets=[listening])
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
