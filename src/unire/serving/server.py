@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import math
 import signal
 import socket
@@ -45,8 +46,10 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen(2048)
         return listening
-    except OSError as error:
-        raise UnireError(f"cannot listen on {host}, port {port}: {error.strerror}; try another --port") from None
+    except (OSError, UnicodeError) as error:
+        other = "--port" if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        reason = getattr(error, "strerror", None) or error
+        raise UnireError(f"cannot listen on {host}, port {port}: {reason}; try another {other}") from None
 
 
 def keep_memory_flat() -> None:
@@ -100,6 +103,7 @@ class Server(uvicorn.Server):
                 http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # what makes one will do
                 ws="none",
                 log_config=None,
+                log_level="error",  # not a line for whatever comes that is no HTTP
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
