@@ -371,13 +371,17 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "--workers and --gpus go with --ray" in str(ran.exception)
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(error, tmp_path):
+def test_a_cluster_that_is_not_there_is_told_at_once(error, tmp_path, monkeypatch):
+    ray_or_skip()
     (tmp_path / "text.txt").write_text("A text.")
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
-    assert told.startswith(f"there is no Ray cluster at '{address}'")
+        assert told.startswith(f"there is no Ray cluster at '{address}'")
+        monkeypatch.setenv("RAY_ADDRESS", address)  # which Ray takes `auto` for, as it does what a killed cluster left
+        told = error("auto", tmp_path / "text.txt", "--out", tmp_path / "found")
+        assert told.startswith("there is no Ray cluster at 'auto'")
 
 
 @pytest.mark.parametrize("address", ["foo", "http://10.0.0.1:8265", "10.0.0.1", "ray://10.0.0.1:10001"])
@@ -401,10 +405,12 @@ def test_whatever_ray_raises_where_it_cannot_be_reached_is_one_sentence(error, t
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n    Python: 3.6")
 
     monkeypatch.setattr(ray_or_skip(), "init", init)
-    assert error("auto", tmp_path / "text.txt", "--out", tmp_path / "found") == (
-        "there is no Ray cluster at 'auto': Version mismatch: The cluster was started with: Ray: 1.0 Python: 3.6"
-        "; if it asks for a token, set RAY_AUTH_MODE=token"
-    )
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert error(address, tmp_path / "text.txt", "--out", tmp_path / "found") == (
+            f"there is no Ray cluster at '{address}': Version mismatch: The cluster was started with: Ray: 1.0 "
+            "Python: 3.6; if it asks for a token, set RAY_AUTH_MODE=token"
+        )
 
 
 def test_an_empty_variable_names_no_cluster(monkeypatch):

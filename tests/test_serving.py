@@ -334,7 +334,10 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
         error = run("--port", port).exception
         assert isinstance(error, UnireError)
         assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another --port"
-    assert "cannot listen on nowhere.invalid" in str(run("--host", "nowhere.invalid").exception)
+    for host in ("nowhere.invalid", ".."):
+        said = str(run("--host", host).exception)
+        assert said.startswith(f"cannot listen on {host}, port 8000: ")
+        assert said.endswith("; try another --host")
     assert str(run("--api-key", "").exception).startswith("the API key is empty")
     monkeypatch.setenv("UNIRE_API_KEY", "")
     assert str(run().exception).startswith("the API key is empty")

@@ -38,6 +38,20 @@ def test_a_body_that_does_not_say_its_length_is_limited_too(server):
         assert connection.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"what is no HTTP\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ],
+)
+def test_whatever_is_sent_the_log_has_no_line_of_it(server, caplog, said):
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(said)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 ")
+    assert not caplog.records
+
+
 def test_a_body_that_never_comes_is_given_up(extractor):
     with (
         Running(extractor, Limits(timeout=1)) as server,

@@ -249,3 +249,11 @@ def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
     statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
     assert set(statuses) <= {200, 503}
     assert f"stopped; requests: {statuses.count(200)} answered\n" in said
+
+
+def test_a_signal_that_comes_as_soon_as_the_address_is_printed_stops_the_server():
+    for _ in range(3):
+        with command() as (process, _):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert process.stderr.read() == "stopped; requests: 0 answered\n"

@@ -90,8 +90,7 @@ def serve(
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
-    printing.say(f"{model} at {address} (Ctrl-C stops it)")
-    server.serve(app, listening)
+    server.serve(app, listening, lambda: printing.say(f"{model} at {address} (Ctrl-C stops it)"))
     printing.say(f"stopped; requests: {_ends(app.state.service.ended)}")
 
 

@@ -17,6 +17,8 @@ from unire.exceptions import UnireError
 
 __all__ = ["ADDRESS", "LOCAL", "address_of", "connected", "imported"]
 
+AUTO = "auto"
+"""The address of the cluster that this machine is in."""
 LOCAL = "local"
 """The address of a cluster that is this machine alone, and ends with the run."""
 VARIABLE = "RAY_ADDRESS"
@@ -71,7 +73,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         os.environ.setdefault("RAY_worker_niceness", "0")  # or all else on the machine would go before our workers
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
-        _knock(address)
+        _knock(ray, address)
     try:
         try:
             with _silent():
@@ -86,14 +88,15 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Ray would try an address for minutes at which nobody is."""
-    host, _, port = address.rpartition(":")
-    if port.isdecimal():
-        try:
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
-        except (OSError, OverflowError) as error:
-            raise _unreachable(address, error) from None
+def _knock(ray: Any, address: str) -> None:
+    """Ray would try an address for minutes at which nobody is, as `auto` is when a cluster was killed."""
+    try:
+        # what `auto` stands for is in a note of Ray's, which a cluster that is killed leaves behind
+        head = ray._private.services.canonicalize_bootstrap_address(AUTO) if address == AUTO else address
+        host, _, port = head.rstrip("/").rpartition(":")
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
 
 
 def _unreachable(address: str, error: Exception, hint: str = "") -> UnireError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import math
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -44,8 +46,10 @@ def bind(host: str, port: int) -> socket.socket:
         listening.bind(address)
         listening.listen(2048)
         return listening
-    except OSError as error:
-        raise UnireError(f"cannot listen on {host}, port {port}: {error.strerror}; try another --port") from None
+    except (OSError, UnicodeError) as error:
+        other = "--port" if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        reason = getattr(error, "strerror", None) or error
+        raise UnireError(f"cannot listen on {host}, port {port}: {reason}; try another {other}") from None
 
 
 def keep_memory_flat() -> None:
@@ -63,15 +67,23 @@ def keep_memory_flat() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 32 * LARGE)
 
 
-def serve(app: FastAPI, listening: socket.socket) -> None:
+def serve(app: FastAPI, listening: socket.socket, announce: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered, or the grace is over.
 
     Meanwhile new orders and `/ready` are answered with 503. A second signal ends the grace.
+
+    Args:
+        app: What is served.
+        listening: Where.
+        announce: Called when callers, and signals, may come.
     """
-    # Signals are ours until all is done: one that comes between the server's end and the process's changes nothing.
-    before = {sig: signal.signal(sig, signal.SIG_IGN) for sig in (signal.SIGTERM, signal.SIGINT)}
+    server = Server(app)
+    # Signals are ours from now until all is done: one that comes while uvicorn starts is heard as soon as it has, and
+    # one that comes between its end and the process's changes nothing.
+    before = {sig: signal.signal(sig, server.handle_exit) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
-        Server(app).run(sockets=[listening])
+        announce()
+        server.run(sockets=[listening])
     finally:
         for sig, handler in before.items():
             signal.signal(sig, handler)
@@ -91,6 +103,7 @@ class Server(uvicorn.Server):
                 http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # what makes one will do
                 ws="none",
                 log_config=None,
+                log_level="error",  # not a line for whatever comes that is no HTTP
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
