@@ -439,6 +439,7 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
         text, "--out", out, "--resume", "--model", str(unexported)
     )
     assert "begun with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
+    assert "begun with another device" in error(text, "--out", out, "--resume", "--gpus", 1)
     text.write_text("Another text.")
     assert "begun with another input" in error(text, "--out", out, "--resume")
     monkeypatch.setattr(blocks_room, "SMALLEST", 400)

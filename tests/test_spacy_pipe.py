@@ -213,6 +213,11 @@ def test_an_error_handler_goes_along_to_other_processes(exported: Path):
     assert list(component.pipe([bare.make_doc("Two words")])) == []
 
 
+def test_a_score_that_nothing_has_is_refused():
+    with pytest.raises(UnireError, match="between 0 and 1"):
+        spacy.blank("en").add_pipe("unire", config={"min_score": 7.0})
+
+
 def test_a_model_that_is_not_there_is_named():
     with pytest.raises(UnireError, match="there is no model folder 'nowhere'"):
         pipeline("nowhere")("Two words.")

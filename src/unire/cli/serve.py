@@ -47,7 +47,7 @@ def serve(
     connections: Annotated[int, typer.Option("--connections", help="Connections that are open at a time.")] = 512,
     batch: Annotated[int, typer.Option("--batch", help="Characters that are computed together.")] = 2**13,
     window: Annotated[
-        float, typer.Option("--window", help="Milliseconds, at most, that a request waits for others.")
+        float, typer.Option("--window", min=0, help="Milliseconds, at most, that a request waits for others.")
     ] = 5.0,
     constraints: Constraints = None,
     device: Annotated[

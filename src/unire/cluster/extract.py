@@ -154,6 +154,7 @@ def _about(job: Job, files: Mapping[str, Stamp]) -> dict[str, Any]:
         "model": job.fingerprint,
         "min-score": job.min_score,
         "constraints": job.constraints,
+        "device": job.device,
         "version of unire": job.version,
     }
 

@@ -93,6 +93,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         engine: str | None = None,
         device: str | None = None,
     ) -> None:
+        if not 0 <= min_score <= 1:
+            raise UnireError(f"a score is between 0 and 1, so that a min_score of {min_score} makes no sense")
         register_extensions(prefix)
         self.name = name
         self.model = model
