@@ -20,6 +20,12 @@ from unire.serving.app import make_app
 from unire.serving.limits import Limits
 from unire.serving.server import Server, bind
 
+HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+"""How a request begins that is written by hand."""
+SECRET = "xylophonequartz"
+"""A word that must not be logged, nor be in an answer that refuses."""
+TEXT = "We train a chart parser on the Penn Treebank for dependency parsing. It beats a tagger in accuracy."
+
 
 class Answer(NamedTuple):
     status: int

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from serving import Running, command
+from serving import SECRET, TEXT, Running, command
 from unire.cli.main import app
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -26,7 +26,6 @@ from unire.serving.messages import Answer as AnswerModel
 from unire.serving.reading import Extraction, Look, Reader
 from unire.serving.server import bind
 
-TEXT = "We train a chart parser on the Penn Treebank for dependency parsing. It beats a tagger in accuracy."
 TEXTS = [
     TEXT,
     "",
@@ -35,8 +34,6 @@ TEXTS = [
     "We present a statistical method for word sense disambiguation. " * 5,
 ]
 WORDS = [["We", "train", "a", "chart", "parser", "."], [], ["It", "is", "fast", "."]]
-SECRET = "xylophonequartz"
-HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from serving import Running, until
+from serving import HEAD, Running, until
 from unire.extractor import Extractor
 from unire.serving.limits import Limits
-
-HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,11 @@ from typing import Any
 
 import pytest
 
-from serving import Answer, Running, Slow, command, until
+from serving import HEAD, SECRET, TEXT, Answer, Running, Slow, command, until
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.serving.limits import Limits
 from unire.serving.reading import Extraction, Look, Reader, UnwantedError
-
-TEXT = "We train a chart parser on the Penn Treebank for dependency parsing. It beats a tagger in accuracy."
-SECRET = "xylophonequartz"
-HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
