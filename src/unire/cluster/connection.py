@@ -78,9 +78,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         try:
             with _silent():
                 ray.init(**options)
-        except (
-            Exception
-        ) as error:  # Ray has many kinds, down to the plainest, for a cluster that is not as it should be
+        except Exception as error:  # Ray has many kinds for a cluster that is not as it should be
             raise _unreachable(address, error, HINT) from None
         with _stoppable():
             yield

@@ -196,9 +196,8 @@ def _answers(
     wanted = min(asked, len(blocks))
     notes += Counter({IDLE: asked - wanted, WAITING: wanted - there})
     pool = {"size": wanted} if wanted else {"min_size": min(there, len(blocks))}
-    pool["max_tasks_in_flight_per_actor"] = (
-        2  # one in hand and one in waiting: where none waits, no node that joins gets a worker
-    )
+    # one in hand and one in waiting: where none waits, no node that joins gets a worker
+    pool["max_tasks_in_flight_per_actor"] = 2
     waiting = ray.data.from_items([{"block": block.to_json()} for block in blocks], override_num_blocks=len(blocks))
     return waiting.map_batches(  # type: ignore[no-any-return]
         Worker,
