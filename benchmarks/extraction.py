@@ -24,11 +24,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig
 
 from unire import Document, Extractor, LabelSpace, formats, pretrained
+from unire.decoding import split
 from unire.engines.torch_engine import TorchEngine
 from unire.modeling.model import TensorBatch, UniRE
 from unire.settings import Settings
@@ -37,6 +39,8 @@ from unire.treebank import restored
 from unire.windows import Layout
 
 LABELS = LabelSpace.load("scierc")
+LARGE = 30.0
+"""A logit beyond which there is nothing to find, or nothing else."""
 
 
 def bert_base(like: str, layout: Layout, device: str) -> Extractor:
@@ -50,22 +54,30 @@ def bert_base(like: str, layout: Layout, device: str) -> Extractor:
 
 
 def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
-    """Have random weights cut as often as gold annotation does, and find as many entities and relations, or fewer."""
+    """Have random weights cut about as often as gold annotation does, and find about as many entities and relations."""
     bias = extractor.engine.model.biaffine.U.data[:, -1, -1]
-
-    def found() -> tuple[int, int, int]:
-        documents = list(extractor.annotate(gold))
-        cuts = sum(len(sentence.cuts or ()) for document in documents for sentence in document.sentences)
-        return cuts, *(sum(len(getattr(d, kind)) for d in documents) for kind in ("entities", "relations"))
-
     entities, relations = (sum(len(getattr(d, kind)) for d in gold) for kind in ("entities", "relations"))
-    extractor = extractor.with_alpha(0.05)
-    while found()[0] > 2 * entities:
-        extractor = extractor.with_alpha(1.1 * extractor.settings.alpha)
-    for labels, kind, wanted in ((LABELS.entity_ids, 1, entities), (LABELS.relation_ids, 2, relations)):
-        while found()[kind] > wanted:
-            bias[labels] -= 0.1
+    bias[LABELS.relation_ids] = -LARGE  # so that pairs are few while entities are sought
+    for _ in range(2):  # what is found moves the distances, and they move what is found
+        extractor = extractor.with_alpha(_distance_of_cut(extractor, gold, 2 * entities))
+        for labels, kind, wanted in (
+            (LABELS.entity_ids, "entities", entities),
+            (LABELS.relation_ids, "relations", relations),
+        ):
+            few, many = -LARGE, LARGE
+            for _ in range(12):
+                bias[labels] = (few + many) / 2
+                found = sum(len(getattr(document, kind)) for document in extractor.annotate(gold))
+                few, many = (few, (few + many) / 2) if found > wanted else ((few + many) / 2, many)
+            bias[labels] = few
     return extractor
+
+
+def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
+    """The distance that so many neighbouring words exceed."""
+    prepared = [split.prepare(P, batch.lengths, LABELS) for batch, P in extractor.tables(documents)]
+    found = np.concatenate([tables.distances[~np.isnan(tables.distances)] for tables in prepared])
+    return float(np.sort(found)[-min(cuts, len(found))])
 
 
 def timed(action: Callable[[], Any], rounds: int) -> float:
