@@ -50,7 +50,7 @@ def bert_base(like: str, layout: Layout, device: str) -> Extractor:
     torch.manual_seed(0)
     model = UniRE(settings, LABELS, tokenizer).to(device)
     torch.nn.init.normal_(model.biaffine.U, std=0.02)  # something to decode
-    return Extractor(TorchEngine(model), tokenizer, settings, LABELS)
+    return Extractor(TorchEngine.frozen(model), tokenizer, settings, LABELS)
 
 
 def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:

@@ -27,6 +27,7 @@ class NoisyEngine:
     seed: int = 0
     max_cells: int = 2**20
     max_pieces: int = 2**14
+    rounded: str = "not"
 
     def tables(self, batch: Batch) -> np.ndarray:
         rng = np.random.default_rng(self.seed)

@@ -101,7 +101,7 @@ class Slow:
         self.error: Exception | None = None
         self.pause = 0.0
         self.done = 0
-        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
+        self.max_cells, self.max_pieces, self.rounded = engine.max_cells, engine.max_pieces, engine.rounded
 
     def tables(self, batch: Any) -> Any:
         self.begun.set()

@@ -70,6 +70,18 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
                 assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
 
 
+def test_weights_that_are_kept_in_half_precision_fill_the_same_tables(encoder, twenty, scierc_labels):
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
+    torch.nn.init.normal_(model.biaffine.U, std=0.1)
+    (batch, *_), (expected, *_) = zip(
+        *Extractor(TorchEngine(model, bf16=True), model.tokenizer, model.settings, scierc_labels).tables(twenty),
+        strict=True,
+    )
+    frozen = TorchEngine.frozen(model, bf16=True)
+    assert model.head_mlp.linear.weight.dtype == torch.bfloat16
+    assert torch.equal(frozen.tables(batch), expected)
+
+
 def test_a_missing_encoder_gets_one_sentence(tmp_path):
     with pytest.raises(UnireError, match="cannot be loaded") as caught:
         load_encoder(str(tmp_path))

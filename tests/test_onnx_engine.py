@@ -62,7 +62,7 @@ def test_tables_do_not_depend_on_what_else_is_in_the_batch(extractor, twenty):
 
 def test_padding_of_whole_windows_and_tables_changes_nothing(extractor, twenty):
     some = passages(extractor, twenty[:5])
-    plain, padded = (collate(some, extractor.settings.spec, few_shapes=few) for few in (False, True))
+    plain, padded = (collate(some, extractor.settings.spec, rounded=what) for what in ("not", "all"))
     P, Q = extractor.engine.tables(plain), extractor.engine.tables(padded)
     assert Q.shape[:3] == (*padded.words.shape, padded.words.shape[1])
     for p, q, n in zip(P, Q, plain.lengths, strict=False):

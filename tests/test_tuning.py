@@ -22,6 +22,7 @@ class SoftGold:
     """An engine that knows the answer, and gives it the probability `p` in every cell."""
 
     max_cells = max_pieces = 10**6
+    rounded = "not"
 
     def __init__(self, documents, p):
         self.documents, self.p, self.passes = documents, p, 0

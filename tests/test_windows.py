@@ -197,14 +197,15 @@ def test_every_word_is_in_one_table_and_read_from_its_first_piece(document, fami
     max_table=st.integers(1, 30),
     max_cells=st.integers(1, 2000),
     max_pieces=st.integers(1, 500),
+    rounded=st.sampled_from(["not", "windows"]),
 )
-def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces):
+def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces, rounded):
     layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces))
+    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, rounded=rounded))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
-        batch = collate(group, layouter.spec)
+        batch = collate(group, layouter.spec, rounded=rounded)
         n_tables, longest = batch.words.shape
         if len(group) > 1:
             assert n_tables * longest**2 <= max_cells
@@ -215,7 +216,10 @@ def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_t
             assert pieces[:length].tolist() == [first_piece(word) for word in words]
             assert not indices[length:].any()
         assert (batch.input_ids[batch.attention_mask == 0] == layouter.spec.pad_id).all()
-        assert batch.attention_mask.sum() == sum(len(w.pieces) for passage in group for w in passage.windows)
+        windows = [window for passage in group for window in passage.windows]
+        spare = len(batch.input_ids) - len(windows)
+        assert 0 <= spare <= (len(windows) / 16 if rounded == "windows" else 0)
+        assert batch.attention_mask.sum() == sum(len(window.pieces) for window in windows) + spare
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -488,6 +492,14 @@ def test_impossible_wishes_are_refused(options, sentence):
 # Batches
 
 
+def test_full_batches_of_many_windows_have_one_shape():
+    passages = [p for i in range(1000) for p in windower(window=0).passages(in_sentences(14 + i % 8), i)]
+    batches = list(in_batches(passages, max_cells=10**6, max_pieces=5000, rounded="windows"))
+    shapes = [collate(batch, windower().spec, rounded="windows").input_ids.shape for batch in batches]
+    assert shapes == [(208, 24)] * 4 + [(168, 24)]
+    assert list(map(len, batches)) == [208, 208, 208, 208, 168]  # so that nothing is padded but the last
+
+
 def test_batches_are_formed_by_length():
     passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
     batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
@@ -500,7 +512,7 @@ def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
     assert sorted(int(i) for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
-        assert n <= 16 or min(lengths[i] for i in group) > n / 1.5
+        assert n <= 16 or min(lengths[i] for i in group) > n / 2
 
 
 # Speed

@@ -200,8 +200,10 @@ class Extractor:
         if notes is not None:
             for passage in passages:
                 notes.update(notes_of(passage))
-        for group in in_batches(passages, max_cells=self.engine.max_cells, max_pieces=self.engine.max_pieces):
-            yield collate(group, self.settings.spec)
+        engine, spec = self.engine, self.settings.spec
+        max_cells, max_pieces, rounded = engine.max_cells, engine.max_pieces, engine.rounded
+        for group in in_batches(passages, max_cells=max_cells, max_pieces=max_pieces, rounded=rounded):
+            yield collate(group, spec, rounded=rounded)
 
 
 def _checked_words(words: Sequence[str]) -> Sequence[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.runs import runs
 from unire.windows import of_like_length
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "library",
     "pick",
     "put",
+    "repeated",
+    "runs_of",
     "send",
     "stacks",
     "take",
@@ -114,8 +117,16 @@ def put(host: NDArray[Any], like: Array) -> Array:
 
 
 def send(tensor: Array, device: Any) -> Array:
-    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
-    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before.
+
+    numpy copies it there, in this thread. torch would ask a thread of every core for a share of a large tensor, and now
+    and then wait ten milliseconds for one of them that the machine has no core for.
+    """
+    if device.type != "cuda":
+        return tensor.to(device)
+    pinned = library(tensor).empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    np.copyto(pinned.numpy(), tensor.numpy())
+    return pinned.to(device, non_blocking=True)
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:
@@ -155,6 +166,20 @@ def group_sums(x: Array, sizes: NDArray[np.int64]) -> Array:
     for some in (lengths, pieces):
         x = library(x).segment_reduce(x, "sum", lengths=put(some, x), unsafe=True)
     return x
+
+
+def repeated(x: Array, times: Array, total: int) -> Array:
+    """`x[0]` as often as `times[0]` says, then `x[1]`, and so on; `total` in all, which a GPU need not be asked for."""
+    return np.repeat(x, times) if isinstance(x, np.ndarray) else x.repeat_interleave(times, output_size=total)
+
+
+def runs_of(start: Array, size: Array, total: int, step: int = 1) -> Array:
+    """`runs`, where the arrays live; `total` is the sum of `size`."""
+    if isinstance(start, np.ndarray):
+        return runs(start, size, step)
+    before = size.cumsum(0) - size
+    places = library(start).arange(total, device=start.device)
+    return repeated(start - step * before, size, total) + step * places
 
 
 def all_finite(x: Array) -> bool:
@@ -200,17 +225,15 @@ def blank(P: Array, padding: NDArray[np.bool_]) -> None:
         P.masked_fill_((padded[:, :, None] | padded[:, None, :])[..., None], 0)
 
 
-def toward_mirror(P: Array, weight: NDArray[np.float64]) -> Array:
+def toward_mirror(P: Array, weight: Array) -> Array:
     """P + weight · (Pᵀ - P), Pᵀ being P with rows and columns exchanged; one weight per label."""
     if not isinstance(P, np.ndarray):
-        return library(P).lerp(P, P.swapaxes(1, 2), put(weight, P))
+        return library(P).lerp(P, P.swapaxes(1, 2), weight)
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        return P + put(weight, P) * (P.swapaxes(1, 2) - P)
+        return P + weight * (P.swapaxes(1, 2) - P)
 
 
-def distances(
-    P: Array, weight: NDArray[np.float64], padding: NDArray[np.bool_], room: Array, more_room: Array
-) -> Array:
+def distances(P: Array, weight: Array, padding: NDArray[np.bool_], room: Array, more_room: Array) -> Array:
     """[T, N - 1]: how far adjacent rows and columns of `toward_mirror(P, weight)` are apart, without the padding.
 
     That is the mean of two Euclidean distances.
@@ -226,9 +249,9 @@ def distances(
 
     # One step less: P + (weight / (1 - weight) · P)ᵀ, and the factor of 1 - weight where squares are summed
     shape = (T, N, N * Y)
-    factor = put((1 - weight) ** 2, P)
+    factor = (1 - weight) ** 2
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        np.multiply(P.reshape(shape), np.tile(put(weight / (1 - weight), P), N), out=more_room.reshape(shape))
+        np.multiply(P.reshape(shape), np.tile(weight / (1 - weight), N), out=more_room.reshape(shape))
         _cells(room)[:] = _cells(more_room).swapaxes(1, 2)
         room += P
         blank(room, padding)

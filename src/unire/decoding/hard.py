@@ -84,7 +84,7 @@ def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
     cells = empty((T, N + 1, N + 1), ids)
     cells[:] = -1
 
-    weight = mirror_weight(labels)
+    weight = mirror_weight(labels, P)
     padding = np.arange(N) >= lengths[:, None]
     for stack, tables, _, _ in stacks(P, lengths):
         n = tables.shape[1]

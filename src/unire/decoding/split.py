@@ -24,6 +24,8 @@ from unire.decoding.arrays import (
     group_sums,
     library,
     put,
+    repeated,
+    runs_of,
     stacks,
     take,
     to_float,
@@ -32,7 +34,6 @@ from unire.decoding.arrays import (
 from unire.decoding.decoded import Decoded
 from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
-from unire.runs import runs
 
 __all__ = ["ALPHA", "Prepared", "decode", "decode_prepared", "prepare"]
 
@@ -68,7 +69,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     """Measure how far adjacent rows and columns of the symmetrised tables are apart: Euclidean, the mean of the two."""
     P = to_float(P)
     T, N = P.shape[:2]
-    weight = mirror_weight(labels)
+    weight = mirror_weight(labels, P)
     padding = np.arange(N) >= lengths[:, None]
     found = np.full((T, N), np.nan)  # between each word and the one before
     places, measured = [], []
@@ -78,9 +79,9 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
         measured.append(distances(tables, weight, padding[stack, :n], room, more_room))
     for place, apart in zip(places, all_to_host(measured), strict=True):
         found[place] = apart
-    found[padding] = np.nan
+    np.putmask(found, padding, np.nan)
     # a number that is not finite spoils a distance; a table of one word has none
-    spoilt = not np.isfinite(found[:, 1:][~padding[:, 1:]]).all()
+    spoilt = not (np.isfinite(found) | padding)[:, 1:].all()
     single = np.flatnonzero(lengths == 1)
     if spoilt or (len(single) and not all_finite(P[put(single, P), :1, :1])):
         refuse_not_finite(P, lengths, labels)
@@ -102,7 +103,7 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     # Entity types: the squares
     squares = _means(P, table, start, size, start, size)
     best, mean = winners(squares, labels.entity_ids)
-    score, label = _scores(squares, best, mean), to_host(best)
+    score, label = _scored(squares, best, mean)
     is_entity = label != LabelSpace.NONE
     table, start, size = table[is_entity], start[is_entity], size[is_entity]
     entities = np.array([table, start, start + size, label[is_entity]]).T
@@ -111,12 +112,12 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     head, tail = ordered_pairs(table)
     mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
     pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
-    weight = put(mirror_weight(labels), P)
+    weight = mirror_weight(labels, P)
     to_mirror = take(pairs, put(mirrored, P)) - pairs
     symmetric = permitted(pairs + weight * to_mirror, entities[head, 3], entities[tail, 3], permits)
     best, mean = winners(symmetric, labels.relation_ids)
     seen = pairs + weight[best][:, None] * to_mirror  # all labels from where the best one is read: one way, or both
-    relation_score, relation = _scores(seen, best, mean), to_host(best)
+    relation_score, relation = _scored(seen, best, mean)
     related = relation != LabelSpace.NONE
 
     return Decoded(
@@ -138,16 +139,18 @@ def _means(
 ) -> Array:
     """[K, |Y|]: the mean cell of each rectangle."""
     T, N, _, Y = P.shape
-    rows = runs((table * N + top) * N + left, height, step=N)
-    cells = runs(rows, np.repeat(width, height))
     area = height * width
-    return group_sums(take(P.reshape(T * N * N, Y), put(cells, P)), area) / put(area.astype(float), P)[:, None]
+    first, tall, wide = put(np.array([(table * N + top) * N + left, height, width]), P)
+    rows = runs_of(first, tall, int(height.sum()), step=N)
+    cells = runs_of(rows, repeated(wide, tall, len(rows)), int(area.sum()))
+    return group_sums(take(P.reshape(T * N * N, Y), cells), area) / put(area.astype(float), P)[:, None]
 
 
-def _scores(means: Array, label: Array, mean: Array) -> NDArray[np.float64]:
-    """[K]: the log-odds of `label` in every row of [K, |Y|], of which it has `mean`.
+def _scored(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """[K] twice: the log-odds of `label` in every row of [K, |Y|], of which it has `mean`; and the labels themselves.
 
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    return log_odds(to_host(library(means).stack([mean, all_but(means, label)])))
+    together = to_host(library(means).stack([mean, all_but(means, label), label]))  # at once: see all_to_host
+    return log_odds(together[:2]), together[2].astype(np.int64)

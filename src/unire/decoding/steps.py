@@ -18,14 +18,14 @@ LITTLE = 2.0**-149
 """The least number above 0 in float32."""
 
 
-def mirror_weight(labels: LabelSpace) -> NDArray[np.float64]:
+def mirror_weight(labels: LabelSpace, like: Array) -> Array:
     """[|Y|]: what a cell gets of its mirror image, so that P_ijt = P_jit = (P_ijt + P_jit) / 2 for every t in Y_sym.
 
     ⊥ is not in Y_sym: a symmetric relation may be found one way only.
     """
     weight = np.zeros(len(labels))
     weight[list(labels.symmetric_ids)] = 0.5
-    return weight
+    return put(weight, like)
 
 
 def refuse_not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:

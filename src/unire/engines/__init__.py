@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder
-from unire.windows import Batch
+from unire.windows import Batch, Rounded
 
 __all__ = ["Engine", "EngineName", "Started", "choose_engine", "start_engine"]
 
@@ -37,6 +37,8 @@ class Engine(Protocol):
     """Padded cells of a batch that fit into memory."""
     max_pieces: int
     """Padded pieces of a batch that fit into memory."""
+    rounded: Rounded
+    """What of a batch should be of few sizes, if a new one costs the engine time."""
 
     def tables(self, batch: Batch) -> Any:
         """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
@@ -56,7 +58,7 @@ def start_engine(
     from unire.engines.torch_engine import TorchEngine, choose_device
     from unire.modeling.model import UniRE
 
-    return TorchEngine(UniRE.from_pretrained(model.path).to(choose_device(device)))
+    return TorchEngine.frozen(UniRE.from_pretrained(model.path).to(choose_device(device)))
 
 
 def choose_engine(model: ModelFolder, engine: str | None = None, device: str | None = None) -> EngineName:

@@ -20,7 +20,7 @@ from unire.engines import Started
 from unire.engines.onnx_file import check_graph
 from unire.exceptions import UnireError
 from unire.folders import GRAPH
-from unire.windows import Batch
+from unire.windows import Batch, Rounded
 
 __all__ = ["OnnxEngine"]
 
@@ -77,6 +77,7 @@ class OnnxEngine:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
         self.max_pieces = 16 * RUN_PIECES * threads  # the fewer batches, the less often a core waits for the others
         self.max_cells = 400_000
+        self.rounded: Rounded = "not"
 
     def tables(self, batch: Batch) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self.start(batch).tables()

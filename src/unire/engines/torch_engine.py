@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.modeling.model import TensorBatch, UniRE, to_device
-from unire.windows import Batch, of_like_length
+from unire.windows import Batch, Rounded, of_like_length
 
 __all__ = ["TorchEngine", "choose_device"]
 
@@ -38,7 +38,22 @@ class TorchEngine:
         self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
         self.max_pieces = max_pieces or self.most_pieces(model.device)
         self.max_cells = max_cells or (64 * self.most_pieces(model.device) if on_gpu else 400_000)
+        # attention has a plan for every shape of a batch, which takes cuDNN some fifty milliseconds to make
+        self.rounded: Rounded = "windows" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def frozen(cls, model: UniRE, *, bf16: bool | None = None) -> TorchEngine:
+        """An engine for a model that nobody goes on training: what is multiplied in bf16 is kept so from now on.
+
+        The tables are the same; but the weights are not turned into bf16 once for every batch.
+        """
+        engine = cls(model, bf16=bf16)
+        if engine.bf16:
+            for module in model.modules():
+                if isinstance(module, nn.Linear):
+                    module.to(torch.bfloat16)
+        return engine
 
     @staticmethod
     def most_pieces(device: torch.device) -> int:

@@ -49,11 +49,9 @@ def compare(one: Extractor, other: Extractor, documents: Sequence[Document]) -> 
     """Tables and findings of two extractors, which have their windows, labels and settings in common."""
     passages = one.windower.passages_of(documents)
     largest, total, cells = 0.0, 0.0, 0
-    limits = {
-        "max_cells": min(one.engine.max_cells, other.engine.max_cells),
-        "max_pieces": min(one.engine.max_pieces, other.engine.max_pieces),
-    }
-    for group in in_batches(passages, **limits):
+    max_cells = min(one.engine.max_cells, other.engine.max_cells)
+    max_pieces = min(one.engine.max_pieces, other.engine.max_pieces)
+    for group in in_batches(passages, max_cells=max_cells, max_pieces=max_pieces):
         batch = collate(group, one.settings.spec)
         tables = zip(one.engine.tables(batch), other.engine.tables(batch), batch.lengths, strict=True)
         for P, Q, n in tables:

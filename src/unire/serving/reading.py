@@ -185,6 +185,7 @@ class _Wanted:
         self._engine = engine
         self._wanted = wanted
         self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, pieces)
+        self.rounded = engine.rounded
 
     def tables(self, batch: Batch) -> Any:
         return self.start(batch).tables()

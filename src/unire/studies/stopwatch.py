@@ -60,7 +60,7 @@ class _TimedEngine:
     def __init__(self, engine: Engine, model: UniRE) -> None:
         self.engine = engine
         self.model = model
-        self.max_cells, self.max_pieces = engine.max_cells, engine.max_pieces
+        self.max_cells, self.max_pieces, self.rounded = engine.max_cells, engine.max_pieces, engine.rounded
         self.tables_seconds = self.encoder_seconds = self._began = 0.0
         self.batches = 0
 

@@ -116,7 +116,7 @@ class TrainingSet:
 
     def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
         for group in in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces):
-            batch = collate(group, self.spec, few_shapes=self.few_shapes)
+            batch = collate(group, self.spec, rounded="all" if self.few_shapes else "not")
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)
             for row, table in enumerate(batch.tables):

@@ -24,7 +24,7 @@ from unire.formats import dygie, native
 from unire.segment import segment
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut, read_documents
-from unire.windows import Batch, Windower, collate, in_batches
+from unire.windows import Batch, Rounded, Windower, collate, in_batches
 
 __all__ = ["Chunk", "SoftStep", "Unlabelled"]
 
@@ -192,13 +192,14 @@ class Unlabelled(Dataset[Chunk]):
 
     def _step(self, documents: Sequence[Document], notes: Counter[str]) -> SoftStep:
         views = []
+        rounded: Rounded = "all" if self.few_shapes else "not"
         for windower in self.windowers:
             passages = windower.passages_of(documents)
             if windower is self.windowers[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
             groups = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
-            views.append([collate(group, windower.spec, few_shapes=self.few_shapes) for group in groups])
+            views.append([collate(group, windower.spec, rounded=rounded) for group in groups])
         step = SoftStep.of(views)
         notes[PARTED] += sum(int((~mask).sum()) for mask in step.kept)
         return step

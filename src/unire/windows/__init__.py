@@ -13,7 +13,7 @@ There are three layouts. `in-place` gives every sentence a window of its own, wi
 in one window, so that the encoder sees the text once.
 """
 
-from unire.windows.batches import Batch, collate, in_batches, of_like_length
+from unire.windows.batches import Batch, Rounded, collate, in_batches, of_like_length
 from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Layout, Passage, Window, Windower
@@ -23,6 +23,7 @@ __all__ = [
     "EncoderSpec",
     "Layout",
     "Passage",
+    "Rounded",
     "Stretch",
     "Window",
     "Windower",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,13 @@ from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Passage
 
-__all__ = ["Batch", "collate", "in_batches", "of_like_length"]
+__all__ = ["Batch", "Rounded", "collate", "in_batches", "of_like_length"]
 
-SHORT, STEPS = 16, 2
-"""Tables of so many words or fewer are alike; above that, there are so many groups between a length and its double.
-More groups are less padding, and more calls."""
+Rounded = Literal["not", "windows", "all"]
+"""What of a batch is padded more: nothing; windows, by a sixteenth at most and to 8 pieces; or all of it, coarsely."""
+
+SHORT = 16
+"""Tables of so many words or fewer are alike; above that, those between a length and its double are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +39,18 @@ class Batch:
     """[T] words of each table; 0 where a whole table is padding."""
 
 
-def collate(passages: Sequence[Passage], spec: EncoderSpec, *, few_shapes: bool = False) -> Batch:
+def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded = "not") -> Batch:
     """Pad the windows and tables of `passages`, of which there is at least one.
 
     Args:
         passages: What to pad.
         spec: The encoder's.
-        few_shapes: Round B, L, T and N up, so that many batches have the same shape.
+        rounded: What is padded more than it must be, so that many batches have the same shape.
     """
     windows = [window for passage in passages for window in passage.windows]
     tables = tuple(table for passage in passages for table in passage.tables)
     shape = _Shape(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
-    if few_shapes:
-        shape = shape.rounded_up()
+    shape = shape.rounded_up(rounded)
     # a window that is padding has one piece, for attention to nothing is not a number
     spare = shape.n_windows - len(windows)
     sizes = np.array([len(window.pieces) for window in windows] + [1] * spare)
@@ -71,20 +72,23 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, few_shapes: bool 
     return Batch(tables, input_ids, filled.astype(np.int64), token_type_ids, words, lengths)
 
 
-def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) -> Iterator[list[Passage]]:
+def in_batches(
+    passages: Iterable[Passage], *, max_cells: int, max_pieces: int, rounded: Rounded = "not"
+) -> Iterator[list[Passage]]:
     """Group passages of like length, the longest first, so that little is padding.
 
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
         max_pieces: Padded pieces of a batch, B·L; likewise.
+        rounded: What `collate` will pad more than it must: then batches are filled up to a shape that it pads to.
     """
     batch: list[Passage] = []
     shape = _Shape()
     shapes = ((_Shape.of(passage), passage) for passage in passages)
     for own, passage in sorted(shapes, key=_likeness, reverse=True):
         grown = shape.joined(own)
-        if batch and (grown.cells > max_cells or grown.pieces > max_pieces):
+        if batch and (grown.cells > max_cells or grown.rounded_up(rounded).pieces > max_pieces):
             yield batch
             batch, grown = [], own
         batch.append(passage)
@@ -96,9 +100,10 @@ def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) 
 def of_like_length(lengths: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
 
-    Yields positions of tables and the number of words that all of them fit in.
+    Yields positions of tables and the number of words that all of them fit in. More groups would be less padding, but
+    more calls of a GPU, which take the host longer than padding takes the GPU.
     """
-    steps = np.ceil(np.log2(np.maximum(lengths, SHORT)) * STEPS)
+    steps = np.ceil(np.log2(np.maximum(lengths, SHORT)))
     for step in np.unique(steps[lengths > 0]):
         group = np.flatnonzero((steps == step) & (lengths > 0))
         yield group, int(lengths[group].max())
@@ -118,9 +123,12 @@ class _Shape(NamedTuple):
         longest_table = max([table.end - table.start for table in tables])
         return cls(len(tables), longest_table, len(windows), max([len(window.pieces) for window in windows]))
 
-    def rounded_up(self) -> _Shape:
-        """The smallest of a coarse grid of shapes that holds this one."""
-        return _Shape(*(-(-size // unit) * unit for size, unit in zip(self, (16, 16, 4, 128), strict=True)))
+    def rounded_up(self, what: Rounded) -> _Shape:
+        """The smallest of few shapes that holds this one."""
+        T, N, B, L = self
+        if what == "windows":
+            return _Shape(T, N, _up(B, 1 << max(0, B.bit_length() - 5)), _up(L, 8))
+        return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 128)) if what == "all" else self
 
     def joined(self, other: _Shape) -> _Shape:
         return _Shape(
@@ -137,6 +145,11 @@ class _Shape(NamedTuple):
     @property
     def pieces(self) -> int:
         return self.n_windows * self.longest_window
+
+
+def _up(size: int, unit: int) -> int:
+    """The next multiple of `unit`."""
+    return -(-size // unit) * unit
 
 
 def _likeness(shaped: tuple[_Shape, Passage]) -> tuple[int, int]:
