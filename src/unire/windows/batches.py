@@ -128,7 +128,9 @@ class _Shape(NamedTuple):
         T, N, B, L = self
         if what == "windows":
             return _Shape(T, N, _up(B, 1 << max(0, B.bit_length() - 5)), _up(L, 8))
-        return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 128)) if what == "all" else self
+        if what == "all":
+            return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 32 if L <= 128 else 128))
+        return self
 
     def joined(self, other: _Shape) -> _Shape:
         return _Shape(
