@@ -25,7 +25,6 @@ from unire.training.optimizer import build_optimizer
         "none_weight": (0, math.inf, math.nan),
         "clip": (0, math.inf, math.nan),
         "warmup": (-0.1, 1, math.nan),
-        "average": (-0.1, 1, math.nan),
         "mlp_dropout": (-0.1, 1, math.nan),
         "logit_dropout": (-0.1, 1, math.nan),
         "alpha": (0, -1.4, math.inf, math.nan),

@@ -71,8 +71,6 @@ class TrainingConfig:
     """Adam's correction of its young moments; the released code goes without."""
     warmup: float = 0.2
     """Share of the training in which the rate rises; then it falls to zero in a straight line."""
-    average: float = 0.0
-    """Decay of a running mean of the weights, which is then what is evaluated and kept; 0 for none."""
     clip: float = 5.0
     """Gradients longer than this are shortened to it."""
 
@@ -115,7 +113,6 @@ class TrainingConfig:
             "eps": 0 < self.eps < inf,
             "weight_decay": 0 <= self.weight_decay < inf,
             "warmup": 0 <= self.warmup < 1,
-            "average": 0 <= self.average < 1,
             "clip": 0 < self.clip < inf,
             "evaluate_after": self.evaluate_after >= 0,
             "evaluate_every": self.evaluate_every >= 1,
