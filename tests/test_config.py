@@ -22,7 +22,6 @@ from unire.training.optimizer import build_optimizer
         "beta2": (-0.1, 1, 1.5, math.nan),
         "eps": (-1, 0, math.inf, math.nan),
         "weight_decay": (-1, math.inf, math.nan),
-        "none_weight": (0, math.inf, math.nan),
         "clip": (0, math.inf, math.nan),
         "warmup": (-0.1, 1, math.nan),
         "mlp_dropout": (-0.1, 1, math.nan),

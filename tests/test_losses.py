@@ -50,18 +50,6 @@ def test_l_entry_of_the_released_code_is_the_mean_over_all_cells(tables):
     assert entry_loss(logits, gold, weights("batch")) == pytest.approx(float(sum(cells) / len(cells)), rel=1e-5)
 
 
-def test_cells_of_none_may_count_less(tables):
-    logits, gold, _ = tables
-    n_cells = sum(n * n for n in LENGTHS)
-    cells = [
-        (0.25 if gold[k, i, j] == 0 else 1.0) * -float(P[i, j, gold[k, i, j]].log())
-        for k, n, P in sentences(logits)
-        for i in range(n)
-        for j in range(n)
-    ]
-    assert entry_loss(logits, gold, weights("batch"), 0.25) == pytest.approx(sum(cells) / n_cells, rel=1e-5)
-
-
 @pytest.mark.parametrize("mean", ["sentence", "batch"])
 def test_l_sym_compares_each_symmetric_label_with_its_mirror(tables, mean):
     logits, _, mask = tables
@@ -167,23 +155,21 @@ def test_the_mlp_is_linear_gelu_layernorm():
     assert float(mlp.linear.weight.detach().std()) < 0.05
 
 
-@pytest.mark.parametrize("none_weight", [1.0, 0.25])
 @pytest.mark.parametrize("mean", ["sentence", "batch"])
-def test_against_certain_tables_the_soft_loss_is_l_entry(tables, mean, none_weight):
+def test_against_certain_tables_the_soft_loss_is_l_entry(tables, mean):
     logits, gold, mask = tables
     certain = torch.nn.functional.one_hot(gold.clamp(min=0), len(LABELS)).float()
-    expected = entry_loss(logits, gold, weights(mean), none_weight)
-    assert soft_entry_loss(logits, certain, mask, weights(mean), none_weight) == pytest.approx(expected.item())
+    expected = entry_loss(logits, gold, weights(mean))
+    assert soft_entry_loss(logits, certain, mask, weights(mean)) == pytest.approx(expected.item())
 
 
-@pytest.mark.parametrize("none_weight", [1.0, 0.25])
-def test_the_soft_loss_is_least_where_the_student_has_its_teachers_distribution(tables, none_weight):
+def test_the_soft_loss_is_least_where_the_student_has_its_teachers_distribution(tables):
     logits, _, mask = tables
     target = logits.softmax(-1)
     student = logits.clone().requires_grad_()
-    soft_entry_loss(student, target, mask, weights("sentence"), none_weight).backward()
+    soft_entry_loss(student, target, mask, weights("sentence")).backward()
     assert student.grad.abs().max() < 1e-6
-    soft_entry_loss(student + torch.randn_like(student), target, mask, weights("sentence"), none_weight).backward()
+    soft_entry_loss(student + torch.randn_like(student), target, mask, weights("sentence")).backward()
     assert student.grad.abs().max() > 1e-3
 
 

@@ -47,8 +47,6 @@ class TrainingConfig:
 
     mean: Mean = "sentence"
     """What the losses are means over: each sentence, then the batch; or all cells of the batch at once."""
-    none_weight: float = 1.0
-    """What a cell of ⊥ counts in L_entry, against 1 for every other cell."""
     symmetry: bool = True
     """Whether L_sym is part of the objective."""
     implication: Implication = "max"
@@ -102,7 +100,6 @@ class TrainingConfig:
             "mlp_dropout": 0 <= self.mlp_dropout < 1,
             "distances": self.distances >= 0,
             "logit_dropout": 0 <= self.logit_dropout < 1,
-            "none_weight": 0 < self.none_weight < inf,
             "epochs": self.epochs >= 1,
             "batch_size": self.batch_size >= 1,
             "lr": 0 < self.lr < inf,
