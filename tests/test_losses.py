@@ -171,26 +171,3 @@ def test_the_soft_loss_is_least_where_the_student_has_its_teachers_distribution(
     assert student.grad.abs().max() < 1e-6
     soft_entry_loss(student + torch.randn_like(student), target, mask, weights("sentence")).backward()
     assert student.grad.abs().max() > 1e-3
-
-
-def test_scores_by_distance_are_added_and_all_far_ones_are_alike():
-    torch.manual_seed(0)
-    biaffine = Biaffine(3, 4, n_distances=2)
-    torch.nn.init.normal_(biaffine.U)
-    torch.nn.init.normal_(biaffine.distances)
-    head, tail = torch.randn(1, 6, 3), torch.randn(1, 6, 3)
-    added = biaffine(head, tail) - biaffine.products(
-        *(torch.nn.functional.pad(x, (0, 1), value=1) for x in (head, tail))
-    )
-    for i in range(6):
-        for j in range(6):
-            assert torch.allclose(added[0, i, j], biaffine.distances[max(-2, min(2, j - i)) + 2], atol=1e-5)
-
-
-def test_gradients_reach_every_distance_that_occurs():
-    biaffine = Biaffine(3, 4, n_distances=3)
-    biaffine(torch.randn(2, 3, 3), torch.randn(2, 3, 3)).square().sum().backward()
-    assert biaffine.distances.grad.abs().max() == 0  # all scores are 0 at first
-    biaffine(torch.randn(2, 3, 3), torch.randn(2, 3, 3)).sum().backward()
-    cells = biaffine.distances.grad[:, 0].tolist()
-    assert cells == [0, 2, 4, 6, 4, 2, 0]  # of two tables of three words, by distance from -3 to 3

@@ -36,8 +36,6 @@ class TrainingConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
-    distances: int = 0
-    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
     case_marks: bool = False
     """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
     constraints: bool = False
@@ -98,7 +96,6 @@ class TrainingConfig:
             "max_table": self.max_table >= 1,
             "d": self.d >= 1,
             "mlp_dropout": 0 <= self.mlp_dropout < 1,
-            "distances": self.distances >= 0,
             "logit_dropout": 0 <= self.logit_dropout < 1,
             "epochs": self.epochs >= 1,
             "batch_size": self.batch_size >= 1,
