@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from tiny import FAMILIES, tiny_encoder
-from unire import Extractor, TrainingConfig
+from unire import TrainingConfig
 from unire.exceptions import UnireError
-from unire.exporting import graph
-from unire.exporting.agreement import SENTENCES, compare
+from unire.exporting.agreement import SENTENCES
 from unire.exporting.export import Exported, export
 from unire.folders import FILES
 from unire.modeling.model import UniRE
@@ -51,24 +50,6 @@ def test_in_full_precision_the_graph_computes_the_same(family, twenty, scierc_la
     assert found.model.findings == 1.0
     model, out = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert all(torch.equal(model[name], out[name]) for name in model.keys() | out.keys())
-
-
-def test_the_head_with_scores_by_distance_is_drawn_too(encoder, twenty, scierc_labels, tmp_path):
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(alpha=0.5, distances=3))
-    torch.nn.init.normal_(model.biaffine.distances)
-    graph.write_graph(model.eval(), tmp_path, "fp32")
-    one, other = engines(model, tmp_path)
-    assert compare(one, other, twenty[:4]).difference < 1e-3
-
-
-def engines(model: UniRE, folder: Path) -> list[Extractor]:
-    from unire.engines.onnx_engine import OnnxEngine
-    from unire.engines.torch_engine import TorchEngine
-
-    return [
-        Extractor(engine, model.tokenizer, model.settings, model.labels)
-        for engine in (OnnxEngine(folder), TorchEngine(model))
-    ]
 
 
 def test_the_folder_holds_a_model_a_graph_and_no_weight_twice(unexported, exported):

@@ -339,19 +339,6 @@ def test_without_bias_correction_adamw_is_adamw_without_bias_correction():
         assert parameter.detach().numpy() == pytest.approx(x, rel=1e-9)
 
 
-def test_the_kept_weights_may_be_a_running_mean(twenty, scierc_labels, encoder, tmp_path):
-    config = quick(epochs=3, average=0.9)
-    straight = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "straight")
-    plain = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=quick(epochs=3), out=tmp_path / "plain")
-    assert [r["loss"] for r in straight.history] == [r["loss"] for r in plain.history]  # it does not touch training
-    assert not torch.equal(straight.model.biaffine.U, plain.model.biaffine.U)
-
-    out = tmp_path / "stopped"
-    train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, reporter=InterruptAfter(1))
-    resumed = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=out, resume=True)
-    assert torch.equal(resumed.model.biaffine.U, straight.model.biaffine.U)
-
-
 def test_the_rate_rises_to_its_peak_and_falls_to_zero():
     schedule = Schedule(None, quick(warmup=0.2))
     assert [schedule.factor(p) for p in (0, 0.1, 0.2, 0.6, 1.0)] == pytest.approx([0, 0.5, 1, 0.5, 0])

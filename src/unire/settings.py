@@ -26,16 +26,11 @@ class HeadSettings:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
-    distances: int = 0
-    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "head setting")
-        if self.d < 1 or not 0 <= self.mlp_dropout < 1 or self.distances < 0:
-            raise UnireError(
-                f"a head of d = {self.d}, mlp_dropout = {self.mlp_dropout} and distances = {self.distances} makes no "
-                "sense"
-            )
+        if self.d < 1 or not 0 <= self.mlp_dropout < 1:
+            raise UnireError(f"a head of d = {self.d} and mlp_dropout = {self.mlp_dropout} makes no sense")
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,6 @@ class FloatBiaffine(Biaffine):
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
-        self.distances = biaffine.distances
         self.register_buffer("U", biaffine.U.detach().flatten(0, 1))
 
     def products(self, head: Tensor, tail: Tensor) -> Tensor:
@@ -131,7 +130,6 @@ class Int8Biaffine(FloatBiaffine):
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
-        self.distances = biaffine.distances
         values, scale = Int8.of(biaffine.U.detach())
         self.register_buffer("U" + INT8, values.flatten(0, 1))
         self.register_buffer("U" + SCALE, scale.flatten().unsqueeze(-1))

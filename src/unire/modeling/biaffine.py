@@ -32,21 +32,14 @@ class Biaffine(nn.Module):
     at zero, so that every label is equally likely before training.
     """
 
-    def __init__(self, n_in: int, n_out: int, n_distances: int = 0) -> None:
+    def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
         self.U = nn.Parameter(torch.zeros(n_out, n_in + 1, n_in + 1))
-        self.distances = nn.Parameter(torch.zeros(2 * n_distances + 1, n_out)) if n_distances else None
 
     def forward(self, head: Tensor, tail: Tensor) -> Tensor:
         """Score all pairs: `[T, N, d]` and `[T, N, d]` give `[T, N, N, |Y|]`."""
         head, tail = (F.pad(x, (0, 1), value=1.0) for x in (head, tail))  # [T, N, d + 1]
-        scores = self.products(head, tail)
-        if self.distances is None:
-            return scores
-        N, farthest = head.shape[1], len(self.distances) // 2
-        places = torch.arange(N, device=scores.device)
-        apart = (places - places.unsqueeze(1)).clamp(-farthest, farthest) + farthest  # [N, N]
-        return scores + self.distances.index_select(0, apart.flatten()).view(N, N, -1)
+        return self.products(head, tail)
 
     def products(self, head: Tensor, tail: Tensor) -> Tensor:
         """h_iᵀ U h_j of all pairs."""

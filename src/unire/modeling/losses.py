@@ -39,27 +39,16 @@ class TableWeights:
         return cls(torch.full_like(n, 1 / n_cells), torch.full_like(n, 1 / n_words))
 
 
-def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights, none_weight: float = 1.0) -> Tensor:
-    """L_entry: cross-entropy of every cell. `gold` is −100 on padding; cells of ⊥ count `none_weight`."""
+def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights) -> Tensor:
+    """L_entry: cross-entropy of every cell. `gold` is −100 on padding."""
     losses = F.cross_entropy(logits.flatten(0, 2).float(), gold.flatten(), ignore_index=-100, reduction="none")
-    losses = losses.view_as(gold)
-    if none_weight != 1:
-        losses = torch.where(gold == LabelSpace.NONE, none_weight * losses, losses)
-    return (losses.sum((1, 2)) * weights.cell).sum()
+    return (losses.view_as(gold).sum((1, 2)) * weights.cell).sum()
 
 
-def soft_entry_loss(
-    logits: Tensor, target: Tensor, mask: Tensor, weights: TableWeights, none_weight: float = 1.0
-) -> Tensor:
-    """L_entry against a distribution per cell: the cross-entropy with `target`, `[T, N, N, |Y|]`.
-
-    A cell counts `none_weight` as far as it is ⊥, so that of certain cells this is `entry_loss`; but wherever the
-    target is unsure, a student that gives the same distribution is the best one.
-    """
+def soft_entry_loss(logits: Tensor, target: Tensor, mask: Tensor, weights: TableWeights) -> Tensor:
+    """L_entry against a distribution per cell: the cross-entropy with `target`, `[T, N, N, |Y|]`."""
     losses = F.cross_entropy(logits.flatten(0, 2).float(), target.flatten(0, 2), reduction="none")
     losses = losses.view(target.shape[:3]) * _cells(mask)
-    if none_weight != 1:
-        losses = losses * (1 + (none_weight - 1) * target[..., LabelSpace.NONE])
     return (losses.sum((1, 2)) * weights.cell).sum()
 
 

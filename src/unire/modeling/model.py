@@ -101,7 +101,7 @@ class UniRE(nn.Module):
         self.encoder = given
         self.head_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
         self.tail_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
-        self.biaffine = Biaffine(head.d, len(labels), head.distances)
+        self.biaffine = Biaffine(head.d, len(labels))
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """The scores g of every cell: `[T, N, N, |Y|]`. Padding holds garbage."""

@@ -36,8 +36,6 @@ class TrainingConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
-    distances: int = 0
-    """How many words apart two words are told from those farther apart, as a score of their own; 0 for not at all."""
     case_marks: bool = False
     """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
     constraints: bool = False
@@ -47,8 +45,6 @@ class TrainingConfig:
 
     mean: Mean = "sentence"
     """What the losses are means over: each sentence, then the batch; or all cells of the batch at once."""
-    none_weight: float = 1.0
-    """What a cell of ⊥ counts in L_entry, against 1 for every other cell."""
     symmetry: bool = True
     """Whether L_sym is part of the objective."""
     implication: Implication = "max"
@@ -71,8 +67,6 @@ class TrainingConfig:
     """Adam's correction of its young moments; the released code goes without."""
     warmup: float = 0.2
     """Share of the training in which the rate rises; then it falls to zero in a straight line."""
-    average: float = 0.0
-    """Decay of a running mean of the weights, which is then what is evaluated and kept; 0 for none."""
     clip: float = 5.0
     """Gradients longer than this are shortened to it."""
 
@@ -102,9 +96,7 @@ class TrainingConfig:
             "max_table": self.max_table >= 1,
             "d": self.d >= 1,
             "mlp_dropout": 0 <= self.mlp_dropout < 1,
-            "distances": self.distances >= 0,
             "logit_dropout": 0 <= self.logit_dropout < 1,
-            "none_weight": 0 < self.none_weight < inf,
             "epochs": self.epochs >= 1,
             "batch_size": self.batch_size >= 1,
             "lr": 0 < self.lr < inf,
@@ -115,7 +107,6 @@ class TrainingConfig:
             "eps": 0 < self.eps < inf,
             "weight_decay": 0 <= self.weight_decay < inf,
             "warmup": 0 <= self.warmup < 1,
-            "average": 0 <= self.average < 1,
             "clip": 0 < self.clip < inf,
             "evaluate_after": self.evaluate_after >= 0,
             "evaluate_every": self.evaluate_every >= 1,

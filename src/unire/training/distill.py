@@ -304,7 +304,7 @@ class Distiller(Trainer):
         batch = TensorBatch.from_named(tensors)
         logits = self.wrapped(batch).float()
         weights = TableWeights(tensors["cell"], tensors["cell"])
-        loss = soft_entry_loss(logits, tensors["target"], batch.mask, weights, self.config.none_weight)
+        loss = soft_entry_loss(logits, tensors["target"], batch.mask, weights)
         self.accelerator.backward(self.distillation.soft_weight * loss)
         return loss.detach()
 

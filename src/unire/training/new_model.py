@@ -29,7 +29,7 @@ def new_model(
     settings = Settings(
         spec=spec,
         encoder=_portable(loaded.config),
-        head=HeadSettings(config.d, config.mlp_dropout, config.distances),
+        head=HeadSettings(config.d, config.mlp_dropout),
         layout=config.layout,
         window=config.window,
         max_table=config.max_table,

@@ -29,7 +29,7 @@ def objective(model: nn.Module, labels: LabelSpace, config: TrainingConfig, tens
     batch = TensorBatch.from_named(tensors)
     weights = TableWeights(tensors["cell"], tensors["word"])
     logits = model(batch).float()
-    entry = entry_loss(F.dropout(logits, config.logit_dropout), tensors["gold"], weights, config.none_weight)
+    entry = entry_loss(F.dropout(logits, config.logit_dropout), tensors["gold"], weights)
     P, mask = logits.softmax(-1), batch.mask
     symmetry = symmetry_loss(P, mask, labels, weights) if config.symmetry else entry.new_zeros(())
     implication = implication_loss(P, mask, labels, weights, config.implication)

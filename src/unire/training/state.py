@@ -21,7 +21,6 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
-from unire.training.averaging import Average
 
 __all__ = ["Progress", "Share", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
 
@@ -88,7 +87,6 @@ class Snapshots:
         processes: Sequence[Share],
         model: nn.Module,
         optimizer: Any,
-        average: Average | None,
         best: Mapping[str, Tensor] | None,
         settings: Mapping[str, Any],
     ) -> None:
@@ -105,9 +103,6 @@ class Snapshots:
                     for name, state in share.random_states.items()
                 }
                 tensors_to(temporary / "random.safetensors", states)
-                if average is not None:
-                    means = {str(place): tensor for place, tensor in enumerate(average.mean)}
-                    tensors_to(temporary / "average.safetensors", means)
                 if best is not None:
                     tensors_to(temporary / "best.safetensors", best)
                 record = {"progress": [asdict(share.progress) for share in processes], "settings": settings}
@@ -125,7 +120,6 @@ class Snapshots:
         self,
         model: nn.Module,
         optimizer: Any,
-        average: Average | None,
         settings: Mapping[str, Any],
         process: int = 0,
         n_processes: int = 1,
@@ -149,9 +143,6 @@ class Snapshots:
                 )
             model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
             restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
-            if average is not None:
-                for place, tensor in tensors_from(snapshot / "average.safetensors").items():
-                    average.mean[int(place)].copy_(tensor)
             _restore_random_states(tensors_from(snapshot / "random.safetensors"), process)
             best = snapshot / "best.safetensors"
             return progress[process], tensors_from(best) if best.exists() else None

@@ -27,7 +27,6 @@ from unire.modeling.model import UniRE
 from unire.modeling.recording import Recorder, Tensors
 from unire.prefetch import Ahead
 from unire.scoring import Scores, score
-from unire.training.averaging import Average
 from unire.training.config import TrainingConfig
 from unire.training.dataset import Step, TrainingSet
 from unire.training.interrupt import Interrupt
@@ -128,7 +127,6 @@ class Trainer:
         optimizer = build_optimizer(self.model, self.config)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self.schedule = Schedule(self.optimizer, self.config)
-        self.average = Average(list(self.model.parameters()), self.config.average) if self.config.average else None
         self.gradients = Recorder(self._gradients, self.accelerator.device, record=record)
         if record:  # a graph adds to the gradients where they are
             for parameter in self.model.parameters():
@@ -144,9 +142,7 @@ class Trainer:
 
     def resume(self) -> None:
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        self.progress, self.best = self.snapshots.load(
-            self.model, self.optimizer, self.average, self._record, process, n_processes
-        )
+        self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self._record, process, n_processes)
         self._losses.copy_(torch.tensor(self.progress.losses))
 
     def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
@@ -222,8 +218,6 @@ class Trainer:
     def _take_best(self) -> None:
         if self.best is not None:
             self.model.load_state_dict(self.best)
-        elif self.average is not None:
-            self.average.adopt()
 
     def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
         self.model.settings = self.model.settings.with_(
@@ -271,8 +265,6 @@ class Trainer:
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=not self.gradients.records)
-        if self.average is not None:
-            self.average.update(self.progress.step)
 
     def _done(self, share: float) -> float:
         """The share of the training that is done, where its epochs are done by `share`."""
@@ -304,8 +296,7 @@ class Trainer:
         }
         due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
         if (due and self.dev) or self._finished():
-            with self.average.in_place() if self.average is not None else nullcontext():
-                self._look_at_dev(record)
+            self._look_at_dev(record)
         progress.history.append(record)
         self.reporter.epoch(record)
 
@@ -340,7 +331,7 @@ class Trainer:
         self.progress.losses = self._losses.tolist()
         shares: list[Share] = gather_object([Share.of(self.progress)])
         if self.accelerator.is_main_process:
-            self.snapshots.save(shares, self.model, self.optimizer, self.average, self.best, self._record)
+            self.snapshots.save(shares, self.model, self.optimizer, self.best, self._record)
         self.accelerator.wait_for_everyone()
 
     def _notes(self) -> Counter[str]:
