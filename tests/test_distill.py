@@ -29,6 +29,7 @@ from unire.training import Trained, TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller, distill, same_labels
+from unire.training.tuning import ALPHAS, sweep
 from unire.training.unlabelled import LEAK, PARTED, SoftStep, Unlabelled
 from unire.windows import Windower
 
@@ -150,15 +151,14 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, e
     assert matched == expected.keys()
 
 
-def test_without_dev_a_student_is_cut_where_its_teachers_are(teacher, encoder, tmp_path):
-    """There is nothing to tune α on, but tables like the teachers' want a threshold like theirs."""
-    other = tmp_path / "other"
-    model = UniRE.from_pretrained(teacher)
-    model.settings = model.settings.with_(alpha=1.0)
-    model.save_pretrained(other)
-    taught([teacher, other], encoder, tmp_path / "s", config=quick(epochs=1))
-    assert Extractor.load(tmp_path / "s").settings.alpha == pytest.approx(1.2)  # of 1.4 and 1.0
-    taught([other], encoder, tmp_path / "fixed", config=quick(epochs=1, tune_alpha=False))
+def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teacher, encoder, twenty, tmp_path):
+    student = taught([teacher], encoder, tmp_path / "s", config=quick(epochs=8)).model
+    tuned = Extractor.load(tmp_path / "s", device="cpu")
+    expected = list(Extractor.load(teacher, device="cpu").annotate(twenty))
+    totals = dict(zip(ALPHAS, (scores.ent_plus_rel for scores in sweep(tuned, expected)), strict=True))
+    assert max(totals.values()) > min(totals.values())
+    assert totals[student.settings.alpha] == max(totals.values())
+    taught([teacher], encoder, tmp_path / "fixed", config=quick(epochs=1, tune_alpha=False))
     assert Extractor.load(tmp_path / "fixed").settings.alpha == 1.4
 
 

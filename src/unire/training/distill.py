@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,10 +40,12 @@ from unire.training.processes import refuse_several
 from unire.training.reporting import Reporter
 from unire.training.trainer import Trained, Trainer, use_bf16
 from unire.training.unlabelled import SoftStep, Unlabelled
-from unire.windows import Batch, Windower
+from unire.windows import Batch
 
 __all__ = ["DistillConfig", "Distiller", "distill", "same_labels"]
 
+EXAMPLES = 1000
+"""Unlabelled sentences on which α is tuned where there is no dev."""
 SENTENCES = "sentences"
 """What `Progress.read` counts beside notes: unlabelled sentences that were learnt from."""
 
@@ -103,8 +104,8 @@ def distill(
             Documents that hold text of dev or test are left out.
         documents: The annotated training data.
         out: Where the student is written, as a folder.
-        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept, with the mean
-            of the teachers' α.
+        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept, with the α that
+            finds most of what the teachers find in some of the text.
         test: Scored once, at the end.
         labels: The student's label space, the first teacher's when left out. Every teacher must have the same types.
         config: How it is trained; `paper` when left out.
@@ -182,9 +183,9 @@ class Teacher:
         self._order = torch.tensor(same_labels(labels, model.labels, name), device=device)
 
     @property
-    def windower(self) -> Windower:
+    def extractor(self) -> Extractor:
         model = self.model
-        return Extractor(TorchEngine(model), model.tokenizer, model.settings, model.labels).windower
+        return Extractor(TorchEngine(model, bf16=self.bf16), model.tokenizer, model.settings, model.labels)
 
     @torch.no_grad()
     def tables(self, batch: Batch) -> Tensor:
@@ -223,7 +224,7 @@ class Distiller(Trainer):
         for teacher in self.teachers:
             if _layout(teacher.model) not in layouts:
                 layouts.append(_layout(teacher.model))
-                windowers.append(teacher.windower)
+                windowers.append(teacher.extractor.windower)
         self._views = [layouts.index(_layout(teacher.model)) for teacher in self.teachers]
         self.unlabelled = Unlabelled(
             self.corpus,
@@ -234,9 +235,6 @@ class Distiller(Trainer):
             config=self.config,
             few_shapes=self.gradients.records,
         )
-        if not self.dev and self.config.tune_alpha:  # whoever fills tables as the teachers do is cut as they are
-            alpha = round(fmean(teacher.model.settings.alpha for teacher in self.teachers), 3)
-            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, "teachers": self._teachers(), "corpus": [file.name for file in self.corpus]}
 
@@ -307,6 +305,16 @@ class Distiller(Trainer):
         loss = soft_entry_loss(logits, tensors["target"], batch.mask, weights)
         self.accelerator.backward(self.distillation.soft_weight * loss)
         return loss.detach()
+
+    def _examples(self) -> Sequence[Document]:
+        """Dev; without it unlabelled text, with what each teacher finds in it.
+
+        The teachers' own α would be too high: who learns their mean is less sure of a cell than each of them.
+        """
+        if self.dev:
+            return self.dev
+        some = self.unlabelled.some(EXAMPLES)
+        return [document for teacher in self.teachers for document in teacher.extractor.annotate(some)]
 
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))

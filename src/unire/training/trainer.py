@@ -191,8 +191,7 @@ class Trainer:
         self._take_best()
         self._save_model({})  # whatever happens from here on, the training was not for nothing
         try:
-            if self.dev:
-                self._tune()
+            self._tune()
             scores = {"dev": self._score(self.dev), "test": self._score(test)}
         except KeyboardInterrupt:
             return self._result(interrupted=True)
@@ -203,11 +202,17 @@ class Trainer:
 
     def _tune(self) -> None:
         """What is fitted on dev once the weights stand: α, and then the calibration of what it finds."""
-        if self.config.tune_alpha:
-            self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, self.dev))
-        self.extractor.settings = calibrated(self.extractor.settings, uncalibrated(self.extractor, self.dev), ["dev"])
+        if self.config.tune_alpha and (examples := self._examples()):
+            self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, examples))
+        if self.dev:
+            found = uncalibrated(self.extractor, self.dev)
+            self.extractor.settings = calibrated(self.extractor.settings, found, ["dev"])
         (self.model.settings,) = broadcast_object_list([self.extractor.settings])  # GPUs may differ in a last digit
         self.extractor.settings = self.model.settings
+
+    def _examples(self) -> Sequence[Document]:
+        """What α is tuned on."""
+        return self.dev
 
     def stop(self) -> Trained:
         """Save the best model so far, as it is."""

@@ -124,6 +124,18 @@ class Unlabelled(Dataset[Chunk]):
     def n_documents(self) -> int:
         return len(self._items)
 
+    def some(self, sentences: int) -> list[Document]:
+        """Documents from the start of the text, until there are so many sentences."""
+        documents: list[Document] = []
+        for item in self._items:
+            document = _document(*item)
+            if document.text not in self.held_out:
+                documents.append(document)
+                sentences -= len(document.sentences)
+            if sentences <= 0:
+                break
+        return documents
+
     def __len__(self) -> int:
         """Chunks of one pass."""
         return -(-len(self._items) // CHUNK)
