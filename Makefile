@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 test: install
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
 
 lint: install
 	$(BIN)/ruff check .
