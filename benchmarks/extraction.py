@@ -30,6 +30,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig
 
 from unire import Document, Extractor, LabelSpace, formats, pretrained
+from unire.cli.extract_run import look_for_garbage_rarely
 from unire.decoding import split
 from unire.engines.torch_engine import TorchEngine
 from unire.modeling.model import TensorBatch, UniRE
@@ -124,7 +125,7 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
         extractor = like_gold(bert_base(model, layout, "cuda"), documents)
         engine = extractor.engine
         gc.collect()
-        gc.freeze()  # as the command does
+        look_for_garbage_rarely()  # as the command does
         whole = timed(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0), 3)
         batches = [batch for batch, _ in extractor.tables(repeated)]
         moved = [TensorBatch.of(batch, "cuda") for batch in batches]

@@ -23,7 +23,10 @@ from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
 from unire.windows import Batch
 
-__all__ = ["Run"]
+__all__ = ["Run", "look_for_garbage_rarely"]
+
+UNSEARCHED = 100_000
+"""New objects before Python looks for garbage among them; its own choice is some hundred."""
 
 Result = TypeVar("Result")
 Screen = Console | Literal["raw"] | None
@@ -47,7 +50,7 @@ class Run:
     @cached_property
     def extractor(self) -> _Watched:
         loaded = _Watched.load(self.model, device=self.device, constraints=self.constraints)
-        gc.freeze()  # what is loaded stays: the search for garbage need not go through it time and again
+        look_for_garbage_rarely()
         return loaded
 
     def documents(self, begun: ResumableFile | None = None, *, screen: Screen = None) -> Iterator[Document]:
@@ -96,6 +99,15 @@ class Run:
                 yield result
                 self.count += 1
                 meter.advance(positions.popleft())
+
+
+def look_for_garbage_rarely() -> None:
+    """Have Python's search for garbage leave what is loaded alone, which stays, and look at findings seldom.
+
+    Nothing in a document refers back to it, so it is freed without a search, as soon as it is written.
+    """
+    gc.freeze()
+    gc.set_threshold(UNSEARCHED)
 
 
 class _Watched(Extractor):
