@@ -423,6 +423,19 @@ def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
     assert "give --data, --dev and --test" in str(refused.exception)
 
 
+def test_small_differences_between_single_seeds_look_small():
+    one, several = (
+        charts.dots(["a", "b"], {"Ent": [values, values[::-1]]}, unit="F1, %", note="n = 9", dot="seed")
+        for values in ([70.0], [70.0, 70.1])
+    )
+    text = " ".join(ElementTree.fromstring(one).itertext())
+    assert "67" in text
+    assert "73" in text  # the ends of the axis
+    assert "n = 9; a dot is a seed" in text
+    assert "a bar the mean" not in text
+    assert "a bar the mean" in several
+
+
 def test_charts_without_matplotlib_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UnireError, match=r"pip install \"unire\[studies\]\""):

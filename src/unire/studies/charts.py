@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["bars", "dots", "histogram", "lines", "stacks"]
 
 COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
+LEAST_RANGE = 6.0
+"""Points of F1 from one end of an axis to the other, or more."""
 STYLE = {
     "font.size": 10,
     "font.family": "sans-serif",
@@ -28,18 +30,34 @@ STYLE = {
 }
 
 
-def dots(names: Sequence[str], panels: Mapping[str, Sequence[Sequence[float]]], *, unit: str, note: str) -> str:
-    """A panel for each measure with a row for each name: its values as dots, and their mean and deviation."""
+def dots(
+    names: Sequence[str],
+    panels: Mapping[str, Sequence[Sequence[float]]],
+    *,
+    unit: str,
+    note: str,
+    dot: str | None = None,
+) -> str:
+    """A panel for each measure with a row for each name: its values as dots, and the mean and deviation of several.
+
+    `dot` is what the note says that a dot is.
+    """
+    if dot is not None:
+        barred = any(len(values) > 1 for rows in panels.values() for values in rows)
+        note += f"; a dot is a {dot}" + (", a bar the mean ± the standard deviation" if barred else "")
 
     def draw(figure: Figure) -> None:
         for axes, (title, rows), colour in zip(
             figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels.items(), COLOURS, strict=False
         ):
             for place, values in enumerate(rows):
-                below = [place + 0.22] * len(values)
+                several = len(values) > 1
+                below = [place + (0.22 if several else 0)] * len(values)
                 axes.plot(values, below, "o", color=colour, alpha=0.45, markersize=4, linewidth=0)
-                spread = stdev(values) if len(values) > 1 else 0.0
-                axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
+                if several:
+                    spread = stdev(values)
+                    axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
+            _widen(axes)
             axes.set_title(title)
             axes.set_xlabel(unit)
             axes.set_yticks(range(len(names)), names)
@@ -121,6 +139,13 @@ def stacks(names: Sequence[str], parts: Mapping[str, Sequence[float]], *, x: str
         axes.legend(frameon=False, ncols=len(parts), loc="lower left", bbox_to_anchor=(0, 1))
 
     return _svg(draw, (8.5, 1.6 + 0.3 * len(names)), note)
+
+
+def _widen(axes: Any) -> None:
+    """Have the x axis reach over some points at least: a small difference is to look small."""
+    low, high = axes.get_xlim()
+    missing = max(0.0, LEAST_RANGE - (high - low))
+    axes.set_xlim(low - missing / 2, high + missing / 2)
 
 
 def _rows(axes: Any, names: Sequence[str]) -> None:

@@ -222,7 +222,8 @@ class TrainingStudy:
                     for name, kind in (("Ent", "entities"), ("Rel", "relations"))
                 },
                 unit=f"F1 on {result['split']}, %",
-                note=f"n = {result['sentences']:,} sentences; a dot is a seed, a bar the mean ± the standard deviation",
+                note=f"n = {result['sentences']:,} sentences",
+                dot="seed",
             )
         }
 

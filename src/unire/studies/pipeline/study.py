@@ -158,7 +158,8 @@ def charts(result: Json) -> dict[str, str]:
             names,
             scores,
             unit="F1 on test, %",
-            note=f"{counted}; a dot is a seed, a bar the mean ± the standard deviation",
+            note=counted,
+            dot="seed",
         ),
         "pipeline-speed": draw.bars(
             names,
