@@ -93,11 +93,11 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     P, lengths, labels = prepared.P, prepared.lengths, prepared.labels
 
     # Spans
-    begins = np.arange(P.shape[1]) < lengths[:, None]  # [T, N]
-    words = np.flatnonzero(begins)
-    begins[:, 1:] &= prepared.distances > alpha
-    table, start = begins.nonzero()
-    size = np.diff(np.flatnonzero(begins.reshape(-1)[words]), append=len(words))
+    N = P.shape[1]
+    begins = np.concatenate((lengths[:, None] > 0, prepared.distances > alpha), 1)  # [T, N]
+    first = np.flatnonzero(begins)
+    table, start = np.divmod(first, max(1, N))
+    size = np.minimum(np.append(first[1:], begins.size), table * N + lengths[table]) - first
     cuts = np.array([table, start]).T[start > 0]
 
     # Entity types: the squares
