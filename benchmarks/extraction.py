@@ -76,9 +76,9 @@ def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
 
 def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
     """The distance that so many neighbouring words exceed."""
-    prepared = [split.prepare(P, batch.lengths, LABELS) for batch, P in extractor.tables(documents)]
-    found = np.concatenate([tables.distances[~np.isnan(tables.distances)] for tables in prepared])
-    return float(np.sort(found)[-min(cuts, len(found))])
+    found = [split.prepare(P, batch.lengths, LABELS).distances for batch, P in extractor.tables(documents)]
+    distances = np.sort(np.concatenate([some[~np.isnan(some)] for some in found]))
+    return float(distances[-min(cuts + 1, len(distances))])
 
 
 def timed(action: Callable[[], Any], rounds: int) -> float:

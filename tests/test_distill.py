@@ -162,6 +162,18 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
     assert Extractor.load(tmp_path / "fixed").settings.alpha == 1.4
 
 
+def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(teacher, encoder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("A long text. " * 50 + "\n" + "One sentence here.\n" * 30, encoding="utf-8")
+    unlabelled = Unlabelled([text], (), held_out=HeldOut(()), limit=None, size=10, config=quick())
+    some = unlabelled.some(20)
+    assert [len(document.sentences) for document in some] == [1] * 20
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:1]) + "{x\n", encoding="utf-8")
+    with pytest.raises(UnireError, match="document 2 of the corpus: not valid JSON"):
+        taught([teacher], encoder, tmp_path / "s", corpus=bad)
+
+
 def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twenty, tmp_path, scierc_labels):
     turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
     order = same_labels(turned, scierc_labels, "teacher")

@@ -70,6 +70,18 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
                 assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("rounded", ["windows", "all"])
+def test_no_window_is_padded_beyond_what_the_encoder_reads(family, rounded, tmp_path):
+    folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=100)
+    model = new_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
+    engine = TorchEngine(model)
+    engine.rounded = rounded
+    document = Document.from_words([WORDS * 4] * 9)  # more than one window
+    extractor = Extractor(engine, model.tokenizer, model.settings, model.labels)
+    assert next(extractor.annotate([document])).words == document.words
+
+
 def test_weights_that_are_kept_in_half_precision_fill_the_same_tables(encoder, twenty, scierc_labels):
     model = new_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.1)

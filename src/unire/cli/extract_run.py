@@ -26,7 +26,7 @@ from unire.windows import Batch
 __all__ = ["Run", "look_for_garbage_rarely"]
 
 UNSEARCHED = 100_000
-"""New objects before Python looks for garbage among them; its own choice is some hundred."""
+"""New objects before Python looks for garbage among them; its own choice is 700 or 2,000, by its version."""
 
 Result = TypeVar("Result")
 Screen = Console | Literal["raw"] | None

@@ -31,6 +31,7 @@ __all__ = [
     "group_sums",
     "library",
     "pick",
+    "pinned",
     "put",
     "repeated",
     "runs_of",
@@ -117,16 +118,19 @@ def put(host: NDArray[Any], like: Array) -> Array:
 
 
 def send(tensor: Array, device: Any) -> Array:
-    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before.
+    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
+    return (pinned(tensor) if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
+def pinned(tensor: Array) -> Array:
+    """A tensor of the host in memory that a GPU reads by itself.
 
     numpy copies it there, in this thread. torch would ask a thread of every core for a share of a large tensor, and now
-    and then wait ten milliseconds for one of them that the machine has no core for.
+    and then wait for one that the machine has no core for.
     """
-    if device.type != "cuda":
-        return tensor.to(device)
-    pinned = library(tensor).empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    np.copyto(pinned.numpy(), tensor.numpy())
-    return pinned.to(device, non_blocking=True)
+    memory = library(tensor).empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+    np.copyto(memory.numpy(), tensor.numpy())
+    return memory
 
 
 def empty(shape: tuple[int, ...], like: Array) -> Array:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.modeling.model import TensorBatch, UniRE, to_device
+from unire.modeling.precision import has_bf16
 from unire.windows import Batch, Rounded, of_like_length
 
 __all__ = ["TorchEngine", "choose_device"]
@@ -35,20 +36,21 @@ class TorchEngine:
     ) -> None:
         self.model = model
         on_gpu = model.device.type == "cuda"
-        self.bf16 = (on_gpu and torch.cuda.is_bf16_supported()) if bf16 is None else bf16
+        self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
         self.max_pieces = max_pieces or self.most_pieces(model.device)
         self.max_cells = max_cells or (64 * self.most_pieces(model.device) if on_gpu else 400_000)
-        # attention has a plan for every shape of a batch, which takes cuDNN some fifty milliseconds to make
+        # cuDNN makes a plan of attention for every shape of a batch, which takes it longer than a batch does
         self.rounded: Rounded = "windows" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod
-    def frozen(cls, model: UniRE, *, bf16: bool | None = None) -> TorchEngine:
-        """An engine for a model that nobody goes on training: what is multiplied in bf16 is kept so from now on.
+    def frozen(cls, model: UniRE, *, bf16: bool | None = None, max_pieces: int | None = None) -> TorchEngine:
+        """An engine that a model is given up to: nobody goes on training it, or saves it.
 
-        The tables are the same; but the weights are not turned into bf16 once for every batch.
+        What its linear layers multiply in bf16 is kept so from now on. The tables are the same; but these weights are
+        not turned into bf16 once for every batch.
         """
-        engine = cls(model, bf16=bf16)
+        engine = cls(model, bf16=bf16, max_pieces=max_pieces)
         if engine.bf16:
             for module in model.modules():
                 if isinstance(module, nn.Linear):

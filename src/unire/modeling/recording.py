@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unire.decoding.arrays import pinned
+
 __all__ = ["Recorder", "Tensors"]
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class Recorder:
 
     def pinned(self, inputs: Tensors) -> Tensors:
         """Inputs from where a copy does not wait for what the GPU has to do before."""
-        return {name: tensor.pin_memory() for name, tensor in inputs.items()} if self.records else inputs
+        return {name: pinned(tensor) for name, tensor in inputs.items()} if self.records else inputs
 
     def __call__(self, inputs: Tensors) -> Tensor:
         """The function's result, to be used before the next call."""

@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -201,7 +202,8 @@ def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
 
 def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
     if case.engine == "torch":
-        return TorchEngine(model, bf16=case.precision == "bf16", max_pieces=case.pieces)
+        bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
+        return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_pieces=case.pieces)
     from unire.engines.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)
@@ -217,7 +219,8 @@ def _timed(engine: Engine, model: UniRE, settings: Settings, documents: Sequence
         began = time.perf_counter()
         found = list(extractor.annotate(bare))
         seconds.append(time.perf_counter() - began)
-    passes = [stage_seconds(engine, model, settings, bare) for _ in range(rounds)]
+    run = engine.model if isinstance(engine, TorchEngine) else model
+    passes = [stage_seconds(engine, run, settings, bare) for _ in range(rounds)]
     stages, n_batches = min(passes, key=lambda timed: sum(timed[0]))
     scores = score(documents, found, model.labels)
     return {

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -235,6 +236,13 @@ class Distiller(Trainer):
             config=self.config,
             few_shapes=self.gradients.records,
         )
+        self._unlabelled_examples: list[Document] = []
+        if not self.dev and self.config.tune_alpha:
+            self._unlabelled_examples = self.unlabelled.some(
+                EXAMPLES
+            )  # now: what is wrong with them is to be said early
+            alpha = round(fmean(teacher.model.settings.alpha for teacher in self.teachers), 3)
+            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, "teachers": self._teachers(), "corpus": [file.name for file in self.corpus]}
 
@@ -309,12 +317,11 @@ class Distiller(Trainer):
     def _examples(self) -> Sequence[Document]:
         """Dev; without it unlabelled text, with what each teacher finds in it.
 
-        The teachers' own α would be too high: who learns their mean is less sure of a cell than each of them.
+        Who learns the mean of several teachers may be less sure of a cell than each of them is, and then finds less
+        with an α like theirs.
         """
-        if self.dev:
-            return self.dev
-        some = self.unlabelled.some(EXAMPLES)
-        return [document for teacher in self.teachers for document in teacher.extractor.annotate(some)]
+        some = self._unlabelled_examples
+        return self.dev or [document for teacher in self.teachers for document in teacher.extractor.annotate(some)]
 
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))

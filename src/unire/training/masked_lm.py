@@ -15,6 +15,7 @@ from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
 from unire.modeling.attention import freeze_position_bias
+from unire.modeling.precision import has_bf16
 
 __all__ = ["MaskedLM", "Trainer", "WholeWordMasking"]
 
@@ -139,7 +140,7 @@ class Trainer:
         freeze_position_bias(model.encoder)
         self.model = model.to(device).eval()
         self.device = device
-        self.bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        self.bf16 = device.type == "cuda" and has_bf16()
         if self.bf16:
             _narrow_norms(self.model)
         self.optimizer = _adamw(self.model, lr)

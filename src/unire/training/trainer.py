@@ -24,6 +24,7 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import check_target
 from unire.modeling.model import UniRE
+from unire.modeling.precision import has_bf16
 from unire.modeling.recording import Recorder, Tensors
 from unire.prefetch import Ahead
 from unire.scoring import Scores, score
@@ -202,7 +203,8 @@ class Trainer:
 
     def _tune(self) -> None:
         """What is fitted on dev once the weights stand: α, and then the calibration of what it finds."""
-        if self.config.tune_alpha and (examples := self._examples()):
+        split = self.config.decoder == "split"
+        if split and self.config.tune_alpha and (examples := self._examples()):
             self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, examples))
         if self.dev:
             found = uncalibrated(self.extractor, self.dev)
@@ -359,7 +361,7 @@ class Trainer:
 
 
 def use_bf16(config: TrainingConfig) -> bool:
-    supported = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    supported = has_bf16()
     if config.bf16 and not supported:
         raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")
     return supported if config.bf16 is None else config.bf16

@@ -125,15 +125,13 @@ class Unlabelled(Dataset[Chunk]):
         return len(self._items)
 
     def some(self, sentences: int) -> list[Document]:
-        """Documents from the start of the text, until there are so many sentences."""
+        """Some of the first documents, of so many sentences at most."""
         documents: list[Document] = []
-        for item in self._items:
-            document = _document(*item)
-            if document.text not in self.held_out:
+        for position in range(min(CHUNK, len(self._items))):
+            document = self._document(position)
+            if document.text not in self.held_out and len(document.sentences) <= sentences:
                 documents.append(document)
                 sentences -= len(document.sentences)
-            if sentences <= 0:
-                break
         return documents
 
     def __len__(self) -> int:
@@ -147,13 +145,13 @@ class Unlabelled(Dataset[Chunk]):
         documents = []
         try:
             for position in order[part * CHUNK : (part + 1) * CHUNK]:
-                document = _document(*self._items[position])
+                document = self._document(position)
                 if document.text in self.held_out:
                     notes[LEAK] += 1
                 else:
                     documents.append(document)
         except UnireError as error:
-            return Chunk(error=f"document {position + 1} of the corpus: {error}")
+            return Chunk(error=str(error))
         steps = [self._step(group, notes) for group in self._groups(documents)]
         steps = [steps[place] for place in np.random.default_rng([self.config.seed, number]).permutation(len(steps))]
         return Chunk(tuple(step for step in steps if step.n_tables), notes if repeat == 0 else Counter())
@@ -188,6 +186,12 @@ class Unlabelled(Dataset[Chunk]):
             for place, step in enumerate(made.steps[position:], start=position):
                 yield step, [number, place + 1], made.notes if place == 0 else Counter()
             position = 0
+
+    def _document(self, position: int) -> Document:
+        try:
+            return _document(*self._items[position])
+        except UnireError as error:
+            raise UnireError(f"document {position + 1} of the corpus: {error}") from None
 
     def _groups(self, documents: list[Document]) -> Iterator[list[Document]]:
         """Documents of like length, of `size` sentences or a few more."""

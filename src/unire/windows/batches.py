@@ -16,7 +16,7 @@ from unire.windows.windower import Passage
 __all__ = ["Batch", "Rounded", "collate", "in_batches", "of_like_length"]
 
 Rounded = Literal["not", "windows", "all"]
-"""What of a batch is padded more: nothing; windows, by a sixteenth at most and to 8 pieces; or all of it, coarsely."""
+"""What of a batch is padded more: nothing; many windows a little, few ones coarsely; or all of it, coarsely."""
 
 SHORT = 16
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
@@ -51,6 +51,7 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     tables = tuple(table for passage in passages for table in passage.tables)
     shape = _Shape(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
     shape = shape.rounded_up(rounded)
+    shape = shape._replace(longest_window=min(shape.longest_window, spec.max_pieces))  # which holds every window
     # a window that is padding has one piece, for attention to nothing is not a number
     spare = shape.n_windows - len(windows)
     sizes = np.array([len(window.pieces) for window in windows] + [1] * spare)
@@ -127,7 +128,8 @@ class _Shape(NamedTuple):
         """The smallest of few shapes that holds this one."""
         T, N, B, L = self
         if what == "windows":
-            return _Shape(T, N, _up(B, 1 << max(0, B.bit_length() - 5)), _up(L, 8))
+            few = B < 32  # too few to keep a GPU busy: then padding costs less than a new shape does
+            return _Shape(T, N, _up(B, 1 << max(0, B.bit_length() - (3 if few else 5))), _up(L, 32 if few else 8))
         if what == "all":
             return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 32 if L <= 128 else 128))
         return self
