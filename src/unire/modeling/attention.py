@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.bert.modeling_bert import BertModel
+from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
 __all__ = ["freeze_position_bias", "use_fast_attention"]
@@ -19,7 +20,7 @@ def use_fast_attention(encoder: nn.Module) -> None:
 
     Most encoders of transformers do so by themselves and are left as they are. MPNet does not, for its attention adds a
     learned bias by relative position; fused kernels take that as a mask. Weights, names and configuration stay the
-    same, as do padding masks, dropout and the gradient of the bias.
+    same, as do padding masks, dropout and the gradient of the bias. DeBERTa is not fused, but mended for bf16.
 
     A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
     for all work before it, and then lay it out for every pair of pieces. One of [B, 1, 1, L] passes unlooked at: MPNet
@@ -130,8 +131,22 @@ class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
         return (self.o(mixed.transpose(1, 2).flatten(2)),)
 
 
+class _MixedDeberta(DisentangledSelfAttention):  # type: ignore[misc]
+    """DeBERTa's attention, as transformers computes it, in mixed precision too.
+
+    There its biases would make queries float32, and what padding is then set to is no number of bf16.
+    """
+
+    def transpose_for_scores(self, x: Tensor) -> Tensor:
+        kind = x.device.type
+        mixed = torch.is_autocast_enabled(kind)
+        heads: Tensor = super().transpose_for_scores(x.to(torch.get_autocast_dtype(kind)) if mixed else x)
+        return heads
+
+
 _FUSED: dict[type, type] = {
     BertModel: _FusedBert,
+    DisentangledSelfAttention: _MixedDeberta,
     MPNetModel: _FusedModel,
     MPNetEncoder: _FusedEncoder,
     MPNetSelfAttention: _FusedSelfAttention,
