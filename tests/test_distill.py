@@ -28,7 +28,8 @@ from unire.modeling.model import UniRE
 from unire.training import Trained, TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
-from unire.training.distill import DistillConfig, Distiller, distill, same_labels
+from unire.training.distill import DistillConfig, Distiller, distill
+from unire.training.teachers import same_labels
 from unire.training.tuning import ALPHAS, sweep
 from unire.training.unlabelled import LEAK, PARTED, SoftStep, Unlabelled
 from unire.windows import Windower

@@ -25,9 +25,7 @@ from torch import Tensor
 
 from unire.checks import check_kinds
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
-from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.losses import TableWeights, soft_entry_loss
 from unire.modeling.model import TensorBatch, UniRE, to_device
@@ -39,11 +37,12 @@ from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
 from unire.training.processes import refuse_several
 from unire.training.reporting import Reporter
+from unire.training.teachers import Teacher, layout_of
 from unire.training.trainer import Trained, Trainer, use_bf16
 from unire.training.unlabelled import SoftStep, Unlabelled
 from unire.windows import Batch
 
-__all__ = ["DistillConfig", "Distiller", "distill", "same_labels"]
+__all__ = ["DistillConfig", "Distiller", "distill"]
 
 EXAMPLES = 1000
 """Unlabelled sentences on which α is tuned where there is no dev."""
@@ -150,55 +149,6 @@ def distill(
     return distiller.run(test, save_every_epochs, save_every_minutes)
 
 
-def same_labels(student: LabelSpace, teacher: LabelSpace, name: str) -> list[int]:
-    """The teacher's id of every label of the student's.
-
-    Raises:
-        UnireError: They have different labels.
-    """
-    kinds = {
-        "entity types": (student.entity_types, teacher.entity_types),
-        "relation types": (student.relation_types, teacher.relation_types),
-        "symmetric relations": (student.symmetric, teacher.symmetric),
-    }
-    for kind, (own, other) in kinds.items():
-        if different := sorted(set(own) ^ set(other)):
-            raise UnireError(
-                f"teacher {name!r} and student do not have the same {kind} ({different[0]!r} is on one side only); "
-                "give teachers of one label space"
-            )
-    entities = [teacher.entity_id(label) for label in student.entity_types]
-    return [LabelSpace.NONE, *entities, *(teacher.relation_id(label) for label in student.relation_types)]
-
-
-class Teacher:
-    """A trained model that is asked for its tables, in the student's order of labels."""
-
-    def __init__(
-        self, name: str, model: UniRE, labels: LabelSpace, device: torch.device, *, bf16: bool, record: bool
-    ) -> None:
-        self.name = name
-        self.model = model.to(device).eval()
-        self.bf16 = bf16
-        self._tables = Recorder(self._compute, device, record=record)
-        self._order = torch.tensor(same_labels(labels, model.labels, name), device=device)
-
-    @property
-    def extractor(self) -> Extractor:
-        model = self.model
-        return Extractor(TorchEngine(model, bf16=self.bf16), model.tokenizer, model.settings, model.labels)
-
-    @torch.no_grad()
-    def tables(self, batch: Batch) -> Tensor:
-        """P of every table, `[T, N, N, |Y|]`, to be used before the next call."""
-        return self._tables(self._tables.pinned(TensorBatch.of(batch, "cpu").named()))
-
-    def _compute(self, tensors: Tensors) -> Tensor:
-        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            logits: Tensor = self.model(TensorBatch.from_named(tensors))
-        return logits.float().softmax(-1).index_select(-1, self._order)
-
-
 @dataclass
 class Distiller(Trainer):
     """A distillation under way."""
@@ -221,12 +171,12 @@ class Distiller(Trainer):
             for name, model in self.models
         ]
         self.soft_gradients = Recorder(self._soft_gradients, device, record=self.gradients.records)
-        layouts, windowers = [_layout(self.model)], [self.extractor.windower]
+        layouts, windowers = [layout_of(self.model)], [self.extractor.windower]
         for teacher in self.teachers:
-            if _layout(teacher.model) not in layouts:
-                layouts.append(_layout(teacher.model))
+            if layout_of(teacher.model) not in layouts:
+                layouts.append(layout_of(teacher.model))
                 windowers.append(teacher.extractor.windower)
-        self._views = [layouts.index(_layout(teacher.model)) for teacher in self.teachers]
+        self._views = [layouts.index(layout_of(teacher.model)) for teacher in self.teachers]
         self.unlabelled = Unlabelled(
             self.corpus,
             windowers,
@@ -361,9 +311,3 @@ class Distiller(Trainer):
             "teachers": [teacher.name for teacher in self.teachers],
             "unlabelled documents": self.unlabelled.n_documents,
         }
-
-
-def _layout(model: UniRE) -> tuple[object, ...]:
-    """All that decides how documents become batches: models that agree in it read the same ones."""
-    settings = model.settings
-    return model.tokenizer.to_str(), settings.spec, settings.layout, settings.window, settings.max_table
