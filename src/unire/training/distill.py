@@ -188,9 +188,8 @@ class Distiller(Trainer):
         )
         self._unlabelled_examples: list[Document] = []
         if not self.dev and self.config.tune_alpha:
-            self._unlabelled_examples = self.unlabelled.some(
-                EXAMPLES
-            )  # now: what is wrong with them is to be said early
+            # before anything is learnt, so that what is wrong with them is said at once
+            self._unlabelled_examples = self.unlabelled.some(EXAMPLES)
             alpha = round(fmean(teacher.model.settings.alpha for teacher in self.teachers), 3)
             self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
