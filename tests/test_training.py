@@ -96,7 +96,7 @@ def test_a_batch_padded_to_one_of_few_shapes_has_the_same_losses_and_gradients(
     model.eval()  # no dropout inside the encoder
     losses, gradients = computed()
     plain = trainer.data.step(passages).batches[0].batch.input_ids
-    trainer.data.few_shapes = True
+    trainer.data.rounded = "all"
     padded = trainer.data.step(passages).batches[0].batch.input_ids
     assert padded.shape[1] % 32 == 0
     assert padded.size > plain.size

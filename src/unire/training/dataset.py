@@ -15,7 +15,7 @@ from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence, spanning
 from unire.training.config import TrainingConfig
-from unire.windows import Batch, EncoderSpec, Passage, Windower, collate, in_batches
+from unire.windows import Batch, EncoderSpec, Passage, Rounded, Windower, collate, in_batches
 
 __all__ = ["GoldBatch", "Step", "TrainingSet"]
 
@@ -53,7 +53,7 @@ class TrainingSet:
         labels: Its label space.
         windower: The encoder's.
         config: How steps are made.
-        few_shapes: Pad batches more than they need, so that many have the same shape.
+        rounded: What of a batch is padded more than it must be, so that many have the same shape.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class TrainingSet:
         windower: Windower,
         config: TrainingConfig,
         *,
-        few_shapes: bool = False,
+        rounded: Rounded = "not",
     ) -> None:
         labels.check(documents)
-        self.few_shapes = few_shapes
+        self.rounded = rounded
         self.spec: EncoderSpec = windower.spec
         self.config = config
         self.passages: list[Passage] = []
@@ -116,7 +116,7 @@ class TrainingSet:
 
     def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
         for group in in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces):
-            batch = collate(group, self.spec, rounded="all" if self.few_shapes else "not")
+            batch = collate(group, self.spec, rounded=self.rounded)
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)
             for row, table in enumerate(batch.tables):

@@ -184,7 +184,7 @@ class Distiller(Trainer):
             limit=self.distillation.documents,
             size=self.distillation.soft_batch,
             config=self.config,
-            few_shapes=self.gradients.records,
+            rounded=self.data.rounded,
         )
         self._unlabelled_examples: list[Document] = []
         if not self.dev and self.config.tune_alpha:

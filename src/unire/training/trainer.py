@@ -122,7 +122,7 @@ class Trainer:
         # processes that exchange gradients do so amid the backward pass, which no graph holds
         record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
         self.data = TrainingSet(
-            self.documents, self.model.labels, self.extractor.windower, self.config, few_shapes=record
+            self.documents, self.model.labels, self.extractor.windower, self.config, rounded="all" if record else "not"
         )
         self.snapshots = Snapshots(self.out)
         optimizer = build_optimizer(self.model, self.config)

@@ -97,7 +97,7 @@ class Unlabelled(Dataset[Chunk]):
         limit: Take so many documents from the start of the files; `None` for all.
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
-        few_shapes: Pad batches more than they need, so that many have the same shape.
+        rounded: What of a batch is padded more than it must be, so that many have the same shape.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class Unlabelled(Dataset[Chunk]):
         limit: int | None,
         size: int,
         config: TrainingConfig,
-        few_shapes: bool = False,
+        rounded: Rounded = "not",
     ) -> None:
-        self.few_shapes = few_shapes
+        self.rounded = rounded
         self.windowers = windowers
         self.held_out = held_out
         self.size = size
@@ -208,14 +208,13 @@ class Unlabelled(Dataset[Chunk]):
 
     def _step(self, documents: Sequence[Document], notes: Counter[str]) -> SoftStep:
         views = []
-        rounded: Rounded = "all" if self.few_shapes else "not"
         for windower in self.windowers:
             passages = windower.passages_of(documents)
             if windower is self.windowers[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
             groups = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
-            views.append([collate(group, windower.spec, rounded=rounded) for group in groups])
+            views.append([collate(group, windower.spec, rounded=self.rounded) for group in groups])
         step = SoftStep.of(views)
         notes[PARTED] += sum(int((~mask).sum()) for mask in step.kept)
         return step
