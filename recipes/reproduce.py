@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from plan import Parts, Stage, plan
+from plan import SCRIPTS, Parts, Stage, plan
 
 from unire.exceptions import UnireError
 from unire.studies.jobs import Job, Record, run_jobs
@@ -63,8 +63,8 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
 def _job(stage: Stage, work: Path) -> Job:
     kind, *arguments = stage.command
     out = str(work / (stage.part_of or stage.name))
-    if kind == "nearest":
-        command = (str(Path(__file__).parent / "nearest.py"), *arguments, out)
+    if kind in SCRIPTS:
+        command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, out)
     else:
         options = ["--resume"] if (work / f"{stage.name}.resume").exists() else []
         command = ("-m", "unire", kind, *arguments, "--out", out, "--json", *options)

@@ -34,10 +34,11 @@ def stages(recipes):
     return plan.plan(plan.Parts(*parts))
 
 
-def test_every_stage_is_a_command_with_options_that_it_has(stages):
+def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
+    plan, _, _ = recipes
     commands = get_command(app).commands
     for stage in stages.values():
-        if stage.command[0] != "nearest":
+        if stage.command[0] not in plan.SCRIPTS:
             command = commands[stage.command[0]]
             known = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in stage.command if word.startswith("--")} <= known, stage.name
@@ -75,6 +76,15 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     assert made.read_text(encoding="utf-8") == "kept"
     with pytest.raises(UnireError, match=r"far failed: FileNotFoundError.*far\.log has all"):
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
+
+
+def test_sentences_with_relations_are_chosen(recipes, tmp_path):
+    plan, reproduce, _ = recipes
+    told = "John Wilkes Booth killed President Lincoln in Washington."
+    text = tmp_path / "texts.txt"
+    text.write_text(f"That was a long time ago. {told}\nIt rains.\n", encoding="utf-8")
+    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], tmp_path / "work", jobs=1)
+    assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
 
 
 @pytest.mark.parametrize(("name", "count"), [("results.md", 5), ("studies.md", 9)])
