@@ -65,8 +65,10 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         command = ("adapt", "--encoder", str(encoder), "--corpus", str(corpus), *rate, *options)
         return Stage(name, command, needs, alone=True)
 
-    def train(name: str, seed: int, encoder: str, data: Path, *options: str, needs: Sequence[str] = ()) -> Stage:
-        files = ("--data", f"{data}/train.json", "--dev", f"{data}/dev.json", "--test", f"{data}/test.json")
+    def train(
+        name: str, seed: int, encoder: str, data: Path, *options: str, needs: Sequence[str] = (), dev: str = "--dev"
+    ) -> Stage:
+        files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
         command = ("train", "--encoder", encoder, *files, "--labels", data.name, "--seed", str(seed), *options)
         return Stage(f"{name}-{seed}", command, tuple(needs), test=data / "test.json")
 
@@ -136,13 +138,17 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     for seed in range(5):
         options = ("--preset", "best", *alone)
         yield train("conll04-best", seed, made("mpnet-news"), conll04, *options, needs=["mpnet-news"])
+    for seed in range(3):  # like SpERT, on dev too, once it has chosen: α is the mean of those five
+        options = ("--preset", "best", *alone, "--set", "alpha=1.25", "--set", "tune_alpha=false")
+        name, needs = "conll04-train-and-dev", ["mpnet-news"]
+        yield train(name, seed, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
     yield Stage("related.txt", ("related", str(news), made(teachers[0])), (teachers[0],))
     needs = ["mpnet-news", "related.txt"]
     for seed in range(3):
-        options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5")
+        options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5", "--set", "max_pieces=6144")
         name = f"conll04-self-trained-{seed}"
-        # dev has chosen the teachers; like SpERT, the model that is tested learns from its sentences too
+        # dev has chosen the teachers, and the model that is tested learns from its sentences too
         yield distill(name, teachers, made("mpnet-news"), related, conll04, *options, needs=needs, dev="--data")
     options = (
         "--lr",

@@ -134,7 +134,7 @@ def tables(result: Json) -> list[Table]:
             name,
             f"{row['parameters'] / 1e6:.0f}M",
             f"{row['sentences_per_second']:,.0f}",
-            *(f"{milliseconds:.2f}" for milliseconds in _stages(row, result["sentences"]).values()),
+            *(f"{milliseconds:.3f}" for milliseconds in _stages(row, result["sentences"]).values()),
             percent(row["ent"]),
             percent(row["rel"]),
         )
@@ -157,7 +157,8 @@ def charts(result: Json) -> dict[str, str]:
     for row in result["rows"]:
         for stage, milliseconds in _stages(row, result["sentences"]).items():
             stages.setdefault(stage, []).append(milliseconds)
-    note = f"{counted}; onnxruntime does not tell encoder and biaffine apart: both are in encoder"
+    both = "; onnxruntime does not tell encoder and biaffine apart: both are in encoder"
+    note = counted + both * any(row["engine"] == "onnx" for row in result["rows"])
     return {
         "speed": draw.bars(
             _names(result), rates, [f"{rate:,.0f}" for rate in rates], x="sentences per second", note=counted
