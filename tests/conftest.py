@@ -10,9 +10,10 @@ import pytest
 from tiny import tiny_encoder
 from unire import formats
 from unire.documents import Document
+from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-pytest_plugins = ["browsing"]
+pytest_plugins = ["browsing", "serving"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -26,6 +27,12 @@ def twenty() -> list[Document]:
 @pytest.fixture(scope="session")
 def scierc_labels() -> LabelSpace:
     return LabelSpace.load("scierc")
+
+
+@pytest.fixture(scope="session")
+def science() -> Extractor:
+    """The model in the box, without a GPU."""
+    return Extractor.load("science", device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from unire.engines import Started
 from unire.extractor import Extractor
 from unire.serving.app import make_app
@@ -143,3 +145,10 @@ def command(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
             process.terminate()
         process.wait(60)
         process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def server(science: Extractor) -> Iterator[Running]:
+    """A server that takes little at a time."""
+    with Running(science, Limits(body=4096, text=1000, texts=8)) as running:
+        yield running

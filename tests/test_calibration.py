@@ -270,8 +270,8 @@ def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
     assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
 
 
-def test_no_two_entities_of_the_model_science_have_the_same_score(twenty):
-    found = [entity.score for document in Extractor.load("science").annotate(twenty) for entity in document.entities]
+def test_no_two_entities_of_the_model_science_have_the_same_score(science, twenty):
+    found = [entity.score for document in science.annotate(twenty) for entity in document.entities]
     assert len(found) > 50
     assert len(set(found)) == len(found)
     assert max(found) > 0.9

@@ -30,13 +30,8 @@ OTHER = "We use a support vector machine for text classification. It is fast."
 
 
 @pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return Extractor.load("science", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(extractor) -> Iterator[Running]:
-    with Running(extractor, Limits(text=2000)) as running:
+def server(science) -> Iterator[Running]:
+    with Running(science, Limits(text=2000)) as running:
         yield running
 
 
@@ -84,8 +79,8 @@ def wait_for_marks(page, words: list[str]) -> None:
     )
 
 
-def wanted(extractor: Extractor, text: str, alpha: float | None = None) -> list[str]:
-    document = (extractor if alpha is None else extractor.with_alpha(alpha)).extract(text)
+def wanted(science: Extractor, text: str, alpha: float | None = None) -> list[str]:
+    document = (science if alpha is None else science.with_alpha(alpha)).extract(text)
     return [" ".join(document.words[e.start : e.end]) for e in document.entities]
 
 
@@ -110,55 +105,55 @@ def drag_slider(page, alpha: float) -> None:
     page.mouse.up()
 
 
-def test_the_page_begins_with_an_example_and_shows_what_is_typed_at_once(visit, extractor):
+def test_the_page_begins_with_an_example_and_shows_what_is_typed_at_once(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     assert page.locator(".arcs .arc").count() > 0
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
-    document = extractor.extract(FIRST)
+    wait_for_marks(page, wanted(science, FIRST))
+    document = science.extract(FIRST)
     assert page.locator("#document .relations li").count() == len(document.relations)
     assert page.locator(".arcs .arc").count() == len(document.relations)
     page.locator("#text").press_sequentially(" It beats a tagger.")
-    wait_for_marks(page, wanted(extractor, f"{FIRST} It beats a tagger."))
-    found = extractor.extract(f"{FIRST} It beats a tagger.")
+    wait_for_marks(page, wanted(science, f"{FIRST} It beats a tagger."))
+    found = science.extract(f"{FIRST} It beats a tagger.")
     state = page.locator("#state").inner_text()
     assert re.fullmatch(rf"{len(found.entities)} entities, {len(found.relations)} relations? in \d+ ms", state)
     page.locator("#text").fill(" ")
     page.locator("#document").wait_for(state="hidden")
 
 
-def test_pointing_at_a_cell_shows_its_probabilities(visit, extractor):
+def test_pointing_at_a_cell_shows_its_probabilities(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     open_table(page)
-    (view,) = views(extractor, [segment(FIRST)])
+    (view,) = views(science, [segment(FIRST)])
     P, words = view.tables[0].P, view.document.words
     for row, column in [(3, 3), (3, 10), (7, 4), (0, 5)]:
         hover(page, "Model", row, column, len(words))
         shown = shares(page)
-        for label, p in zip(extractor.labels.names, P[row, column].tolist(), strict=True):
+        for label, p in zip(science.labels.names, P[row, column].tolist(), strict=True):
             assert shown.get(label, 0) == pytest.approx(p, abs=0.001)
         assert page.locator(".sentence .w.on").all_inner_texts() == [words[i] for i in sorted({row, column})]
 
 
-def test_a_table_that_is_open_stays_open_while_one_types(visit, extractor):
+def test_a_table_that_is_open_stays_open_while_one_types(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     open_table(page)
     type_text(page, OTHER)
-    wait_for_marks(page, wanted(extractor, OTHER))
+    wait_for_marks(page, wanted(science, OTHER))
     page.locator(".sentence-tables").first.locator("svg").first.wait_for()
     assert page.locator(".sentence-tables[open]").count() == 1
     assert "vector" in page.locator(".panel svg text").all_text_contents()
 
 
-def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, extractor):
+def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, science):
     page = visit()
     type_text(page, UNSURE)
-    wait_for_marks(page, wanted(extractor, UNSURE))
+    wait_for_marks(page, wanted(science, UNSURE))
     open_table(page)
     seen = set()
     for alpha in (0.05, 3.5, 0.4, 9.0):
@@ -166,8 +161,8 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, extra
         drag_slider(page, min(alpha, most))
         now = float(page.locator("#alpha-value").inner_text())
         assert now == pytest.approx(min(alpha, most), abs=0.12)
-        wait_for_marks(page, wanted(extractor, UNSURE, now))
-        document = extractor.with_alpha(now).extract(UNSURE)
+        wait_for_marks(page, wanted(science, UNSURE, now))
+        document = science.with_alpha(now).extract(UNSURE)
         panel = page.locator(".panel:has(figcaption:text('Decoded'))")
         page.wait_for_function(
             "n => document.querySelectorAll('.panel:last-child .cut').length === n",
@@ -182,14 +177,14 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, extra
     assert len(seen) > 2
     assert 0 in seen  # all words are one span
     page.locator("#reset").click()
-    wait_for_marks(page, wanted(extractor, UNSURE))
+    wait_for_marks(page, wanted(science, UNSURE))
     assert page.locator("#reset").is_disabled()
 
 
-def test_alpha_can_be_dragged_by_its_line(visit, extractor):
+def test_alpha_can_be_dragged_by_its_line(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     open_table(page)
     handle = page.locator(".handle")
     handle.scroll_into_view_if_needed()
@@ -203,25 +198,25 @@ def test_alpha_can_be_dragged_by_its_line(visit, extractor):
     assert float(page.locator("#alpha-value").inner_text()) > 2
     page.mouse.move(0, 0)  # nothing is dragged any more
     page.mouse.move(*middle)
-    wait_for_marks(page, wanted(extractor, FIRST, float(page.locator("#alpha-value").inner_text())))
+    wait_for_marks(page, wanted(science, FIRST, float(page.locator("#alpha-value").inner_text())))
 
 
-def test_alpha_moves_by_keys(visit, extractor):
+def test_alpha_moves_by_keys(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     page.locator("#alpha").focus()
     for _ in range(10):
         page.keyboard.press("ArrowRight")
-    assert page.locator("#alpha-value").inner_text() == f"{extractor.settings.alpha + 0.1:.2f}"
+    assert page.locator("#alpha-value").inner_text() == f"{science.settings.alpha + 0.1:.2f}"
     page.keyboard.press("Home")
-    wait_for_marks(page, wanted(extractor, FIRST, 0.01))
+    wait_for_marks(page, wanted(science, FIRST, 0.01))
 
 
-def test_raw_and_decoded_can_be_toggled(visit, extractor):
+def test_raw_and_decoded_can_be_toggled(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     open_table(page)
     for choice, titles in (("raw", ["Model"]), ("decoded", ["Decoded"]), ("both", ["Model", "Decoded"])):
         page.get_by_label(choice).check()
@@ -230,16 +225,16 @@ def test_raw_and_decoded_can_be_toggled(visit, extractor):
         assert page.locator(".panel .alpha").count() == 1  # the distances stay
     page.get_by_label("raw").check()
     page.locator("#text").fill(OTHER)
-    wait_for_marks(page, wanted(extractor, OTHER))
+    wait_for_marks(page, wanted(science, OTHER))
     open_table(page, 1)
     assert page.locator(".panel").count() == 2  # of two sentences, one each
 
 
-def test_json_and_triples_are_copied(visit, extractor):
+def test_json_and_triples_are_copied(visit, science):
     page = visit()
     type_text(page, FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
-    document = extractor.extract(FIRST)
+    wait_for_marks(page, wanted(science, FIRST))
+    document = science.extract(FIRST)
     page.locator("#copy-json").click()
     page.get_by_role("button", name="Copied").wait_for()
     assert json.loads(page.evaluate("navigator.clipboard.readText()")) == document.to_dict()
@@ -250,7 +245,7 @@ def test_json_and_triples_are_copied(visit, extractor):
     page.get_by_role("button", name="Copy JSON").wait_for()
 
 
-def test_copying_works_where_there_is_no_modern_clipboard(visit, extractor):
+def test_copying_works_where_there_is_no_modern_clipboard(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
@@ -260,7 +255,7 @@ def test_copying_works_where_there_is_no_modern_clipboard(visit, extractor):
     assert json.loads(page.evaluate("window.copied"))["entities"]
 
 
-def test_errors_are_shown_in_one_sentence_and_go_away(visit, extractor):
+def test_errors_are_shown_in_one_sentence_and_go_away(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     page.locator("#text").fill("word " * 500)
@@ -269,13 +264,13 @@ def test_errors_are_shown_in_one_sentence_and_go_away(visit, extractor):
     assert problem.inner_text() == "the text has 2,500 characters, and a text may have 2,000; send it in parts"
     assert "stale" in page.locator("#document").get_attribute("class")
     page.locator("#text").fill(FIRST)
-    wait_for_marks(page, wanted(extractor, FIRST))
+    wait_for_marks(page, wanted(science, FIRST))
     problem.wait_for(state="hidden")
     assert "stale" not in page.locator("#document").get_attribute("class")
 
 
-def test_a_server_that_is_gone_or_busy_is_said(visit, extractor):
-    with Running(extractor) as server:
+def test_a_server_that_is_gone_or_busy_is_said(visit, science):
+    with Running(science) as server:
         page = visit(at=server)
         page.locator("#document mark").first.wait_for()
         page.route(
@@ -284,15 +279,15 @@ def test_a_server_that_is_gone_or_busy_is_said(visit, extractor):
         page.locator("#text").fill(FIRST)
         page.get_by_role("alert").filter(has_text="busy").wait_for()
         page.unroute("**/view")
-        wait_for_marks(page, wanted(extractor, FIRST))  # it asks again by itself
+        wait_for_marks(page, wanted(science, FIRST))  # it asks again by itself
     page.context.set_offline(True)
     page.locator("#text").fill(OTHER)
     page.get_by_role("alert").filter(has_text="the server does not answer; is it still running?").wait_for()
     page.goto("about:blank")
 
 
-def test_a_key_is_asked_for_where_one_is_needed(visit, extractor):
-    with Running(extractor, key="sesame") as server:
+def test_a_key_is_asked_for_where_one_is_needed(visit, science):
+    with Running(science, key="sesame") as server:
         page = visit(at=server)
         page.get_by_role("alert").filter(has_text="this server needs its key").wait_for()
         page.get_by_label("Key").fill("sesame")
@@ -309,7 +304,7 @@ def test_no_key_is_asked_for_where_none_is_needed(visit, width):
     assert page.locator("#key").bounding_box() is None
 
 
-def test_hostile_text_is_shown_as_text(visit, extractor):
+def test_hostile_text_is_shown_as_text(visit, science):
     attack = 'We train a <img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script> parser.'
     page = visit()
     page.locator("#text").fill(attack)
@@ -319,7 +314,7 @@ def test_hostile_text_is_shown_as_text(visit, extractor):
     assert page.locator("#document img, #document script").count() == 0
 
 
-def test_keys_are_enough(visit, extractor):
+def test_keys_are_enough(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     reached = []
@@ -345,7 +340,7 @@ def test_keys_are_enough(visit, extractor):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_sideways_scrolling(visit, extractor, scheme):
+def test_a_phone_needs_no_sideways_scrolling(visit, science, scheme):
     page = visit(width=390, height=844, color_scheme=scheme, has_touch=True, is_mobile=True)
     page.locator("#text").fill(f"{OTHER} {'antidisestablishmentarianism ' * 10}.")
     page.wait_for_function("() => document.querySelector('#document').textContent.includes('antidis')")
@@ -363,9 +358,9 @@ def test_a_phone_needs_no_sideways_scrolling(visit, extractor, scheme):
     assert page.locator("#alpha").bounding_box()["y"] >= 0  # α stays in sight
 
 
-def test_the_cells_that_a_page_is_sent_are_those_of_the_library(server, extractor):
+def test_the_cells_that_a_page_is_sent_are_those_of_the_library(server, science):
     answer = server.ask("POST", "/view", {"text": OTHER, "cells": [0, 1]}).json
-    (view,) = views(extractor, [segment(OTHER)])
+    (view,) = views(science, [segment(OTHER)])
     for sent, table in zip(answer["tables"], view.tables, strict=True):
         P = np.frombuffer(zlib.decompress(base64.b64decode(sent["model"]["P"])), "<u2").reshape(table.P.shape)
         assert np.abs(P / SCALE - table.P).max() <= 0.5 / SCALE + 1e-6

@@ -15,7 +15,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from unire import Extractor
 from unire.cli.main import app
 from unire.exceptions import UnireError
 from unire.segment import segment
@@ -85,7 +84,7 @@ def test_an_argument_may_be_empty():
     assert json.loads(extract("").stdout)["entities"] == []
 
 
-def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_read():
+def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_read(science):
     words = "we train a neural parser on the Penn Treebank with features for translation "
     text = words * (5_000_000 // len(words) + 1)
     document = segment(text)
@@ -94,7 +93,7 @@ def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_rea
     assert text[slice(*document.offsets[-1])] == "translation"
     notes: Counter[str] = Counter()
     part = text[:10_000]  # the others are read in the same way, in a quarter of an hour
-    found = Extractor.load("science", device="cpu").extract(part, notes=notes)
+    found = science.extract(part, notes=notes)
     assert notes["sentence larger than a table, split"] == 1
     assert found.entities
     assert all(part[e.char_start : e.char_end] == e.text for e in found.entities)

@@ -17,11 +17,9 @@ from typer.testing import CliRunner
 from serving import SECRET, TEXT, Running, command
 from unire.cli.main import app
 from unire.exceptions import UnireError
-from unire.extractor import Extractor
 from unire.formats import native
 from unire.rendering.views import decoded_at, views
 from unire.segment import segment
-from unire.serving.limits import Limits
 from unire.serving.messages import Answer as AnswerModel
 from unire.serving.reading import Extraction, Look, Reader
 from unire.serving.server import bind
@@ -36,51 +34,39 @@ TEXTS = [
 WORDS = [["We", "train", "a", "chart", "parser", "."], [], ["It", "is", "fast", "."]]
 
 
-@pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return Extractor.load("science", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(extractor):
-    limits = Limits(body=4096, text=1000, texts=8)
-    with Running(extractor, limits) as running:
-        yield running
-
-
 # Answers
 
 
-def test_a_text_is_answered_as_the_library_does(server, extractor):
+def test_a_text_is_answered_as_the_library_does(server, science):
     answer = server.extract({"text": TEXT})
     assert answer.status == 200
-    assert answer.json == {"documents": [extractor.extract(TEXT).to_dict()]}
+    assert answer.json == {"documents": [science.extract(TEXT).to_dict()]}
     assert answer.json["documents"][0]["relations"]
 
 
-def test_texts_are_answered_in_their_order(server, extractor):
-    assert server.extract({"texts": TEXTS}).json["documents"] == [d.to_dict() for d in extractor.extract(TEXTS)]
+def test_texts_are_answered_in_their_order(server, science):
+    assert server.extract({"texts": TEXTS}).json["documents"] == [d.to_dict() for d in science.extract(TEXTS)]
     assert server.extract({"texts": []}).json == {"documents": []}
 
 
-def test_words_keep_their_places(server, extractor):
-    expected = extractor.extract_words(WORDS)
+def test_words_keep_their_places(server, science):
+    expected = science.extract_words(WORDS)
     (found,) = server.extract({"words": WORDS}).json["documents"]
     assert found == json.loads(json.dumps(next(native.to_json(expected))))
     assert found["sentences"] == WORDS
     assert [(e["start"], e["end"]) for e in found["entities"]] == [e.span for e in expected.entities]
 
 
-def test_what_is_not_likely_enough_is_left_out(server, extractor):
+def test_what_is_not_likely_enough_is_left_out(server, science):
     for least in (0.5, 0.6, 1):
-        kept = extractor.extract(TEXT).confident(least)
+        kept = science.extract(TEXT).confident(least)
         assert server.extract({"text": TEXT, "min_score": least}).json["documents"] == [kept.to_dict()]
     assert server.extract({"text": TEXT, "min_score": 1}).json["documents"][0]["entities"] == []
 
 
-def test_callers_at_the_same_time_get_what_each_would_get_alone(server, extractor):
+def test_callers_at_the_same_time_get_what_each_would_get_alone(server, science):
     texts = [f"{word} parsing is a task, and a {word} parser is used for it." for word in "abcdefghijklmnopqrstuvwxyz"]
-    expected = [extractor.extract(text).to_dict() for text in texts]
+    expected = [science.extract(text).to_dict() for text in texts]
     with ThreadPoolExecutor(len(texts)) as pool:
         found = list(pool.map(lambda text: server.extract({"text": text}).json["documents"][0], texts))
     assert found == expected
@@ -101,11 +87,11 @@ def test_answers_are_what_the_openapi_document_says(server):
 
 
 @pytest.mark.parametrize("key", [None, "sesame"], ids=["open", "locked"])
-def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(extractor, key, tmp_path):
+def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(science, key, tmp_path):
     pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     headers = [] if key is None else ["--header", f"Authorization: Bearer {key}"]
     tool = [str(Path(sys.executable).with_name("schemathesis")), "run", "--max-examples", "10", "--seed", "1"]
-    with Running(extractor, key=key) as server:
+    with Running(science, key=key) as server:
         words = [*tool, *headers, f"{server}/openapi.json"]
         ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout
@@ -115,9 +101,9 @@ def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(extra
 # What a page is sent
 
 
-def test_a_view_is_what_is_found_with_the_tables_of_the_sentences_asked_for(server, extractor):
+def test_a_view_is_what_is_found_with_the_tables_of_the_sentences_asked_for(server, science):
     view = server.ask("POST", "/view", {"text": TEXT, "cells": [1]}).json
-    assert view["document"] == extractor.extract(TEXT).to_dict()
+    assert view["document"] == science.extract(TEXT).to_dict()
     assert [table["sentence"] for table in view["tables"]] == [0, 1]
     assert ["P" in table["model"] for table in view["tables"]] == [False, True]
     assert view["tsv"].count("\n") == 1 + len(view["document"]["relations"])
@@ -131,39 +117,39 @@ def test_an_alpha_that_is_no_distance_is_refused(server, alpha):
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.7, 1.4, 2.2, 9.0])
-def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, extractor, alpha):
-    expected = extractor.with_alpha(alpha).extract(TEXT)
+def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, science, alpha):
+    expected = science.with_alpha(alpha).extract(TEXT)
     view = server.ask("POST", "/view", {"text": TEXT, "alpha": alpha}).json
     assert view["document"] == expected.to_dict()
     cuts = [[cut - s.start for cut in s.cuts] for s in expected.sentences]
     assert [table["model"]["cuts"] for table in view["tables"]] == cuts
     assert {table["model"]["alpha"] for table in view["tables"]} == {alpha}
-    (seen,) = views(extractor, [segment(TEXT)])
-    assert decoded_at(extractor, seen, alpha).document == expected
+    (seen,) = views(science, [segment(TEXT)])
+    assert decoded_at(science, seen, alpha).document == expected
 
 
-def test_the_tables_of_a_text_are_computed_once_while_there_is_room(extractor, monkeypatch):
+def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, monkeypatch):
     computed: list[int] = []
-    real = extractor.engine.start
-    monkeypatch.setattr(extractor.engine, "start", lambda batch: computed.append(len(batch.tables)) or real(batch))
-    reader = Reader(extractor)
+    real = science.engine.start
+    monkeypatch.setattr(science.engine, "start", lambda batch: computed.append(len(batch.tables)) or real(batch))
+    reader = Reader(science)
     first = reader([Look(TEXT), Look(TEXT, 0.5), Look(TEXT, 2.0)])
     assert computed == [2]  # sentences
     assert reader([Look(TEXT)]) == first[:1]
     assert len(computed) == 1
-    small = Reader(extractor, memory=1)
+    small = Reader(science, memory=1)
     assert small([Look(TEXT)]) == small([Look(TEXT)]) == first[:1]
     assert len(computed) == 3
 
 
-def test_orders_of_both_kinds_are_answered_in_their_order(extractor):
-    reader = Reader(extractor)
+def test_orders_of_both_kinds_are_answered_in_their_order(science):
+    reader = Reader(science)
     orders = [Look(TEXT), Extraction([TEXT]), Extraction(TEXTS), Look(TEXTS[2]), Extraction([WORDS])]
     assert reader(orders) == [reader([order])[0] for order in orders]
 
 
-def test_a_large_order_is_answered_from_its_parts(extractor):
-    order, reader = Extraction([*TEXTS, WORDS], 0.3), Reader(extractor)
+def test_a_large_order_is_answered_from_its_parts(science):
+    order, reader = Extraction([*TEXTS, WORDS], 0.3), Reader(science)
     parts = order.parts(150)
     assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
     assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
@@ -242,8 +228,8 @@ def test_head_is_refused_where_get_is(server):
     assert server.ask("HEAD", "/extract").status == 405
 
 
-def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
-    with Running(extractor, key="open sesame ☃") as server:
+def test_a_key_is_asked_for_where_texts_and_counts_are(science):
+    with Running(science, key="open sesame ☃") as server:
         for path in ("/extract", "/view"):
             refused = server.ask("POST", path, {"text": "a"})
             assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
@@ -266,8 +252,8 @@ def test_a_key_is_asked_for_where_texts_and_counts_are(extractor):
 # Metrics and states
 
 
-def test_requests_texts_and_batches_are_counted(extractor):
-    with Running(extractor) as server:
+def test_requests_texts_and_batches_are_counted(science):
+    with Running(science) as server:
         server.extract({"texts": TEXTS})
         server.extract({"words": [["a", "b"], [], []]})
         server.extract({})

@@ -11,20 +11,7 @@ from contextlib import suppress
 import pytest
 
 from serving import HEAD, Running, until
-from unire.extractor import Extractor
 from unire.serving.limits import Limits
-
-
-@pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return Extractor.load("science", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(extractor):
-    limits = Limits(body=4096, text=1000, texts=8)
-    with Running(extractor, limits) as running:
-        yield running
 
 
 def test_a_body_that_does_not_say_its_length_is_limited_too(server):
@@ -50,9 +37,9 @@ def test_whatever_is_sent_the_log_has_no_line_of_it(server, caplog, said):
     assert not caplog.records
 
 
-def test_a_body_that_never_comes_is_given_up(extractor):
+def test_a_body_that_never_comes_is_given_up(science):
     with (
-        Running(extractor, Limits(timeout=1)) as server,
+        Running(science, Limits(timeout=1)) as server,
         socket.create_connection(("127.0.0.1", server.port), 20) as connection,
     ):
         connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
@@ -61,11 +48,11 @@ def test_a_body_that_never_comes_is_given_up(extractor):
 
 @pytest.mark.parametrize("before", ["", "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
 @pytest.mark.parametrize("said", ["", "POST /extract HT"], ids=["silent", "slow"])
-def test_a_head_that_never_comes_is_given_up(extractor, monkeypatch, before, said):
+def test_a_head_that_never_comes_is_given_up(science, monkeypatch, before, said):
     if before and not said:
         monkeypatch.setattr("unire.serving.server.IDLE", 1)  # nothing has begun: it is kept like any connection
     monkeypatch.setattr("unire.serving.connection.HEAD", 1.0)
-    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+    with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         if before:
             connection.sendall(before.encode())
             answered = b""
@@ -80,18 +67,18 @@ def test_a_head_that_never_comes_is_given_up(extractor, monkeypatch, before, sai
         assert 0.9 < time.monotonic() - began < 10
 
 
-def test_a_head_that_comes_slowly_is_waited_for(extractor, monkeypatch):
+def test_a_head_that_comes_slowly_is_waited_for(science, monkeypatch):
     monkeypatch.setattr("unire.serving.connection.HEAD", 5.0)
-    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+    with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         for byte in b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n":
             connection.sendall(bytes([byte]))
             time.sleep(0.01)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_caller_who_does_not_read_is_hung_up_on(extractor):
+def test_a_caller_who_does_not_read_is_hung_up_on(science):
     """Also one who goes on asking meanwhile."""
-    with Running(extractor, Limits(timeout=1)) as server, socket.socket() as connection:
+    with Running(science, Limits(timeout=1)) as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
         connection.settimeout(0.1)
@@ -103,8 +90,8 @@ def test_a_caller_who_does_not_read_is_hung_up_on(extractor):
         until(lambda: not open_now)
 
 
-def test_connections_past_the_limit_are_closed_and_others_go_on(extractor):
-    with Running(extractor, Limits(connections=2)) as server:
+def test_connections_past_the_limit_are_closed_and_others_go_on(science):
+    with Running(science, Limits(connections=2)) as server:
         address = ("127.0.0.1", server.port)
         with socket.create_connection(address, 20) as first, socket.create_connection(address, 20):
             until(lambda: len(server.server.server_state.connections) == 2)
@@ -135,8 +122,8 @@ def test_answers_are_sent_at_once_to_callers_who_keep_their_connection(server):
     assert min(taken[2:]) < 0.035  # a caller who is waited for answers after 40 ms
 
 
-def test_requests_of_which_a_part_has_come_do_not_keep_a_server_from_stopping(extractor):
-    with Running(extractor) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+def test_requests_of_which_a_part_has_come_do_not_keep_a_server_from_stopping(science):
+    with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n{{".encode())
         time.sleep(0.2)
         server.server.handle_exit(signal.SIGTERM, None)

@@ -17,21 +17,15 @@ import pytest
 
 from serving import HEAD, SECRET, TEXT, Answer, Running, Slow, command, until
 from unire.exceptions import UnireError
-from unire.extractor import Extractor
 from unire.serving.limits import Limits
 from unire.serving.reading import Extraction, Look, Reader, UnwantedError
 
 
-@pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return Extractor.load("science", device="cpu")
-
-
 @pytest.fixture
-def slow(extractor):
-    """A copy of the extractor with such an engine."""
-    other = copy(extractor)
-    other.engine = Slow(extractor.engine)
+def slow(science):
+    """A copy of the science with such an engine."""
+    other = copy(science)
+    other.engine = Slow(science.engine)
     yield other
     other.engine.let.set()
 
