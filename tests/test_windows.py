@@ -464,7 +464,7 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
     for _ in range(2):
         assert [passage.windows[0].pieces.tolist() for passage in forgetful.passages(document)] == expected
     forgetful.passages(Document.from_words([["neuroscientists", "never", "seen"]]))
-    assert len(forgetful.tokenize._cache) == 3
+    assert len(forgetful.tokenize._known.places) == 3
 
 
 def test_a_very_long_word_is_spelt_and_not_remembered():
@@ -472,7 +472,7 @@ def test_a_very_long_word_is_spelt_and_not_remembered():
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
     first, second = (layouter.passages(document)[0].windows[0].pieces.tolist() for _ in range(2))
     assert first == second
-    assert list(layouter.tokenize._cache) == ["aa"]
+    assert list(layouter.tokenize._known.places) == ["aa"]
 
 
 @pytest.mark.parametrize(
