@@ -181,9 +181,8 @@ def test_every_word_is_in_one_table_and_read_from_its_first_piece(document, fami
             assert len(window_.pieces) <= max_pieces
             assert tuple(window_.pieces[: len(spec.prefix)]) == spec.prefix
             assert tuple(window_.pieces[-len(spec.suffix) :]) == spec.suffix
-        for table, reads in zip(passage.tables, passage.reads, strict=True):
-            read = [passage.windows[w].pieces[position] for w, position in reads]
-            assert read == expected[table.start : table.end]
+        read = [passage.windows[w].pieces[position] for w, position in passage.reads]
+        assert read == expected[passage.tables[0].start : passage.tables[-1].end]
 
     assert sum(passage.split for passage in passages) == sum(len(s) > max_table for s in document.sentences)
     pieceless = {"bert": {CONTROL, ""}, "mpnet": {CONTROL, ""}, "roberta": set(), "albert": {""}}[family]
@@ -250,7 +249,7 @@ def test_without_a_window_every_sentence_is_read_alone(layout):
 def test_in_place_each_side_gets_half_of_what_the_sentence_leaves():
     passages = windower(window=7).passages(in_sentences(4, 2, 4))
     assert only_window(passages[1]) == ["[CLS]", "ac", "ad", "ae", "af", "ag", "ah", "[SEP]"]
-    assert passages[1].reads[0].tolist() == [[0, 3], [0, 4]]
+    assert passages[1].reads.tolist() == [[0, 3], [0, 4]]
     assert passages[1].windows[0].second == 8
 
 
@@ -287,7 +286,7 @@ def test_released_moves_the_sentence_behind_its_context():
     passages = windower(layout="released", window=6).passages(in_sentences(3, 2, 3))
     assert only_window(passages[1]) == ["[CLS]", "ab", "ac", "af", "ag", "[SEP]", "ad", "ae", "[SEP]"]
     assert passages[1].windows[0].second == 6
-    assert passages[1].reads[0].tolist() == [[0, 6], [0, 7]]
+    assert passages[1].reads.tolist() == [[0, 6], [0, 7]]
 
 
 def test_released_uses_the_separators_of_the_encoder():
@@ -356,7 +355,7 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
     for begin, pieces in zip(begins, held, strict=True):
         assert text[begin : begin + len(pieces)] == pieces
 
-    for word, (window, position) in enumerate(long.reads[0].tolist()):
+    for word, (window, position) in enumerate(long.reads.tolist()):
         start = sum(map(len, spelt[:word]))
         end = start + len(spelt[word])
         depths = [min(start - b, b + len(pieces) - end) for b, pieces in zip(begins, held, strict=True)]
@@ -420,7 +419,7 @@ def test_a_monstrous_word_keeps_its_first_piece_and_leaves_room_for_others(famil
     (passage,) = windower(family, layout=layout).passages(document)
     (window,) = passage.windows
     assert len(window.pieces) < 128 // 2
-    assert window.pieces[passage.reads[0][:, 1]].tolist() == [first_piece(word, family) for word in document.words]
+    assert window.pieces[passage.reads[:, 1]].tolist() == [first_piece(word, family) for word in document.words]
 
 
 def test_a_word_without_a_piece_is_read_as_the_unknown_one_and_counted_where_it_is_read():
