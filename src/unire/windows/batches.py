@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,14 +32,26 @@ class Batch:
     tables: tuple[Stretch, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
-    attention_mask: NDArray[np.int64]
-    """[B, L]"""
-    token_type_ids: NDArray[np.int64] | None
-    """[B, L]; `None` where the encoder has none."""
+    sizes: NDArray[np.int64]
+    """[B] pieces of each window; 1 where a whole window is padding, for attention to nothing is not a number."""
+    seconds: NDArray[np.int64] | None
+    """[B] first piece of each window whose token type is 1; `None` where the encoder has none."""
     words: NDArray[np.int64]
     """[T, N] index of each word's first piece into the flattened B·L pieces; 0 on padding."""
     lengths: NDArray[np.int64]
     """[T] words of each table; 0 where a whole table is padding."""
+
+    @cached_property
+    def attention_mask(self) -> NDArray[np.int64]:
+        """[B, L]"""
+        return (np.arange(self.input_ids.shape[1]) < self.sizes[:, None]).astype(np.int64)
+
+    @cached_property
+    def token_type_ids(self) -> NDArray[np.int64] | None:
+        """[B, L]; `None` where the encoder has none."""
+        if self.seconds is None:
+            return None
+        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.seconds[:, None])
 
 
 def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded = "not") -> Batch:
@@ -50,29 +63,26 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
         rounded: What is padded more than it must be, so that many batches have the same shape.
     """
     windows = [window for passage in passages for window in passage.windows]
-    tables = tuple(table for passage in passages for table in passage.tables)
-    shape = _Shape(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
-    shape = shape.rounded_up(rounded)
-    shape = shape._replace(longest_window=min(shape.longest_window, spec.max_pieces))  # which holds every window
-    # a window that is padding has one piece, for attention to nothing is not a number
-    spare = shape.n_windows - len(windows)
-    sizes = np.array([len(window.pieces) for window in windows] + [1] * spare)
-    positions = np.arange(shape.longest_window)
-    filled = positions < sizes[:, None]  # [B, L]
-    input_ids = np.full(filled.shape, spec.pad_id, np.int64)
-    input_ids[filled] = np.concatenate([*(window.pieces for window in windows), np.full(spare, spec.pad_id)])
-    seconds = np.array([window.second for window in windows] + [1] * spare)
-    token_type_ids = (filled & (positions >= seconds[:, None])).astype(np.int64) if spec.token_types else None
+    tables = tuple([table for passage in passages for table in passage.tables])
+    n_pieces = [len(window.pieces) for window in windows]
+    n_words = [table.end - table.start for table in tables]
+    shape = _Shape(len(tables), max(n_words), len(windows), max(n_pieces)).rounded_up(rounded)
+    B, L = shape.n_windows, min(shape.longest_window, spec.max_pieces)  # which holds every window
+    spare = B - len(windows)
 
-    lengths = np.zeros(shape.n_tables, np.int64)
-    lengths[: len(tables)] = [len(table) for table in tables]
+    sizes = np.array(n_pieces + [1] * spare)
+    input_ids = np.full((B, L), spec.pad_id, np.int64)
+    pieces = [window.pieces for window in windows] + [np.full(spare, spec.pad_id)]
+    input_ids[np.arange(L) < sizes[:, None]] = np.concatenate(pieces)
+    seconds = np.array([window.second for window in windows] + [1] * spare) if spec.token_types else None
+
+    lengths = np.array(n_words + [0] * (shape.n_tables - len(tables)))
     words = np.zeros((shape.n_tables, shape.longest_table), np.int64)
     reads = np.concatenate([passage.reads for passage in passages])  # [words of all tables, 2]
-    first_window = np.cumsum([0, *(len(passage.windows) for passage in passages[:-1])])
-    n_words = [len(passage.reads) for passage in passages]
-    rows = reads[:, 0] + np.repeat(first_window, n_words)
-    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * len(positions) + reads[:, 1]
-    return Batch(tables, input_ids, filled.astype(np.int64), token_type_ids, words, lengths)
+    n_windows = np.array([len(passage.windows) for passage in passages])
+    rows = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
+    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * L + reads[:, 1]
+    return Batch(tables, input_ids, sizes, seconds, words, lengths)
 
 
 def in_batches(
