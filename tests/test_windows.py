@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -205,6 +206,8 @@ def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_t
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec, rounded=rounded)
+        assert sorted(map(hash, batch.tables)) == sorted(hash(table) for p in group for table in p.tables)
+        assert rounded == "not" or all(isinstance(alike, slice) for alike, _ in of_like_length(batch.lengths))
         n_tables, longest = batch.words.shape
         if len(group) > 1:
             assert n_tables * longest**2 <= max_cells
@@ -466,6 +469,15 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
     assert len(forgetful.tokenize._known.places) == 3
 
 
+def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
+    monkeypatch.setattr(unire.windows.pieces, "CACHED_WORDS", 50)
+    tokenize = windower().tokenize
+    texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
+    expected = [[piece for word in words for piece in windower().tokenize([word]).ids] for words in texts]
+    with ThreadPoolExecutor(4) as threads:
+        assert [pieces.ids.tolist() for pieces in threads.map(tokenize, 10 * texts)] == 10 * expected
+
+
 def test_a_very_long_word_is_spelt_and_not_remembered():
     layouter = windower()
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
@@ -508,8 +520,9 @@ def test_batches_are_formed_by_length():
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50))
 def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
-    groups = list(of_like_length(np.array(lengths)))
-    assert sorted(int(i) for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
+    everything = np.arange(len(lengths))
+    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths))]
+    assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
         assert n <= 16 or min(lengths[i] for i in group) > n / 2

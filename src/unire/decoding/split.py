@@ -18,14 +18,11 @@ from numpy.typing import NDArray
 from unire.decoding.arrays import (
     Array,
     all_but,
-    all_finite,
-    all_to_host,
     distances,
-    group_sums,
+    full,
     library,
     put,
-    repeated,
-    runs_of,
+    rectangle_means,
     stacks,
     take,
     to_float,
@@ -49,6 +46,8 @@ class Prepared:
     """[T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything."""
     lengths: NDArray[np.int64]
     labels: LabelSpace
+    weight: Array
+    """[|Y|]: what a cell gets of its mirror image."""
     distances: NDArray[np.float64]
     """[T, N - 1]: between the words `i` and `i + 1`; NaN in the padding."""
 
@@ -70,27 +69,25 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     P = to_float(P)
     T, N = P.shape[:2]
     weight = mirror_weight(labels, P)
-    padding = np.arange(N) >= lengths[:, None]
-    found = np.full((T, N), np.nan)  # between each word and the one before
-    places, measured = [], []
+    beyond = np.arange(N) >= lengths[:, None]
+    padding = put(beyond, P)
+    apart = full((T, N), np.nan, P)  # each word from the one before
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
-        places.append((stack, slice(1, n)))
-        measured.append(distances(tables, weight, padding[stack, :n], room, more_room))
-    for place, apart in zip(places, all_to_host(measured), strict=True):
-        found[place] = apart
-    np.putmask(found, padding, np.nan)
-    # a number that is not finite spoils a distance; a table of one word has none
-    spoilt = not (np.isfinite(found) | padding)[:, 1:].all()
-    single = np.flatnonzero(lengths == 1)
-    if spoilt or (len(single) and not all_finite(P[put(single, P), :1, :1])):
+        apart[stack, 1:n] = distances(tables, weight, padding[stack, :n], room, more_room)
+    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+        apart[:, :1] = P[:, :1, :1].sum((2, 3))
+    found = to_host(apart).astype(np.float64) / 2  # the mean of two distances
+    # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
+    if not (np.isfinite(found) | beyond).all():
         refuse_not_finite(P, lengths, labels)
-    return Prepared(P, lengths, labels, found[:, 1:])
+    np.putmask(found, beyond, np.nan)
+    return Prepared(P, lengths, labels, weight, found[:, 1:])
 
 
 def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
-    P, lengths, labels = prepared.P, prepared.lengths, prepared.labels
+    P, lengths, labels, weight = prepared.P, prepared.lengths, prepared.labels, prepared.weight
 
     # Spans
     N = P.shape[1]
@@ -112,7 +109,6 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     head, tail = ordered_pairs(table)
     mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
     pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
-    weight = mirror_weight(labels, P)
     to_mirror = take(pairs, put(mirrored, P)) - pairs
     symmetric = permitted(pairs + weight * to_mirror, entities[head, 3], entities[tail, 3], permits)
     best, mean = winners(symmetric, labels.relation_ids)
@@ -138,12 +134,8 @@ def _means(
     width: NDArray[np.int64],
 ) -> Array:
     """[K, |Y|]: the mean cell of each rectangle."""
-    T, N, _, Y = P.shape
-    area = height * width
-    first, tall, wide = put(np.array([(table * N + top) * N + left, height, width]), P)
-    rows = runs_of(first, tall, int(height.sum()), step=N)
-    cells = runs_of(rows, repeated(wide, tall, len(rows)), int(area.sum()))
-    return group_sums(take(P.reshape(T * N * N, Y), cells), area) / put(area.astype(float), P)[:, None]
+    N = P.shape[1]
+    return rectangle_means(P, (table * N + top) * N + left, height, width)
 
 
 def _scored(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -152,5 +144,7 @@ def _scored(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.float64
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    together = to_host(library(means).stack([mean, all_but(means, label), label]))  # at once: see all_to_host
+    together = to_host(
+        library(means).stack([mean, all_but(means, label), label])
+    )  # at once: a GPU makes whoever asks wait
     return log_odds(together[:2]), together[2].astype(np.int64)

@@ -77,7 +77,7 @@ class TorchEngine:
             head, tail = self.model.vectors(TensorBatch.of(batch, device))
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in of_like_length(batch.lengths):
-                tables = to_device(group, device)
+                tables = group if isinstance(group, slice) else to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P
 
