@@ -525,7 +525,7 @@ def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
     assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
-        assert n <= 16 or min(lengths[i] for i in group) > n / 2
+        assert n <= 32 or min(lengths[i] for i in group) > n / 2
 
 
 # Speed

@@ -23,7 +23,7 @@ Rounded = Literal["not", "windows", "all"]
 
 ALIKE = 16
 """Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
-SHORT = 16
+SHORT = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
 
 
