@@ -70,7 +70,8 @@ class TorchEngine:
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
-        self.model.eval()
+        if self.model.training:  # to go through all modules takes the host as long as many calls of a GPU
+            self.model.eval()
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
