@@ -69,7 +69,7 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     n_pieces = [len(window.pieces) for window in windows]
     n_words = [table.end - table.start for table in tables]
     shape = _Shape(len(tables), max(n_words), len(windows), max(n_pieces)).rounded_up(rounded)
-    B, L = shape.n_windows, min(shape.longest_window, spec.max_pieces)  # which holds every window
+    B, L = int(shape.n_windows), int(min(shape.longest_window, spec.max_pieces))  # which holds every window
     spare = B - len(windows)
 
     sizes = np.array(n_pieces + [1] * spare)
