@@ -447,6 +447,8 @@ def test_a_gpu_is_asked_for_the_distances_of_all_lengths_at_once(monkeypatch: py
         monkeypatch.setattr(room, "to_host", lambda x: asked.append(x) or to_host(x))
     prepared = split.prepare(torch.from_numpy(problem.padded()), problem.lengths, PER_LOC)
     assert len(asked) == 1
+    split.decode_prepared(prepared)
+    assert len(asked) == 3, "once more for entities, and once for relations"
     np.testing.assert_allclose(
         prepared.distances, split.prepare(problem.padded(), problem.lengths, PER_LOC).distances, rtol=1e-9
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -181,9 +182,8 @@ def test_every_word_is_in_one_table_and_read_from_its_first_piece(document, fami
             assert len(window_.pieces) <= max_pieces
             assert tuple(window_.pieces[: len(spec.prefix)]) == spec.prefix
             assert tuple(window_.pieces[-len(spec.suffix) :]) == spec.suffix
-        for table, reads in zip(passage.tables, passage.reads, strict=True):
-            read = [passage.windows[w].pieces[position] for w, position in reads]
-            assert read == expected[table.start : table.end]
+        read = [passage.windows[w].pieces[position] for w, position in passage.reads]
+        assert read == expected[passage.tables[0].start : passage.tables[-1].end]
 
     assert sum(passage.split for passage in passages) == sum(len(s) > max_table for s in document.sentences)
     pieceless = {"bert": {CONTROL, ""}, "mpnet": {CONTROL, ""}, "roberta": set(), "albert": {""}}[family]
@@ -206,6 +206,8 @@ def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_t
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec, rounded=rounded)
+        assert sorted(map(hash, batch.tables)) == sorted(hash(table) for p in group for table in p.tables)
+        assert rounded == "not" or all(isinstance(alike, slice) for alike, _ in of_like_length(batch.lengths))
         n_tables, longest = batch.words.shape
         if len(group) > 1:
             assert n_tables * longest**2 <= max_cells
@@ -250,7 +252,7 @@ def test_without_a_window_every_sentence_is_read_alone(layout):
 def test_in_place_each_side_gets_half_of_what_the_sentence_leaves():
     passages = windower(window=7).passages(in_sentences(4, 2, 4))
     assert only_window(passages[1]) == ["[CLS]", "ac", "ad", "ae", "af", "ag", "ah", "[SEP]"]
-    assert passages[1].reads[0].tolist() == [[0, 3], [0, 4]]
+    assert passages[1].reads.tolist() == [[0, 3], [0, 4]]
     assert passages[1].windows[0].second == 8
 
 
@@ -287,7 +289,7 @@ def test_released_moves_the_sentence_behind_its_context():
     passages = windower(layout="released", window=6).passages(in_sentences(3, 2, 3))
     assert only_window(passages[1]) == ["[CLS]", "ab", "ac", "af", "ag", "[SEP]", "ad", "ae", "[SEP]"]
     assert passages[1].windows[0].second == 6
-    assert passages[1].reads[0].tolist() == [[0, 6], [0, 7]]
+    assert passages[1].reads.tolist() == [[0, 6], [0, 7]]
 
 
 def test_released_uses_the_separators_of_the_encoder():
@@ -356,7 +358,7 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
     for begin, pieces in zip(begins, held, strict=True):
         assert text[begin : begin + len(pieces)] == pieces
 
-    for word, (window, position) in enumerate(long.reads[0].tolist()):
+    for word, (window, position) in enumerate(long.reads.tolist()):
         start = sum(map(len, spelt[:word]))
         end = start + len(spelt[word])
         depths = [min(start - b, b + len(pieces) - end) for b, pieces in zip(begins, held, strict=True)]
@@ -420,7 +422,7 @@ def test_a_monstrous_word_keeps_its_first_piece_and_leaves_room_for_others(famil
     (passage,) = windower(family, layout=layout).passages(document)
     (window,) = passage.windows
     assert len(window.pieces) < 128 // 2
-    assert window.pieces[passage.reads[0][:, 1]].tolist() == [first_piece(word, family) for word in document.words]
+    assert window.pieces[passage.reads[:, 1]].tolist() == [first_piece(word, family) for word in document.words]
 
 
 def test_a_word_without_a_piece_is_read_as_the_unknown_one_and_counted_where_it_is_read():
@@ -464,7 +466,16 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
     for _ in range(2):
         assert [passage.windows[0].pieces.tolist() for passage in forgetful.passages(document)] == expected
     forgetful.passages(Document.from_words([["neuroscientists", "never", "seen"]]))
-    assert len(forgetful.tokenize._cache) == 3
+    assert len(forgetful.tokenize._known.places) == 3
+
+
+def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
+    monkeypatch.setattr(unire.windows.pieces, "CACHED_WORDS", 50)
+    tokenize = windower().tokenize
+    texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
+    expected = [[piece for word in words for piece in windower().tokenize([word]).ids] for words in texts]
+    with ThreadPoolExecutor(4) as threads:
+        assert [pieces.ids.tolist() for pieces in threads.map(tokenize, 10 * texts)] == 10 * expected
 
 
 def test_a_very_long_word_is_spelt_and_not_remembered():
@@ -472,7 +483,7 @@ def test_a_very_long_word_is_spelt_and_not_remembered():
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
     first, second = (layouter.passages(document)[0].windows[0].pieces.tolist() for _ in range(2))
     assert first == second
-    assert list(layouter.tokenize._cache) == ["aa"]
+    assert list(layouter.tokenize._known.places) == ["aa"]
 
 
 @pytest.mark.parametrize(
@@ -509,11 +520,12 @@ def test_batches_are_formed_by_length():
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50))
 def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
-    groups = list(of_like_length(np.array(lengths)))
-    assert sorted(int(i) for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
+    everything = np.arange(len(lengths))
+    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths))]
+    assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
-        assert n <= 16 or min(lengths[i] for i in group) > n / 2
+        assert n <= 32 or min(lengths[i] for i in group) > n / 2
 
 
 # Speed

@@ -92,9 +92,8 @@ class Flow:
         return chunk or []
 
     def _batches_of(self, chunk: Sequence[Document]) -> Iterator[tuple[Findings, Batch | None]]:
-        bare = [document.bare for document in chunk]
-        findings = Findings(bare, self._labels)
-        for batch in self._make(bare):
+        findings = Findings(chunk, self._labels)
+        for batch in self._make(chunk):
             yield findings, batch
         yield findings, None
 

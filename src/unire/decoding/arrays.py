@@ -9,7 +9,7 @@ detours.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -24,17 +24,14 @@ __all__ = [
     "Array",
     "all_but",
     "all_finite",
-    "all_to_host",
     "blank",
     "distances",
-    "empty",
-    "group_sums",
+    "full",
     "library",
     "pick",
     "pinned",
     "put",
-    "repeated",
-    "runs_of",
+    "rectangle_means",
     "send",
     "stacks",
     "take",
@@ -47,11 +44,14 @@ __all__ = [
 Array = Any
 """A numpy array, or a torch tensor on any device."""
 
-Places = slice | NDArray[np.int64]
+Places = slice | Array
 """Which tables of a batch."""
 
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
+
+PART = 32
+"""How many cells torch sums one after the other."""
 
 AS_NUMPY = "cpu"
 """Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
@@ -99,16 +99,6 @@ def to_host(x: Array) -> NDArray[Any]:
     return array
 
 
-def all_to_host(arrays: Sequence[Array]) -> list[NDArray[Any]]:
-    """Several arrays of one kind, fetched at once: each time a GPU makes whoever asks wait."""
-    if all(isinstance(array, np.ndarray) for array in arrays):
-        return list(arrays)
-    together = to_host(library(arrays[0]).concatenate([array.reshape(-1) for array in arrays]))
-    ends = np.cumsum([array.numel() for array in arrays])
-    parts = np.split(together, ends[:-1])
-    return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
-
-
 def put(host: NDArray[Any], like: Array) -> Array:
     """A host array where `like` lives; floats take its precision."""
     if isinstance(like, np.ndarray):
@@ -133,8 +123,8 @@ def pinned(tensor: Array) -> Array:
     return memory
 
 
-def empty(shape: tuple[int, ...], like: Array) -> Array:
-    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+    return np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
 
 
 def take(x: Array, index: Array) -> Array:
@@ -156,34 +146,36 @@ def all_but(x: Array, column: Array) -> Array:
     return rest.sum(1)  # a product would be quicker, and round a row by how many others there are
 
 
-def group_sums(x: Array, sizes: NDArray[np.int64]) -> Array:
-    """[K, Y]: sums of the first `sizes[0]` rows of `x`, of the next `sizes[1]`, and so on; no group is empty."""
-    if not len(sizes):
-        return x[:0]
-    if isinstance(x, np.ndarray):
-        return np.add.reduceat(x, sizes.cumsum() - sizes)
-    # torch sums a group number after number, so that a long one is better summed in pieces first
-    piece = 32
-    pieces = -(-sizes // piece)
-    lengths = np.full(pieces.sum(), piece)
-    lengths[pieces.cumsum() - 1] = sizes - piece * (pieces - 1)
-    for some in (lengths, pieces):
-        x = library(x).segment_reduce(x, "sum", lengths=put(some, x), unsafe=True)
-    return x
+def rectangle_means(P: Array, first: NDArray[np.int64], height: NDArray[np.int64], width: NDArray[np.int64]) -> Array:
+    """[K, |Y|]: the mean cell of each rectangle; `first` says which of all cells of P is its first."""
+    T, N, _, Y = P.shape
+    cells = P.reshape(T * N * N, Y)
+    area = height * width
+    if not len(area):
+        return cells[:0]
+    before = area.cumsum() - area
+    if isinstance(P, np.ndarray):
+        rows = runs(first, height, step=N)
+        inside = cells.take(runs(rows, np.repeat(width, height)), axis=0)
+        return np.add.reduceat(inside, before) / area[:, None].astype(P.dtype)
 
-
-def repeated(x: Array, times: Array, total: int) -> Array:
-    """`x[0]` as often as `times[0]` says, then `x[1]`, and so on; `total` in all, which a GPU need not be asked for."""
-    return np.repeat(x, times) if isinstance(x, np.ndarray) else x.repeat_interleave(times, output_size=total)
-
-
-def runs_of(start: Array, size: Array, total: int, step: int = 1) -> Array:
-    """`runs`, where the arrays live; `total` is the sum of `size`."""
-    if isinstance(start, np.ndarray):
-        return runs(start, size, step)
-    before = size.cumsum(0) - size
-    places = library(start).arange(total, device=start.device)
-    return repeated(start - step * before, size, total) + step * places
+    # torch sums a group number after number, so that a long one is better summed in parts first
+    parts = -(-area // PART)
+    sizes = np.full(parts.sum(), PART)
+    sizes[parts.cumsum() - 1] = area - PART * (parts - 1)
+    # all in one copy, and with few calls, for each takes the host longer than it takes a GPU
+    K, total = len(area), int(area.sum())
+    numbers = put(np.concatenate((before, first - before, width, N - width, area, parts, sizes)), P)
+    each, parts, sizes = numbers[: 5 * K].view(5, K), numbers[5 * K : 6 * K], numbers[6 * K :]
+    xp = library(P)
+    owner = xp.repeat_interleave(each[4], output_size=total)  # the rectangle of every cell
+    before, shift, width, skip = each[:4].index_select(1, owner)
+    count = xp.arange(total, device=P.device)
+    place = count + shift + (count - before) // width * skip  # at the end of a row, what is right of it is skipped
+    inside = cells.index_select(0, place)
+    for some in (sizes, parts):
+        inside = xp.segment_reduce(inside, "sum", lengths=some, unsafe=True)
+    return inside / each[4, :, None]
 
 
 def all_finite(x: Array) -> bool:
@@ -200,7 +192,8 @@ def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array
     """
     if not isinstance(P, np.ndarray):
         for group, n in of_like_length(lengths):
-            yield group, P[put(group, P), :n, :n], None, None
+            places = group if isinstance(group, slice) else put(group, P)
+            yield places, P[places, :n, :n], None, None
         return
     step = max(1, STACK // max(1, P[:1].size))
     room, more_room = (_aligned(P[:step].size, P.dtype) for _ in range(2))
@@ -218,15 +211,14 @@ def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     return memory[-memory.ctypes.data % line :][: size * dtype.itemsize].view(dtype)
 
 
-def blank(P: Array, padding: NDArray[np.bool_]) -> None:
+def blank(P: Array, padding: Array) -> None:
     """Set the cells of padding words ([T, N]) to 0, in place."""
     if isinstance(P, np.ndarray):
         table, word = padding.nonzero()
         P[table, word] = 0
         P[table, :, word] = 0
     else:
-        padded = put(padding, P)
-        P.masked_fill_((padded[:, :, None] | padded[:, None, :])[..., None], 0)
+        P.masked_fill_((padding[:, :, None] | padding[:, None, :])[..., None], 0)
 
 
 def toward_mirror(P: Array, weight: Array) -> Array:
@@ -237,19 +229,19 @@ def toward_mirror(P: Array, weight: Array) -> Array:
         return P + weight * (P.swapaxes(1, 2) - P)
 
 
-def distances(P: Array, weight: Array, padding: NDArray[np.bool_], room: Array, more_room: Array) -> Array:
+def distances(P: Array, weight: Array, padding: Array, room: Array, more_room: Array) -> Array:
     """[T, N - 1]: how far adjacent rows and columns of `toward_mirror(P, weight)` are apart, without the padding.
 
-    That is the mean of two Euclidean distances.
+    That is the sum of two Euclidean distances.
     """
     T, N, _, Y = P.shape
     if not isinstance(P, np.ndarray):
         P = toward_mirror(P, weight)
         blank(P, padding)
-        rows = P.reshape(T, N, N * Y)
-        between_rows = (rows[:, 1:] - rows[:, :-1]).norm(dim=2)
-        between_columns = (P[:, :, 1:] - P[:, :, :-1]).norm(dim=(1, 3))
-        return (between_rows + between_columns) / 2
+        norm = library(P).linalg.vector_norm
+        between_rows = norm(P[:, 1:] - P[:, :-1], dim=(2, 3))
+        between_columns = norm(P[:, :, 1:] - P[:, :, :-1], dim=(1, 3))
+        return between_rows + between_columns
 
     # One step less: P + (weight / (1 - weight) · P)ᵀ, and the factor of 1 - weight where squares are summed
     shape = (T, N, N * Y)
@@ -261,7 +253,7 @@ def distances(P: Array, weight: Array, padding: NDArray[np.bool_], room: Array, 
         blank(room, padding)
         of_rows = _squared_steps(room, N * Y, out=more_room).reshape(shape) @ np.tile(factor, N)
         of_columns = np.ones(N, P.dtype) @ _squared_steps(room, Y, out=more_room).reshape(shape)
-    return (np.sqrt(of_rows) + np.sqrt(of_columns.reshape(T, N, Y) @ factor))[:, :-1] / 2
+    return (np.sqrt(of_rows) + np.sqrt(of_columns.reshape(T, N, Y) @ factor))[:, :-1]
 
 
 def _cells(P: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any
@@ -18,25 +18,79 @@ from unire.windows import Stretch
 __all__ = ["Findings"]
 
 _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
-"""What was found in one table, in a sentence or in a part of a long one: its first word, and what is in it."""
+"""What was found in a part of a long sentence, which had a table of its own: its first word, and what is in it."""
 
 
 class Findings:
-    """Gathers what was decoded from the tables of some documents, batch by batch and in any order."""
+    """Gathers what was decoded from the tables of some documents, batch by batch and in any order.
+
+    Annotation that the documents have is not looked at.
+    """
 
     def __init__(self, documents: Sequence[Document], labels: LabelSpace) -> None:
-        self._bare = documents
+        self._given = documents
         self._names = labels.names
-        self._parts: list[dict[int, list[_Part]]] = [{} for _ in documents]
+        self._whole: list[list[Sentence | None]] = [[None] * len(document.sentences) for document in documents]
+        self._parts: dict[tuple[int, int], list[_Part]] = {}
+        """Of sentences that have several tables, by document and sentence."""
 
     def add(self, tables: Sequence[Stretch], decoded: Decoded) -> None:
         """Take in a batch: `tables[k].document` is a position in the documents."""
-        names = self._names
-        documents = [self._bare[place.document] for place in tables]
         starts = np.array([place.start for place in tables])
+        where = decoded.entities[:, 0]
+        entities = self._entities(tables, starts, decoded)
+        relations = self._relations(entities, decoded)
+        cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
+        found = zip(
+            _by_table(entities, where, len(tables)),
+            _by_table(relations, where[decoded.relations[:, 0]], len(tables)),
+            _by_table(cuts, decoded.cuts[:, 0], len(tables)),
+            strict=True,
+        )
+        new, given, whole = Sentence.__new__, self._given, self._whole
+        for place, within in zip(tables, found, strict=True):
+            document, position = place.document, place.sentence
+            sentence = given[document].sentences[position]
+            words = sentence.words
+            if place.end - place.start == len(words):
+                whole[document][position] = new(Sentence, sentence.start, words, sentence.offsets, *within)
+            else:
+                self._parts.setdefault((document, position), []).append((place.start, *within))
+
+    def documents(self) -> list[Document]:
+        """The documents with what was found, in their order."""
+        for (document, position), parts in self._parts.items():
+            self._whole[document][position] = _joined(self._given[document].sentences[position], parts)
+        return [
+            document.with_sentences(
+                tuple(
+                    [
+                        _joined(given, ()) if made is None else made
+                        for given, made in zip(document.sentences, whole, strict=True)
+                    ]
+                )
+            )
+            for document, whole in zip(self._given, self._whole, strict=True)
+        ]
+
+    def _entities(self, tables: Sequence[Stretch], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
+        """Those of a batch. A decoder knows where a table ends, so they are not checked as `Document.entity` does."""
+        new, names = Entity.__new__, self._names
+        documents = [self._given[place.document] for place in tables]
+        texts = [document.text for document in documents]
+        offsets = [document.offsets for document in documents]
         where, begins, ends, labels = decoded.entities.T
-        entities = [
-            documents[table].entity(start, end, names[label], score)
+        return [
+            new(
+                Entity,
+                start,
+                end,
+                names[label],
+                first := offsets[table][start][0],
+                last := offsets[table][end - 1][1],
+                texts[table][first:last],
+                score,
+            )
             for table, start, end, label, score in zip(
                 where.tolist(),
                 (begins + starts[where]).tolist(),
@@ -46,30 +100,14 @@ class Findings:
                 strict=True,
             )
         ]
-        relations = [
-            Relation(entities[head], entities[tail], names[label], score)
+
+    def _relations(self, entities: Sequence[Entity], decoded: Decoded) -> list[Relation]:
+        new, names = Relation.__new__, self._names
+        return [
+            new(Relation, entities[head], entities[tail], names[label], score)
             for (head, tail, label), score in zip(
                 decoded.relations.tolist(), decoded.relation_scores.tolist(), strict=True
             )
-        ]
-        cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
-        parts: Iterable[_Part] = zip(
-            starts.tolist(),
-            _by_table(entities, where, len(tables)),
-            _by_table(relations, where[decoded.relations[:, 0]], len(tables)),
-            _by_table(cuts, decoded.cuts[:, 0], len(tables)),
-            strict=True,
-        )
-        for place, part in zip(tables, parts, strict=True):
-            self._parts[place.document].setdefault(place.sentence, []).append(part)
-
-    def documents(self) -> list[Document]:
-        """The documents with what was found, in their order."""
-        return [
-            document.with_sentences(
-                tuple([_annotated(sentence, parts.get(i, ())) for i, sentence in enumerate(document.sentences)])
-            )
-            for document, parts in zip(self._bare, self._parts, strict=True)
         ]
 
 
@@ -80,13 +118,11 @@ def _by_table(found: Sequence[Any], where: NDArray[np.int64], n_tables: int) -> 
     return [everything[start:end] for start, end in pairwise(bounds)]
 
 
-def _annotated(sentence: Sentence, parts: Sequence[_Part]) -> Sentence:
+def _joined(sentence: Sentence, parts: Sequence[_Part]) -> Sentence:
     """A sentence with what was found in its parts, which is in the order of its words within each of them."""
-    start, words, offsets = sentence.start, sentence.words, sentence.offsets
-    if len(parts) == 1:
-        return Sentence(start, words, offsets, *parts[0][1:])
     parts = sorted(parts, key=itemgetter(0))
     begins, entities, relations, cuts = zip(*parts, strict=True) if parts else ((), (), (), ())
     # a sentence that was split is cut where its parts meet
-    met = [(begin, *within) if begin > start else within for begin, within in zip(begins, cuts, strict=True)]
-    return Sentence(start, words, offsets, *(tuple(chain(*found)) for found in (entities, relations, met)))
+    met = [(begin, *within) if begin > sentence.start else within for begin, within in zip(begins, cuts, strict=True)]
+    found = (tuple(chain(*some)) for some in (entities, relations, met))
+    return Sentence(sentence.start, sentence.words, sentence.offsets, *found)

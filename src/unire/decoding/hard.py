@@ -16,7 +16,7 @@ from unire.decoding.arrays import (
     Array,
     all_finite,
     blank,
-    empty,
+    full,
     library,
     put,
     stacks,
@@ -81,19 +81,17 @@ def _counts(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Array:
     T, N, _, Y = P.shape
     xp = library(P)
     ids = put(np.arange(Y), P)
-    cells = empty((T, N + 1, N + 1), ids)
-    cells[:] = -1
+    cells = full((T, N + 1, N + 1), -1, ids)
 
     weight = mirror_weight(labels, P)
-    padding = np.arange(N) >= lengths[:, None]
+    padding = put(np.arange(N) >= lengths[:, None], P)
     for stack, tables, _, _ in stacks(P, lengths):
         n = tables.shape[1]
         symmetric = toward_mirror(tables, weight)
         blank(symmetric, padding[stack, :n])
         if not all_finite(symmetric):
             refuse_not_finite(P, lengths, labels)
-        here = stack if isinstance(stack, slice) else put(stack, cells)
-        cells[here, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
+        cells[stack, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
     return xp.cumsum(xp.cumsum(cells[..., None] == ids, 1, dtype=xp.int32), 2, dtype=xp.int32)
 
 

@@ -11,6 +11,7 @@ passing, to measure distances, and then only the rectangles are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,11 @@ from numpy.typing import NDArray
 from unire.decoding.arrays import (
     Array,
     all_but,
-    all_finite,
-    all_to_host,
     distances,
-    group_sums,
+    full,
     library,
     put,
-    repeated,
-    runs_of,
+    rectangle_means,
     stacks,
     take,
     to_float,
@@ -49,8 +47,18 @@ class Prepared:
     """[T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything."""
     lengths: NDArray[np.int64]
     labels: LabelSpace
-    distances: NDArray[np.float64]
-    """[T, N - 1]: between the words `i` and `i + 1`; NaN in the padding."""
+    weight: Array
+    """[|Y|]: what a cell gets of its mirror image."""
+    apart: NDArray[np.float64]
+    """How far each word is from the one before, all tables end to end. For the first of a table it means nothing."""
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """[T, N - 1]: between the words `i` and `i + 1` of a table; NaN in the padding."""
+        T, N = self.P.shape[:2]
+        found = np.full((T, N), np.nan)
+        found[np.arange(N) < self.lengths[:, None]] = self.apart
+        return found[:, 1:]
 
 
 def decode(
@@ -70,40 +78,39 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     P = to_float(P)
     T, N = P.shape[:2]
     weight = mirror_weight(labels, P)
-    padding = np.arange(N) >= lengths[:, None]
-    found = np.full((T, N), np.nan)  # between each word and the one before
-    places, measured = [], []
+    inside = np.arange(N) < lengths[:, None]
+    padding = put(~inside, P)
+    measured = full((T, N), np.nan, P)
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
-        places.append((stack, slice(1, n)))
-        measured.append(distances(tables, weight, padding[stack, :n], room, more_room))
-    for place, apart in zip(places, all_to_host(measured), strict=True):
-        found[place] = apart
-    np.putmask(found, padding, np.nan)
-    # a number that is not finite spoils a distance; a table of one word has none
-    spoilt = not (np.isfinite(found) | padding)[:, 1:].all()
-    single = np.flatnonzero(lengths == 1)
-    if spoilt or (len(single) and not all_finite(P[put(single, P), :1, :1])):
+        measured[stack, 1:n] = distances(tables, weight, padding[stack, :n], room, more_room)
+    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+        measured[:, :1] = P[:, :1, :1].sum((2, 3))
+    apart = to_host(measured)[inside].astype(np.float64) / 2  # the mean of two distances
+    # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
+    if not np.isfinite(apart).all():
         refuse_not_finite(P, lengths, labels)
-    return Prepared(P, lengths, labels, found[:, 1:])
+    return Prepared(P, lengths, labels, weight, apart)
 
 
 def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
-    P, lengths, labels = prepared.P, prepared.lengths, prepared.labels
+    P, lengths, labels, weight = prepared.P, prepared.lengths, prepared.labels, prepared.weight
 
     # Spans
-    N = P.shape[1]
-    begins = np.concatenate((lengths[:, None] > 0, prepared.distances > alpha), 1)  # [T, N]
+    before = lengths.cumsum() - lengths  # words of other tables
+    begins = prepared.apart > alpha
+    begins[before[lengths > 0]] = True
     first = np.flatnonzero(begins)
-    table, start = np.divmod(first, max(1, N))
-    size = np.minimum(np.append(first[1:], begins.size), table * N + lengths[table]) - first
+    size = np.diff(first, append=len(begins))
+    table = np.repeat(np.arange(len(lengths)), lengths)[first]
+    start = first - before[table]
     cuts = np.array([table, start]).T[start > 0]
 
     # Entity types: the squares
     squares = _means(P, table, start, size, start, size)
     best, mean = winners(squares, labels.entity_ids)
-    score, label = _scored(squares, best, mean)
+    label, sides = _sides(squares, best, mean)
     is_entity = label != LabelSpace.NONE
     table, start, size = table[is_entity], start[is_entity], size[is_entity]
     entities = np.array([table, start, start + size, label[is_entity]]).T
@@ -112,19 +119,18 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     head, tail = ordered_pairs(table)
     mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
     pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
-    weight = mirror_weight(labels, P)
     to_mirror = take(pairs, put(mirrored, P)) - pairs
     symmetric = permitted(pairs + weight * to_mirror, entities[head, 3], entities[tail, 3], permits)
     best, mean = winners(symmetric, labels.relation_ids)
     seen = pairs + weight[best][:, None] * to_mirror  # all labels from where the best one is read: one way, or both
-    relation_score, relation = _scored(seen, best, mean)
+    relation, relation_sides = _sides(seen, best, mean)
     related = relation != LabelSpace.NONE
 
     return Decoded(
         entities=entities,
-        entity_scores=score[is_entity],
+        entity_scores=log_odds(sides[:, is_entity]),
         relations=np.array([head, tail, relation]).T[related],
-        relation_scores=relation_score[related],
+        relation_scores=log_odds(relation_sides[:, related]),
         cuts=cuts,
     )
 
@@ -138,19 +144,16 @@ def _means(
     width: NDArray[np.int64],
 ) -> Array:
     """[K, |Y|]: the mean cell of each rectangle."""
-    T, N, _, Y = P.shape
-    area = height * width
-    first, tall, wide = put(np.array([(table * N + top) * N + left, height, width]), P)
-    rows = runs_of(first, tall, int(height.sum()), step=N)
-    cells = runs_of(rows, repeated(wide, tall, len(rows)), int(area.sum()))
-    return group_sums(take(P.reshape(T * N * N, Y), cells), area) / put(area.astype(float), P)[:, None]
+    N = P.shape[1]
+    return rectangle_means(P, (table * N + top) * N + left, height, width)
 
 
-def _scored(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """[K] twice: the log-odds of `label` in every row of [K, |Y|], of which it has `mean`; and the labels themselves.
+def _sides(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """[K] labels, on the host; and [2, K] what is for each in its row of `means`, [K, |Y|], and what is against it.
 
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    together = to_host(library(means).stack([mean, all_but(means, label), label]))  # at once: see all_to_host
-    return log_odds(together[:2]), together[2].astype(np.int64)
+    # at once, for each time a GPU makes whoever asks wait
+    together = to_host(library(means).stack([label, mean, all_but(means, label)]))
+    return together[0].astype(np.int64), together[1:]

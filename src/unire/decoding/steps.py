@@ -67,8 +67,9 @@ def permitted(
 
 def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Heads and tails of all ordered pairs of different entities of one table, given the sorted tables of entities."""
-    first = np.searchsorted(table, table)
-    partners = np.searchsorted(table, table, side="right") - first  # itself among them
+    found = np.bincount(table)
+    partners = found[table]  # itself among them
+    first = (found.cumsum() - found)[table]
     head = np.repeat(np.arange(len(table)), partners)
     tail = runs(first, partners)
     different = head != tail

@@ -120,8 +120,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch, windows: slice, tables: slice) -> _Part:
-        sizes = batch.attention_mask[windows].sum(1)
-        return cls(windows, tables, int(sizes.max()), int(batch.lengths[tables].max()))
+        return cls(windows, tables, int(batch.sizes[windows].max()), int(batch.lengths[tables].max()))
 
     def joined(self, other: _Part) -> _Part:
         """This part and the one behind it."""

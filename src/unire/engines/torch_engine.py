@@ -70,14 +70,15 @@ class TorchEngine:
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
-        self.model.eval()
+        if self.model.training:  # to go through all modules takes the host as long as many calls of a GPU
+            self.model.eval()
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
             head, tail = self.model.vectors(TensorBatch.of(batch, device))
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in of_like_length(batch.lengths):
-                tables = to_device(group, device)
+                tables = group if isinstance(group, slice) else to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P
 

@@ -40,10 +40,15 @@ class TensorBatch:
         def move(array: NDArray[np.int64]) -> Tensor:
             return to_device(array, device)
 
+        # the device makes the masks itself, for they are as much to copy as the pieces
+        input_ids, sizes = move(batch.input_ids), move(batch.sizes)
+        positions = torch.arange(input_ids.shape[1], device=device)
+        mask = positions < sizes.unsqueeze(1)
+        seconds = None if batch.seconds is None else positions >= move(batch.seconds).unsqueeze(1)
         return cls(
-            move(batch.input_ids),
-            move(batch.attention_mask),
-            None if batch.token_type_ids is None else move(batch.token_type_ids),
+            input_ids,
+            mask.long(),
+            None if seconds is None else (mask & seconds).long(),
             move(batch.words),
             move(batch.lengths),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,13 @@ from unire.windows.windower import Passage
 __all__ = ["Batch", "Rounded", "collate", "in_batches", "of_like_length"]
 
 Rounded = Literal["not", "windows", "all"]
-"""What of a batch is padded more: nothing; many windows a little, few ones coarsely; or all of it, coarsely."""
+"""What of a batch is padded more: nothing; many windows a little, few ones coarsely; or all of it, coarsely.
 
-SHORT = 16
+`windows` is what a GPU that decodes is given, so its tables are sorted too, the longest first."""
+
+ALIKE = 16
+"""Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
+SHORT = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
 
 
@@ -29,14 +34,26 @@ class Batch:
     tables: tuple[Stretch, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
-    attention_mask: NDArray[np.int64]
-    """[B, L]"""
-    token_type_ids: NDArray[np.int64] | None
-    """[B, L]; `None` where the encoder has none."""
+    sizes: NDArray[np.int64]
+    """[B] pieces of each window; 1 where a whole window is padding, for attention to nothing is not a number."""
+    seconds: NDArray[np.int64] | None
+    """[B] first piece of each window whose token type is 1; `None` where the encoder has none."""
     words: NDArray[np.int64]
     """[T, N] index of each word's first piece into the flattened B·L pieces; 0 on padding."""
     lengths: NDArray[np.int64]
     """[T] words of each table; 0 where a whole table is padding."""
+
+    @cached_property
+    def attention_mask(self) -> NDArray[np.int64]:
+        """[B, L]"""
+        return (np.arange(self.input_ids.shape[1]) < self.sizes[:, None]).astype(np.int64)
+
+    @cached_property
+    def token_type_ids(self) -> NDArray[np.int64] | None:
+        """[B, L]; `None` where the encoder has none."""
+        if self.seconds is None:
+            return None
+        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.seconds[:, None])
 
 
 def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded = "not") -> Batch:
@@ -48,29 +65,29 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
         rounded: What is padded more than it must be, so that many batches have the same shape.
     """
     windows = [window for passage in passages for window in passage.windows]
-    tables = tuple(table for passage in passages for table in passage.tables)
-    shape = _Shape(len(tables), max(map(len, tables)), len(windows), max(len(window.pieces) for window in windows))
-    shape = shape.rounded_up(rounded)
-    shape = shape._replace(longest_window=min(shape.longest_window, spec.max_pieces))  # which holds every window
-    # a window that is padding has one piece, for attention to nothing is not a number
-    spare = shape.n_windows - len(windows)
-    sizes = np.array([len(window.pieces) for window in windows] + [1] * spare)
-    positions = np.arange(shape.longest_window)
-    filled = positions < sizes[:, None]  # [B, L]
-    input_ids = np.full(filled.shape, spec.pad_id, np.int64)
-    input_ids[filled] = np.concatenate([*(window.pieces for window in windows), np.full(spare, spec.pad_id)])
-    seconds = np.array([window.second for window in windows] + [1] * spare)
-    token_type_ids = (filled & (positions >= seconds[:, None])).astype(np.int64) if spec.token_types else None
+    tables = tuple([table for passage in passages for table in passage.tables])
+    n_pieces = [len(window.pieces) for window in windows]
+    n_words = [table.end - table.start for table in tables]
+    shape = _Shape(len(tables), max(n_words), len(windows), max(n_pieces)).rounded_up(rounded)
+    B, L = int(shape.n_windows), int(min(shape.longest_window, spec.max_pieces))  # which holds every window
+    spare = B - len(windows)
 
-    lengths = np.zeros(shape.n_tables, np.int64)
-    lengths[: len(tables)] = [len(table) for table in tables]
+    sizes = np.array(n_pieces + [1] * spare)
+    input_ids = np.full((B, L), spec.pad_id, np.int64)
+    pieces = [window.pieces for window in windows] + [np.full(spare, spec.pad_id)]
+    input_ids[np.arange(L) < sizes[:, None]] = np.concatenate(pieces)
+    seconds = np.array([window.second for window in windows] + [1] * spare) if spec.token_types else None
+
+    lengths = np.array(n_words + [0] * (shape.n_tables - len(tables)))
     words = np.zeros((shape.n_tables, shape.longest_table), np.int64)
-    reads = np.concatenate([read for passage in passages for read in passage.reads])  # [words of all tables, 2]
-    first_window = np.cumsum([0, *(len(passage.windows) for passage in passages[:-1])])
-    n_words = [sum(map(len, passage.tables)) for passage in passages]
-    rows = reads[:, 0] + np.repeat(first_window, n_words)
-    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * len(positions) + reads[:, 1]
-    return Batch(tables, input_ids, filled.astype(np.int64), token_type_ids, words, lengths)
+    reads = np.concatenate([passage.reads for passage in passages])  # [words of all tables, 2]
+    n_windows = np.array([len(passage.windows) for passage in passages])
+    rows = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
+    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * L + reads[:, 1]
+    if rounded == "windows":  # for a GPU, which is quicker at tables of like length that are neighbours
+        order = np.argsort(-lengths, kind="stable")
+        tables, words, lengths = tuple([tables[k] for k in order[: len(tables)].tolist()]), words[order], lengths[order]
+    return Batch(tables, input_ids, sizes, seconds, words, lengths)
 
 
 def in_batches(
@@ -84,79 +101,81 @@ def in_batches(
         max_pieces: Padded pieces of a batch, B·L; likewise.
         rounded: What `collate` will pad more than it must: then batches are filled up to a shape that it pads to.
     """
-    batch: list[Passage] = []
-    shape = _Shape()
-    shapes = ((_Shape.of(passage), passage) for passage in passages)
-    for own, passage in sorted(shapes, key=_likeness, reverse=True):
-        grown = shape.joined(own)
-        if batch and (grown.cells > max_cells or grown.rounded_up(rounded).pieces > max_pieces):
-            yield batch
-            batch, grown = [], own
-        batch.append(passage)
-        shape = grown
-    if batch:
-        yield batch
+    passages = list(passages)
+    shapes = _Shape.of_each(passages)
+    order = np.lexsort((-shapes.longest_table, -(shapes.longest_window // ALIKE)))
+    start = 0
+    while start < len(order):
+        rest = order[start : start + 1 + max_pieces // shapes.longest_window[order[start]]]  # no batch holds more
+        grown = _Shape(*(numbers[rest] for numbers in shapes)).joined()
+        full = (grown.cells > max_cells) | (grown.rounded_up(rounded).pieces > max_pieces)
+        full[0] = False
+        batch = rest[: full.argmax() if full.any() else len(rest)]
+        yield [passages[k] for k in batch.tolist()]
+        start += len(batch)
 
 
-def of_like_length(lengths: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+def of_like_length(lengths: NDArray[np.int64]) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
     """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
 
-    Yields positions of tables and the number of words that all of them fit in. More groups would be less padding, but
-    more calls of a GPU, which take the host longer than padding takes the GPU.
+    Yields positions of tables, a slice where they are neighbours, and the number of words that all of them fit in. More
+    groups would be less padding, but more calls of a GPU, which take the host longer than padding takes the GPU.
     """
     steps = np.ceil(np.log2(np.maximum(lengths, SHORT)))
     for step in np.unique(steps[lengths > 0]):
         group = np.flatnonzero((steps == step) & (lengths > 0))
-        yield group, int(lengths[group].max())
+        first, end = int(group[0]), int(group[-1]) + 1
+        yield slice(first, end) if end - first == len(group) else group, int(lengths[group].max())
 
 
 class _Shape(NamedTuple):
-    """T, N, B and L of a batch."""
+    """T, N, B and L of a batch; or arrays of them, for many."""
 
-    n_tables: int = 0
-    longest_table: int = 0
-    n_windows: int = 0
-    longest_window: int = 0
+    n_tables: Any
+    longest_table: Any
+    n_windows: Any
+    longest_window: Any
 
     @classmethod
-    def of(cls, passage: Passage) -> _Shape:
-        tables, windows = passage.tables, passage.windows
-        longest_table = max([table.end - table.start for table in tables])
-        return cls(len(tables), longest_table, len(windows), max([len(window.pieces) for window in windows]))
+    def of_each(cls, passages: Sequence[Passage]) -> _Shape:
+        """What each of `passages` would need by itself."""
+        tables, windows = ([getattr(passage, kind) for passage in passages] for kind in ("tables", "windows"))
+        lengths = [table.end - table.start for some in tables for table in some]
+        sizes = [len(window.pieces) for some in windows for window in some]
+        n_tables, n_windows = (np.array([len(some) for some in kind], np.int64) for kind in (tables, windows))
+        return cls(n_tables, _greatest(lengths, n_tables), n_windows, _greatest(sizes, n_windows))
+
+    def joined(self) -> _Shape:
+        """What the first needs, the first two, and so on."""
+        T, N, B, L = self
+        return _Shape(T.cumsum(), np.maximum.accumulate(N), B.cumsum(), np.maximum.accumulate(L))
 
     def rounded_up(self, what: Rounded) -> _Shape:
         """The smallest of few shapes that holds this one."""
         T, N, B, L = self
         if what == "windows":
             few = B < 32  # too few to keep a GPU busy: then padding costs less than a new shape does
-            return _Shape(T, N, _up(B, 1 << max(0, B.bit_length() - (3 if few else 5))), _up(L, 32 if few else 8))
+            bits = np.frexp(B)[1]
+            unit = 1 << np.maximum(0, bits - np.where(few, 3, 5))
+            return _Shape(T, N, _up(B, unit), _up(L, np.where(few, 32, 8)))
         if what == "all":
-            return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 32 if L <= 128 else 128))
+            return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, np.where(L <= 128, 32, 128)))
         return self
 
-    def joined(self, other: _Shape) -> _Shape:
-        return _Shape(
-            self.n_tables + other.n_tables,
-            max(self.longest_table, other.longest_table),
-            self.n_windows + other.n_windows,
-            max(self.longest_window, other.longest_window),
-        )
-
     @property
-    def cells(self) -> int:
+    def cells(self) -> Any:
         return self.n_tables * self.longest_table**2
 
     @property
-    def pieces(self) -> int:
+    def pieces(self) -> Any:
         return self.n_windows * self.longest_window
 
 
-def _up(size: int, unit: int) -> int:
+def _up(size: Any, unit: Any) -> Any:
     """The next multiple of `unit`."""
     return -(-size // unit) * unit
 
 
-def _likeness(shaped: tuple[_Shape, Passage]) -> tuple[int, int]:
-    """Windows are alike within 16 pieces: the tables of such a group are then sorted among themselves."""
-    shape, _ = shaped
-    return shape.longest_window // 16, shape.longest_table
+def _greatest(numbers: Sequence[int], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The greatest of the first `sizes[0]` numbers, of the next `sizes[1]`, and so on; each time there is one."""
+    return np.maximum.reduceat(np.array(numbers, np.int64), sizes.cumsum() - sizes) if len(sizes) else sizes

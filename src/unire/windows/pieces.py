@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from unire.runs import runs
 from unire.treebank import plain
 from unire.windows.spec import EncoderSpec, unbound
 
@@ -59,43 +60,74 @@ class WordTokenizer:
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, longest: int) -> None:
         self._tokenizer = unbound(tokenizer)
         self._space = " " if spec.prefix_space else ""
-        self._unknown = (spec.unk_id,)
+        self._unknown = spec.unk_id
         self._longest = longest
         self._marks = spec.case_marks
-        self._cache: dict[str, tuple[int, ...]] = {}
+        self._known = _Spellings()
+        self._lock = Lock()
 
     def __call__(self, words: Sequence[str]) -> Pieces:
-        found = self._look_up(words)
-        counts = np.fromiter(map(len, found), np.int64, len(found))
-        unknown = counts == 0
-        if unknown.any():
-            found = [pieces or self._unknown for pieces in found]
-            counts[unknown] = 1
-        bounds = np.zeros(len(found) + 1, np.int64)
-        np.cumsum(counts, out=bounds[1:])
-        return Pieces(np.fromiter(chain.from_iterable(found), np.int64, int(bounds[-1])), bounds, unknown)
+        with self._lock:
+            try:
+                return self._known.of(words)
+            except KeyError:
+                remembered = self._learn(words)
+                pieces = self._known.of(words)
+                self._known.forget_after(remembered)
+                return pieces
 
-    def _look_up(self, words: Sequence[str]) -> list[tuple[int, ...]]:
-        cache = self._cache
-        with suppress(KeyError):
-            return list(map(cache.__getitem__, words))
-        missing = {word for word in words if word not in cache}
-        if len(cache) + len(missing) > CACHED_WORDS:
-            # A new cache, not an emptied one: another thread may be reading the old.
-            cache = self._cache = {}
-            missing = set(words)
+    def _learn(self, words: Sequence[str]) -> int:
+        """Spell the words that are new, and say how many of all known ones are to be remembered."""
+        missing = [word for word in dict.fromkeys(words) if word not in self._known.places]
+        if len(self._known.places) + len(missing) > CACHED_WORDS:
+            self._known.forget_after(0)
+            missing = list(dict.fromkeys(words))
+        missing.sort(key=lambda word: len(word) > CACHED_LENGTH)
         # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
         texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        spelt = {
-            word: self._marked(word, tuple(encoding.ids)) for word, encoding in zip(missing, encodings, strict=True)
-        }
-        cache.update((word, pieces) for word, pieces in spelt.items() if len(word) <= CACHED_LENGTH)
-        return [spelt[word] if word in spelt else cache[word] for word in words]
+        for word, encoding in zip(missing, encodings, strict=True):
+            self._known.add(word, self._marked(word, encoding.ids) or [self._unknown], unknown=not encoding.ids)
+        return len(self._known.places) - sum(len(word) > CACHED_LENGTH for word in missing)
 
-    def _marked(self, word: str, pieces: tuple[int, ...]) -> tuple[int, ...]:
+    def _marked(self, word: str, pieces: list[int]) -> list[int]:
         """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
         if not self._marks or not word[:1].isupper() or not pieces:
             return pieces[: self._longest]
         mark = self._marks[1] if len(word) > 1 and word.isupper() else self._marks[0]
-        return (*pieces[: max(1, self._longest - 1)], mark)[: self._longest]
+        return [*pieces[: max(1, self._longest - 1)], mark][: self._longest]
+
+
+class _Spellings:
+    """Words and their pieces, which lie end to end in tables: so those of many words are gathered by few calls."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+        self._ids = array("q")
+        self._bounds = array("q", [0])
+        self._unknown = array("b")
+
+    def add(self, word: str, pieces: Sequence[int], *, unknown: bool) -> None:
+        self.places[word] = len(self.places)
+        self._ids.extend(pieces)
+        self._bounds.append(len(self._ids))
+        self._unknown.append(unknown)
+
+    def of(self, words: Sequence[str]) -> Pieces:
+        """The pieces of words that were added; a `KeyError` where one was not."""
+        places = np.fromiter(map(self.places.__getitem__, words), np.int64, len(words))
+        if not len(places):
+            return Pieces(places, np.zeros(1, np.int64), places.astype(bool))
+        known = np.frombuffer(self._bounds, np.int64)
+        starts = known[places]
+        sizes = known[places + 1] - starts
+        bounds = np.zeros(len(places) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        ids = np.frombuffer(self._ids, np.int64)[runs(starts, sizes)]
+        return Pieces(ids, bounds, np.frombuffer(self._unknown, np.bool_)[places])
+
+    def forget_after(self, count: int) -> None:
+        """Keep the words that were added first."""
+        while len(self.places) > count:
+            self.places.popitem()
+        del self._ids[self._bounds[count] :], self._bounds[count + 1 :], self._unknown[count:]

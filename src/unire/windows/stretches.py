@@ -14,7 +14,8 @@ STOPS = ((".", ";", ":", "!", "?"), (",", ")"))
 """After which words a long sentence is cut: after the first kind where there is one."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: every sentence has one, and Python takes four times as long to make it. Nobody changes it all the same.
+@dataclass(slots=True, unsafe_hash=True)
 class Stretch:
     """The words of one table: a sentence, or a part of a very long one."""
 
@@ -34,7 +35,8 @@ def cut_into_stretches(document: Document, index: int, max_table: int) -> list[S
     """Every word of `document` in one stretch of at most `max_table` words; sentences without words have none."""
     stretches = []
     for i, sentence in enumerate(document.sentences):
-        start, end = sentence.start, sentence.end
+        start = sentence.start
+        end = start + len(sentence.words)
         while end - start > max_table:
             cut = _cut(document.words, start, end, max_table)
             stretches.append(Stretch(index, i, start, cut))
@@ -84,7 +86,8 @@ def balanced_runs(
 
     if not stretches:
         return []
-    if sum(sizes) <= max_pieces and len(stretches) * max(map(len, stretches)) ** 2 <= max_cells:
+    longest = max([stretch.end - stretch.start for stretch in stretches])
+    if sum(sizes) <= max_pieces and len(stretches) * longest**2 <= max_cells:
         return [list(stretches)]
     fewest = len(ends(max_pieces))
     # The smallest capacity that needs no more runs fills them evenly.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, islice
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -26,7 +26,7 @@ SHARED_TABLE = 512
 """The tables that share a window have, padded, no more cells than one table of so many words (or of `max_table`)."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen, as a `Stretch` is not
 class Window:
     """One encoder input."""
 
@@ -35,14 +35,14 @@ class Window:
     """First piece whose token type is 1; `len(pieces)` when there is none."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # likewise
 class Passage:
     """Windows that are encoded together and the tables that are read off them."""
 
     windows: tuple[Window, ...]
     tables: tuple[Stretch, ...]
-    reads: tuple[NDArray[np.int64], ...]
-    """Where the words of each table are read: [n, 2], window and position of the word's first piece."""
+    reads: NDArray[np.int64]
+    """Where the words of all tables are read: [n, 2], window and position of the word's first piece."""
     stitched: int = 0
     """Sentences read in overlapping windows because they are longer than the encoder."""
     split: int = 0
@@ -140,12 +140,12 @@ class Windower:
             unknown.tolist(),
             strict=True,
         ):
-            base, tables = group.base, group.tables
+            tables = group.tables
+            first, last = group.base + tables[0].start, group.base + tables[-1].end
             if fit:
                 windows: tuple[Window, ...] = (Window(framed[begin:end], second),)
                 is_stitched = False
             else:
-                first, last = base + tables[0].start, base + tables[-1].end
                 windows, reads[first:last] = self._stitched(pieces, first, last)
                 # a sentence counts once, whichever of its parts are stitched
                 is_stitched = (tables[0].document, tables[0].sentence) != stitched
@@ -154,7 +154,7 @@ class Windower:
                 Passage(
                     windows=windows,
                     tables=tables,
-                    reads=tuple([reads[base + table.start : base + table.end] for table in tables]),
+                    reads=reads[first:last],
                     stitched=int(is_stitched),
                     split=sum(table.start in group.split for table in tables) if group.split else 0,
                     unknown_words=count,
@@ -164,21 +164,22 @@ class Windower:
 
     def _groups(self, documents: Sequence[Document], index: int, pieces: Pieces) -> list[_Group]:
         """The stretches of all documents, those together that are read off the same windows."""
+        cut = [cut_into_stretches(document, i, self.max_table) for i, document in enumerate(documents, start=index)]
+        bases = list(accumulate((document.n_words for document in documents), initial=0))
         together = self.layout == "shared" and self.window > 0
-        bounds = pieces.bounds.tolist() if together else []
+        if together:  # stretches follow each other without a gap, so a size is the way to the next
+            firsts = [base + stretch.start for base, some in zip(bases, cut, strict=False) for stretch in some]
+            sizes = iter(np.diff(pieces.bounds[firsts], append=pieces.bounds[-1]).tolist())
+            cells = max(self.max_table, SHARED_TABLE) ** 2
         groups = []
-        base = 0
-        for position, document in enumerate(documents, start=index):
-            stretches = cut_into_stretches(document, position, self.max_table)
+        for document, stretches, base, end in zip(documents, cut, bases, bases[1:], strict=False):
             split = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
-            end = base + document.n_words
-            parted = [[stretch] for stretch in stretches]
             if together:
-                sizes = [bounds[base + stretch.end] - bounds[base + stretch.start] for stretch in stretches]
-                cells = max(self.max_table, SHARED_TABLE) ** 2
-                parted = balanced_runs(stretches, sizes, max_pieces=self._room, max_cells=cells)
+                own = list(islice(sizes, len(stretches)))
+                parted = balanced_runs(stretches, own, max_pieces=self._room, max_cells=cells)
+            else:
+                parted = [[stretch] for stretch in stretches]
             groups += [_Group(tuple(tables), base, end, split) for tables in parted]
-            base = end
         return groups
 
     def _contexts(

@@ -43,7 +43,7 @@ class Reading:
     @property
     def firsts(self) -> NDArray[np.int64]:
         """The position of every word's first piece in its window."""
-        return self.passage.reads[0][:, 1]
+        return self.passage.reads[:, 1]
 
     @property
     def lasts(self) -> NDArray[np.int64]:
