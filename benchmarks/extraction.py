@@ -128,20 +128,22 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
         look_for_garbage_rarely()  # as the command does
         passes = [timed(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0), 1) for _ in range(4)]
         whole = min(passes)
-        batches = [batch for batch, _ in extractor.tables(repeated)]
-        moved = [TensorBatch.of(batch, "cuda") for batch in batches]
+        batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]
+        moved = [(TensorBatch.of(batch, "cuda"), batch.slices) for batch in batches]
 
         @torch.inference_mode()
-        def encode(model: UniRE = engine.model, moved: list[TensorBatch] = moved) -> None:
+        def encode(model: UniRE = engine.model, moved: list[tuple[TensorBatch, Any]] = moved) -> None:
             with torch.autocast("cuda", dtype=torch.bfloat16):
-                for batch in moved:
-                    model.encode(batch)
+                for batch, slices in moved:
+                    model.encode(batch, slices)
 
         encoder = timed(encode, 3)
         stages, _ = stage_seconds(engine, engine.model, extractor.settings, repeated)
         once = list(extractor.annotate(documents))
         found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}
         found[f"{layout} first pass"] = count / passes[0]  # its batches have shapes that are new
+        padded = sum((some.stop - some.start) * n for batch in batches for some, n in batch.slices)
+        found[f"{layout} padded"] = padded / sum(int(batch.sizes.sum()) for batch in batches)
         found |= {f"{layout} {stage}": seconds / whole for stage, seconds in stages._asdict().items()}
         for kind in ("entities", "relations"):
             found[f"{layout} {kind}"] = sum(len(getattr(d, kind)) for d in once) / n_sentences(once)

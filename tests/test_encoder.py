@@ -15,7 +15,7 @@ from unire.modeling.encoder import load_encoder
 from unire.modeling.model import TensorBatch, UniRE
 from unire.training import TrainingConfig
 from unire.training.new_model import new_model
-from unire.windows import collate
+from unire.windows import batches, collate
 
 WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]
 
@@ -70,8 +70,26 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
                 assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
 
 
+def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(encoder, twenty, scierc_labels, monkeypatch):
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(window=0), []).eval()
+    torch.nn.init.normal_(model.biaffine.U, std=0.02)
+    engine = TorchEngine(model, max_pieces=2**14)
+    extractor = Extractor(engine, model.tokenizer, model.settings, scierc_labels)
+    expected = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
+    monkeypatch.setattr(batches, "SLICE", 64)
+    monkeypatch.setattr(batches, "FEW", 4)
+    engine.rounded = "slices"
+    ((batch, tables),) = extractor.tables(twenty)
+    assert len(batch.slices) > 2
+    assert len({n for _, n in batch.slices}) > 1
+    assert sorted(map(hash, batch.tables)) == sorted(map(hash, expected))
+    for table, P in zip(batch.tables, tables, strict=True):
+        n = len(table)
+        assert torch.allclose(P[:n, :n], expected[table][:n, :n], atol=1e-5)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("rounded", ["windows", "all"])
+@pytest.mark.parametrize("rounded", ["slices", "all"])
 def test_no_window_is_padded_beyond_what_the_encoder_reads(family, rounded, tmp_path):
     folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=100)
     model = new_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()

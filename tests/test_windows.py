@@ -16,7 +16,17 @@ import unire.windows.pieces
 from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.windows import EncoderSpec, Passage, Windower, collate, in_batches, of_like_length
+from unire.windows import (
+    EncoderSpec,
+    Passage,
+    Stretch,
+    Window,
+    Windower,
+    batches,
+    collate,
+    in_batches,
+    of_like_length,
+)
 
 LETTERS = [a + b for a in "abcdefghij" for b in "abcdefghij"]
 """A hundred words of one piece each, in every family."""
@@ -197,12 +207,12 @@ def test_every_word_is_in_one_table_and_read_from_its_first_piece(document, fami
     max_table=st.integers(1, 30),
     max_cells=st.integers(1, 2000),
     max_pieces=st.integers(1, 500),
-    rounded=st.sampled_from(["not", "windows"]),
+    rounded=st.sampled_from(["not", "slices"]),
 )
 def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces, rounded):
     layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, rounded=rounded))
+    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec, rounded=rounded)
@@ -211,8 +221,8 @@ def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_t
         n_tables, longest = batch.words.shape
         if len(group) > 1:
             assert n_tables * longest**2 <= max_cells
-            assert batch.input_ids.size <= max_pieces
-        read = batch.input_ids.reshape(-1)[batch.words]
+            assert rounded == "slices" or batch.input_ids.size <= max_pieces
+        read = np.concatenate([batch.input_ids[rows, :n].reshape(-1) for rows, n in batch.slices])[batch.words]
         for table, length, pieces, indices in zip(batch.tables, batch.lengths, read, batch.words, strict=True):
             words = texts[table.document].words[table.start : table.end]
             assert pieces[:length].tolist() == [first_piece(word) for word in words]
@@ -220,7 +230,7 @@ def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_t
         assert (batch.input_ids[batch.attention_mask == 0] == layouter.spec.pad_id).all()
         windows = [window for passage in group for window in passage.windows]
         spare = len(batch.input_ids) - len(windows)
-        assert 0 <= spare <= (len(windows) / (16 if len(windows) > 32 else 4) if rounded == "windows" else 0)
+        assert 0 <= spare <= (len(windows) / 2 if rounded == "slices" else 0)
         assert batch.input_ids.shape[1] <= layouter.spec.max_pieces
         assert batch.attention_mask.sum() == sum(len(window.pieces) for window in windows) + spare
 
@@ -504,12 +514,26 @@ def test_impossible_wishes_are_refused(options, sentence):
 # Batches
 
 
-def test_full_batches_of_many_windows_have_one_shape():
-    passages = [p for i in range(1000) for p in windower(window=0).passages(in_sentences(14 + i % 8), i)]
-    batches = list(in_batches(passages, max_cells=10**6, max_pieces=5000, rounded="windows"))
-    shapes = [collate(batch, windower().spec, rounded="windows").input_ids.shape for batch in batches]
-    assert shapes == [(208, 24)] * 4 + [(168, 24)]
-    assert list(map(len, batches)) == [208, 208, 208, 208, 168]  # so that nothing is padded but the last
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=300))
+def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
+    spec = windower(max_pieces=200).spec
+    window = [Window(np.ones(size, np.int64), size) for size in sizes]
+    passages = [
+        Passage((each,), (Stretch(0, k, k, k + 1),), np.zeros((1, 2), np.int64)) for k, each in enumerate(window)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "SLICE", 1024)
+        (together,) = in_batches(passages, max_cells=10**6, max_pieces=10**6)
+        batch = collate(together, spec, rounded="slices")
+    rows = [range(some.start, some.stop) for some, _ in batch.slices]
+    assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
+    for some, n in batch.slices:
+        assert batch.sizes[some].max() <= n <= spec.max_pieces
+        assert n % 16 == 0 or n == spec.max_pieces
+    full = [(some.stop - some.start, n) for some, n in batch.slices[:-1]]
+    assert all(n_windows & (n_windows - 1) == 0 and n_windows * n <= 1024 for n_windows, n in full)
+    assert len({n_windows for n_windows, n in full if n == full[0][1]}) <= 1
+    assert batch.sizes.sum() == sum(sizes) + len(batch.sizes) - len(sizes)  # only the last slice is filled up
 
 
 def test_batches_are_formed_by_length():

@@ -201,9 +201,8 @@ class Extractor:
             for passage in passages:
                 notes.update(notes_of(passage))
         engine, spec = self.engine, self.settings.spec
-        max_cells, max_pieces, rounded = engine.max_cells, engine.max_pieces, engine.rounded
-        for group in in_batches(passages, max_cells=max_cells, max_pieces=max_pieces, rounded=rounded):
-            yield collate(group, spec, rounded=rounded)
+        for group in in_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces):
+            yield collate(group, spec, rounded=engine.rounded)
 
 
 def _checked_words(words: Sequence[str]) -> Sequence[str]:

@@ -38,9 +38,8 @@ class TorchEngine:
         on_gpu = model.device.type == "cuda"
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
         self.max_pieces = max_pieces or self.most_pieces(model.device)
-        self.max_cells = max_cells or (64 * self.most_pieces(model.device) if on_gpu else 400_000)
-        # cuDNN makes a plan of attention for every shape of a batch, which takes it longer than a batch does
-        self.rounded: Rounded = "windows" if on_gpu else "not"
+        self.max_cells = max_cells or (32 * self.most_pieces(model.device) if on_gpu else 400_000)
+        self.rounded: Rounded = "slices" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -59,14 +58,15 @@ class TorchEngine:
 
     @staticmethod
     def most_pieces(device: torch.device) -> int:
-        """Padded pieces that an encoder is given at once.
+        """Padded pieces of a batch.
 
-        Only batches that a CPU's caches could not hold keep a GPU busy: the more, the less often the host is asked.
+        On a GPU the encoder reads them slice by slice, and what comes after is done for all of them at once: the more,
+        the less often the host is asked.
         """
         if device.type != "cuda":
             return 2**14
         memory = torch.cuda.get_device_properties(device).total_memory
-        return 2**14 * max(1, min(memory // 2**33, 16))  # 16,384 for every 8 GB, up to 262,144
+        return 2**16 * max(1, min(memory // 2**33, 16))  # 65,536 for every 8 GB, up to 1,048,576
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:
@@ -75,7 +75,7 @@ class TorchEngine:
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            head, tail = self.model.vectors(TensorBatch.of(batch, device))
+            head, tail = self.model.vectors(TensorBatch.of(batch, device), batch.slices)
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in of_like_length(batch.lengths):
                 tables = group if isinstance(group, slice) else to_device(group, device)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from unire.windows import Batch
 
 __all__ = ["TensorBatch", "UniRE", "read_pieces", "to_device"]
 
+Slices = Sequence[tuple[slice, int]]
+"""Windows that are read at a time, and how many pieces of each."""
+
 
 @dataclass(frozen=True)
 class TensorBatch:
@@ -32,7 +35,7 @@ class TensorBatch:
     input_ids: Tensor  # [B, L]
     attention_mask: Tensor  # [B, L]
     token_type_ids: Tensor | None  # [B, L]
-    words: Tensor  # [T, N], places in the flattened pieces
+    words: Tensor  # [T, N], places in the flattened pieces, or in those of all parts
     lengths: Tensor  # [T]
 
     @classmethod
@@ -63,6 +66,16 @@ class TensorBatch:
         return {
             field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None
         }
+
+    def part(self, windows: slice, n_pieces: int) -> TensorBatch:
+        """Some windows and so many of their pieces, with the words and tables of all."""
+        types = self.token_type_ids
+        return replace(
+            self,
+            input_ids=self.input_ids[windows, :n_pieces],
+            attention_mask=self.attention_mask[windows, :n_pieces],
+            token_type_ids=None if types is None else types[windows, :n_pieces],
+        )
 
     @property
     def mask(self) -> Tensor:
@@ -113,14 +126,15 @@ class UniRE(nn.Module):
         logits: Tensor = self.biaffine(*self.vectors(batch))
         return logits
 
-    def vectors(self, batch: TensorBatch) -> tuple[Tensor, Tensor]:
-        """What every word is as a head and as a tail: twice `[T, N, d]`."""
-        h = self.encode(batch)
+    def vectors(self, batch: TensorBatch, slices: Slices = ()) -> tuple[Tensor, Tensor]:
+        """What every word is as a head and as a tail: twice `[T, N, d]`. Windows are read slice by slice, if asked."""
+        h = self.encode(batch, slices)
         return self.head_mlp(h), self.tail_mlp(h)
 
-    def encode(self, batch: TensorBatch) -> Tensor:
+    def encode(self, batch: TensorBatch, slices: Slices = ()) -> Tensor:
         """The vector of every word, that of its first piece: `[T, N, n_hidden]`."""
-        pieces = read_pieces(self.encoder, batch)  # [B * L, n_hidden]
+        parts = [read_pieces(self.encoder, batch.part(*some)) for some in slices] or [read_pieces(self.encoder, batch)]
+        pieces = torch.cat(parts) if len(parts) > 1 else parts[0]  # [all pieces, n_hidden]
         # all padding reads piece 0; index_select's backward pass adds such repeats up without sorting them first
         return pieces.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)
 

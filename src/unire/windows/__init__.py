@@ -13,12 +13,13 @@ There are three layouts. `in-place` gives every sentence a window of its own, wi
 in one window, so that the encoder sees the text once.
 """
 
-from unire.windows.batches import Batch, Rounded, collate, in_batches, of_like_length
+from unire.windows.batches import SLICE, Batch, Rounded, collate, in_batches, of_like_length
 from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Layout, Passage, Window, Windower
 
 __all__ = [
+    "SLICE",
     "Batch",
     "EncoderSpec",
     "Layout",

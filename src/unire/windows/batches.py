@@ -14,15 +14,19 @@ from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Passage
 
-__all__ = ["Batch", "Rounded", "collate", "in_batches", "of_like_length"]
+__all__ = ["SLICE", "Batch", "Rounded", "collate", "in_batches", "of_like_length"]
 
-Rounded = Literal["not", "windows", "all"]
-"""What of a batch is padded more: nothing; many windows a little, few ones coarsely; or all of it, coarsely.
+Rounded = Literal["not", "slices", "all"]
+"""What of a batch is padded more, so that shapes are few: nothing, the slices of its windows, or all of it.
 
-`windows` is what a GPU that decodes is given, so its tables are sorted too, the longest first."""
+`slices` is what a GPU that decodes is given, so its tables are sorted too, the longest first."""
 
 ALIKE = 16
 """Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
+SLICE = 2**16
+"""Pieces of a slice, at most: more do not keep a GPU busier, and windows of fewer are more alike."""
+FEW = 32
+"""Windows that do not keep a GPU busy: then padding costs less than a new shape does."""
 SHORT = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
 
@@ -38,8 +42,10 @@ class Batch:
     """[B] pieces of each window; 1 where a whole window is padding, for attention to nothing is not a number."""
     seconds: NDArray[np.int64] | None
     """[B] first piece of each window whose token type is 1; `None` where the encoder has none."""
+    slices: tuple[tuple[slice, int], ...]
+    """Windows to be encoded together, and the pieces that are enough for them: all windows and L, if not rounded."""
     words: NDArray[np.int64]
-    """[T, N] index of each word's first piece into the flattened B·L pieces; 0 on padding."""
+    """[T, N] index of each word's first piece into those of all slices, end to end; 0 on padding."""
     lengths: NDArray[np.int64]
     """[T] words of each table; 0 where a whole table is padding."""
 
@@ -70,6 +76,10 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     n_words = [table.end - table.start for table in tables]
     shape = _Shape(len(tables), max(n_words), len(windows), max(n_pieces)).rounded_up(rounded)
     B, L = int(shape.n_windows), int(min(shape.longest_window, spec.max_pieces))  # which holds every window
+    slices: list[tuple[slice, int]] = [(slice(0, B), L)]
+    if rounded == "slices":
+        slices = list(_slices(np.array(n_pieces), spec.max_pieces))
+        B, L = slices[-1][0].stop, slices[0][1]
     spare = B - len(windows)
 
     sizes = np.array(n_pieces + [1] * spare)
@@ -83,23 +93,21 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     reads = np.concatenate([passage.reads for passage in passages])  # [words of all tables, 2]
     n_windows = np.array([len(passage.windows) for passage in passages])
     rows = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
-    words[np.arange(words.shape[1]) < lengths[:, None]] = rows * L + reads[:, 1]
-    if rounded == "windows":  # for a GPU, which is quicker at tables of like length that are neighbours
+    widths = np.repeat([n for _, n in slices], [some.stop - some.start for some, _ in slices])  # [B]
+    words[np.arange(words.shape[1]) < lengths[:, None]] = (widths.cumsum() - widths)[rows] + reads[:, 1]
+    if rounded == "slices":  # for a GPU, which is quicker at tables of like length that are neighbours
         order = np.argsort(-lengths, kind="stable")
         tables, words, lengths = tuple([tables[k] for k in order[: len(tables)].tolist()]), words[order], lengths[order]
-    return Batch(tables, input_ids, sizes, seconds, words, lengths)
+    return Batch(tables, input_ids, sizes, seconds, tuple(slices), words, lengths)
 
 
-def in_batches(
-    passages: Iterable[Passage], *, max_cells: int, max_pieces: int, rounded: Rounded = "not"
-) -> Iterator[list[Passage]]:
+def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) -> Iterator[list[Passage]]:
     """Group passages of like length, the longest first, so that little is padding.
 
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
         max_pieces: Padded pieces of a batch, B·L; likewise.
-        rounded: What `collate` will pad more than it must: then batches are filled up to a shape that it pads to.
     """
     passages = list(passages)
     shapes = _Shape.of_each(passages)
@@ -108,7 +116,7 @@ def in_batches(
     while start < len(order):
         rest = order[start : start + 1 + max_pieces // shapes.longest_window[order[start]]]  # no batch holds more
         grown = _Shape(*(numbers[rest] for numbers in shapes)).joined()
-        full = (grown.cells > max_cells) | (grown.rounded_up(rounded).pieces > max_pieces)
+        full = (grown.cells > max_cells) | (grown.pieces > max_pieces)
         full[0] = False
         batch = rest[: full.argmax() if full.any() else len(rest)]
         yield [passages[k] for k in batch.tolist()]
@@ -152,15 +160,10 @@ class _Shape(NamedTuple):
 
     def rounded_up(self, what: Rounded) -> _Shape:
         """The smallest of few shapes that holds this one."""
+        if what != "all":
+            return self
         T, N, B, L = self
-        if what == "windows":
-            few = B < 32  # too few to keep a GPU busy: then padding costs less than a new shape does
-            bits = np.frexp(B)[1]
-            unit = 1 << np.maximum(0, bits - np.where(few, 3, 5))
-            return _Shape(T, N, _up(B, unit), _up(L, np.where(few, 32, 8)))
-        if what == "all":
-            return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, np.where(L <= 128, 32, 128)))
-        return self
+        return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 32 if L <= 128 else 128))
 
     @property
     def cells(self) -> Any:
@@ -171,7 +174,26 @@ class _Shape(NamedTuple):
         return self.n_windows * self.longest_window
 
 
-def _up(size: Any, unit: Any) -> Any:
+def _slices(sizes: NDArray[np.int64], most: int) -> Iterator[tuple[slice, int]]:
+    """Neighbouring windows, a power of two of them, and the pieces that they are padded to, `most` of all.
+
+    cuDNN makes a plan of attention for every shape, which takes it longer than a slice does: so for every number of
+    pieces there is one number of windows. Only the last slice has fewer, and is filled up with windows of one piece.
+    """
+    longest = np.maximum.accumulate(sizes[::-1])[::-1]  # from each window on
+    start = 0
+    while start < len(sizes):
+        rest = len(sizes) - start
+        unit = ALIKE if rest >= FEW else 2 * ALIKE
+        n_pieces = min(_up(int(longest[start]), unit), most)
+        n_windows = 1 << max(0, (SLICE // n_pieces).bit_length() - 1)
+        if rest < n_windows:
+            n_windows = _up(rest, 1 << max(0, rest.bit_length() - 2))
+        yield slice(start, start + n_windows), n_pieces
+        start += n_windows
+
+
+def _up(size: int, unit: int) -> int:
     """The next multiple of `unit`."""
     return -(-size // unit) * unit
 

@@ -30,6 +30,7 @@ from unire.studies.results import Json
 from unire.studies.trainings import DEFAULT
 from unire.training import TrainingConfig
 from unire.training.trainer import use_bf16
+from unire.windows import SLICE
 
 __all__ = ["Cell", "Part"]
 
@@ -118,7 +119,7 @@ class Cell:
             spec = spec.with_case_marks(tokenizer)
         n_types = len(labels.entity_types)
         device, bf16 = choose_device(), use_bf16(joint)
-        at_once = TorchEngine.most_pieces(device)
+        at_once = min(SLICE, TorchEngine.most_pieces(device))  # as the joint model's encoder is given
         if part == "entities":
             reader = Reader(tokenizer, spec, config.entity_window)
             return EntityFinder(SpanModel(encoder, n_types, config).to(device), reader, labels, bf16, at_once)
