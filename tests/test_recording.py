@@ -73,3 +73,26 @@ def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, mo
     assert [gradients({"x": torch.ones(2)}).item() for _ in range(3)] == [2, 2, 2]
     assert not gradients.records
     assert "cannot be recorded" in caplog.text
+
+
+def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
+    pools = []
+
+    @contextmanager
+    def record(graph, pool, capture_error_mode):
+        pools.append(pool)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(Graph, "again", lambda graph: None, raising=False)
+
+    def twice(**options):
+        made = Recorder(lambda tensors: tensors["x"].sum(), torch.device("cpu"), record=True, **options)
+        for _ in range(2):
+            made({"x": torch.ones(2)})
+        return made
+
+    first = twice()
+    twice(memory=first.memory)
+    twice()
+    assert pools == [None, Graph().pool(), None]

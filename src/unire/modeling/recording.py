@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unire.decoding.arrays import pinned
 
-__all__ = ["Recorder", "Tensors"]
+__all__ = ["Memory", "Recorder", "Tensors"]
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +20,13 @@ Tensors = Mapping[str, Tensor]
 
 SIGHTINGS = 2
 """How often a shape is met before it is recorded: recording costs as much as a few steps."""
+
+
+@dataclass
+class Memory:
+    """What recordings may share that never run at the same time: what each results in is kept apart."""
+
+    pool: Any = None
 
 
 @dataclass(frozen=True)
@@ -41,15 +48,23 @@ class Recorder:
             that stay where they are. It must not look at values on the host.
         device: Where the inputs are copied to.
         record: Whether to record at all; if not, the function is just called.
+        memory: Another recorder's, which is then shared with it.
     """
 
-    def __init__(self, function: Callable[[Tensors], Tensor], device: torch.device, *, record: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[[Tensors], Tensor],
+        device: torch.device,
+        *,
+        record: bool,
+        memory: Memory | None = None,
+    ) -> None:
         self.function = function
         self.device = device
         self.records = record
+        self.memory = memory or Memory()
         self._sightings: dict[tuple[tuple[str, torch.Size], ...], int] = {}
         self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
-        self._pool: Any = None  # the memory that all recordings share
 
     def pinned(self, inputs: Tensors) -> Tensors:
         """Inputs from where a copy does not wait for what the GPU has to do before."""
@@ -74,11 +89,11 @@ class Recorder:
         graph = torch.cuda.CUDAGraph()
         try:
             # another thread prepares the next batch meanwhile, and may
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self.memory.pool, capture_error_mode="thread_local"):
                 result = self.function(static)
         except RuntimeError as error:
             self.records = False
             log.warning("this encoder cannot be recorded as a CUDA graph, so training is slower: %s", error)
             return
-        self._pool = graph.pool()
+        self.memory.pool = graph.pool()
         self._recordings[shape] = _Recording(static, result, graph)

@@ -166,11 +166,12 @@ class Distiller(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         device, bf16 = self.accelerator.device, use_bf16(self.config)
+        record, memory = self.gradients.records, self.gradients.memory
         self.teachers = [
-            Teacher(name, model, self.model.labels, device, bf16=bf16, record=self.gradients.records)
+            Teacher(name, model, self.model.labels, device, bf16=bf16, record=record, memory=memory)
             for name, model in self.models
         ]
-        self.soft_gradients = Recorder(self._soft_gradients, device, record=self.gradients.records)
+        self.soft_gradients = Recorder(self._soft_gradients, device, record=record, memory=memory)
         layouts, windowers = [layout_of(self.model)], [self.extractor.windower]
         for teacher in self.teachers:
             if layout_of(teacher.model) not in layouts:

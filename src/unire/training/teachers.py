@@ -10,7 +10,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.model import TensorBatch, UniRE
-from unire.modeling.recording import Recorder, Tensors
+from unire.modeling.recording import Memory, Recorder, Tensors
 from unire.windows import Batch
 
 __all__ = ["Teacher", "layout_of", "same_labels"]
@@ -41,12 +41,20 @@ class Teacher:
     """A trained model that is asked for its tables, in the student's order of labels."""
 
     def __init__(
-        self, name: str, model: UniRE, labels: LabelSpace, device: torch.device, *, bf16: bool, record: bool
+        self,
+        name: str,
+        model: UniRE,
+        labels: LabelSpace,
+        device: torch.device,
+        *,
+        bf16: bool,
+        record: bool,
+        memory: Memory | None = None,
     ) -> None:
         self.name = name
         self.model = model.to(device).eval()
         self.bf16 = bf16
-        self._tables = Recorder(self._compute, device, record=record)
+        self._tables = Recorder(self._compute, device, record=record, memory=memory)
         self._order = torch.tensor(same_labels(labels, model.labels, name), device=device)
 
     @property
