@@ -76,7 +76,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         name: str,
         teachers: Sequence[str],
         student: str,
-        corpus: Path,
+        corpus: Sequence[Path],
         data: Path,
         *options: str,
         needs: Sequence[str],
@@ -85,7 +85,8 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     ) -> Stage:
         files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
         asked = [word for teacher in teachers for word in ("--teacher", made(teacher))]
-        command = ("distill", *asked, "--student", student, "--corpus", str(corpus), *files, "--preset", "best")
+        texts = [word for file in corpus for word in ("--corpus", str(file))]
+        command = ("distill", *asked, "--student", student, *texts, *files, "--preset", "best")
         command = (*command, *options, "--set", "max_cells=2000000")
         return Stage(name, command, (*teachers, *needs), alone, data / "test.json")
 
@@ -113,7 +114,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     for seed in range(5):
         options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
         needs = ["mpnet-science", "near.txt"]
-        yield distill(f"scierc-self-trained-{seed}", teachers, adapted, near, scierc, *options, needs=needs)
+        yield distill(f"scierc-self-trained-{seed}", teachers, adapted, [near], scierc, *options, needs=needs)
     options = (
         "--lr",
         "3e-4",
@@ -130,7 +131,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     )
     teacher = ["scierc-self-trained-0"]
     needs = ["gte-science", "near.txt"]
-    yield distill("scierc-small", teacher, made("gte-science"), near, scierc, *options, needs=needs, alone=True)
+    yield distill("scierc-small", teacher, made("gte-science"), [near], scierc, *options, needs=needs, alone=True)
     yield export("science", "scierc-small", scierc)
 
     # its sentences stand alone and tell of relations: so must what is unlabelled
@@ -149,7 +150,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5", "--set", "max_pieces=6144")
         name = f"conll04-self-trained-{seed}"
         # dev has chosen the teachers, and the model that is tested learns from its sentences too
-        yield distill(name, teachers, made("mpnet-news"), related, conll04, *options, needs=needs, dev="--data")
+        yield distill(name, teachers, made("mpnet-news"), [related], conll04, *options, needs=needs, dev="--data")
     options = (
         "--lr",
         "3e-4",
@@ -165,8 +166,9 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--minutes",
         "4",
     )
-    needs = ["gte-news"]
-    yield distill("conll04-small", teachers, made("gte-news"), news, conll04, *options, needs=needs, alone=True)
+    teachers = [f"conll04-self-trained-{seed}" for seed in range(3)]
+    texts, needs = [related, news], ["gte-news", "related.txt"]
+    yield distill("conll04-small", teachers, made("gte-news"), texts, conll04, *options, needs=needs, alone=True)
     yield export("news", "conll04-small", conll04)
 
     options = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade", "--preset", "best")
