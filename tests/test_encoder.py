@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -68,6 +70,13 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
                 n = table.end - table.start
                 other = next(p for t, p in together.items() if (t.document, t.start) == (index, table.start))
                 assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
+
+
+@pytest.mark.parametrize(("gigabytes", "n_hidden", "pieces"), [(8, 384, 65_536), (8, 4096, 12_288), (141, 768, 2**20)])
+def test_a_batch_is_as_large_as_the_memory_of_a_gpu_allows(gigabytes, n_hidden, pieces, monkeypatch):
+    memory = SimpleNamespace(total_memory=gigabytes * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    assert TorchEngine.most_pieces(torch.device("cuda"), n_hidden) == pieces
 
 
 def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(encoder, twenty, scierc_labels, monkeypatch):

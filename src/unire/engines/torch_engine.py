@@ -37,8 +37,9 @@ class TorchEngine:
         self.model = model
         on_gpu = model.device.type == "cuda"
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
-        self.max_pieces = max_pieces or self.most_pieces(model.device)
-        self.max_cells = max_cells or (32 * self.most_pieces(model.device) if on_gpu else 400_000)
+        most = self.most_pieces(model.device, model.encoder.config.hidden_size)
+        self.max_pieces = max_pieces or most
+        self.max_cells = max_cells or (32 * most if on_gpu else 400_000)
         self.rounded: Rounded = "slices" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
@@ -57,16 +58,16 @@ class TorchEngine:
         return engine
 
     @staticmethod
-    def most_pieces(device: torch.device) -> int:
-        """Padded pieces of a batch.
+    def most_pieces(device: torch.device, n_hidden: int) -> int:
+        """Padded pieces of a batch, for an encoder whose vectors have `n_hidden` numbers.
 
         On a GPU the encoder reads them slice by slice, and what comes after is done for all of them at once: the more,
         the less often the host is asked.
         """
         if device.type != "cuda":
             return 2**14
-        memory = torch.cuda.get_device_properties(device).total_memory
-        return 2**16 * max(1, min(memory // 2**33, 16))  # 65,536 for every 8 GB, up to 1,048,576
+        gigabytes = torch.cuda.get_device_properties(device).total_memory // 2**30
+        return 2**13 * max(1, min(gigabytes, 128)) * 768 // max(768, n_hidden)
 
     @torch.inference_mode()
     def tables(self, batch: Batch) -> Tensor:

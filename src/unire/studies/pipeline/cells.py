@@ -114,12 +114,14 @@ class Cell:
     def _finder(self, part: Part) -> Any:
         """One of the models, untrained, with what it needs to find something."""
         labels, joint, config = LabelSpace.from_dict(self.labels), self.joint, self.config
+        encoder: Any
         encoder, tokenizer, spec = load_encoder(self.encoder)
         if joint.case_marks:
             spec = spec.with_case_marks(tokenizer)
         n_types = len(labels.entity_types)
         device, bf16 = choose_device(), use_bf16(joint)
-        at_once = min(SLICE, TorchEngine.most_pieces(device))  # as the joint model's encoder is given
+        # as the joint model's encoder is given
+        at_once = min(SLICE, TorchEngine.most_pieces(device, encoder.config.hidden_size))
         if part == "entities":
             reader = Reader(tokenizer, spec, config.entity_window)
             return EntityFinder(SpanModel(encoder, n_types, config).to(device), reader, labels, bf16, at_once)
