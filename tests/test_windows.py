@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, processors
 
@@ -515,6 +515,7 @@ def test_impossible_wishes_are_refused(options, sentence):
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=300))
+@example([40] * 40)  # the last slice, of few windows, is wider than the first
 def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     spec = windower(max_pieces=200).spec
     window = [Window(np.ones(size, np.int64), size) for size in sizes]
@@ -528,7 +529,7 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     rows = [range(some.start, some.stop) for some, _ in batch.slices]
     assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
     for some, n in batch.slices:
-        assert batch.sizes[some].max() <= n <= spec.max_pieces
+        assert batch.sizes[some].max() <= n <= batch.input_ids.shape[1] <= spec.max_pieces
         assert n % 16 == 0 or n == spec.max_pieces
     full = [(some.stop - some.start, n) for some, n in batch.slices[:-1]]
     assert all(n_windows & (n_windows - 1) == 0 and n_windows * n <= 1024 for n_windows, n in full)
