@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -486,6 +489,31 @@ def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
     expected = [[piece for word in words for piece in windower().tokenize([word]).ids] for words in texts]
     with ThreadPoolExecutor(4) as threads:
         assert [pieces.ids.tolist() for pieces in threads.map(tokenize, 10 * texts)] == 10 * expected
+
+
+def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
+    tokenize = windower().tokenize
+
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenize._known, "_bounds", SimpleNamespace(append=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            tokenize(LETTERS)
+    assert tokenize(LONG).ids.tolist() == windower().tokenize(LONG).ids.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_is_forked_while_a_thread_learns_words_does_not_wait_for_it():
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    with tokenize._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(tokenize(LETTERS).ids.tolist() != expected)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_very_long_word_is_spelt_and_not_remembered():

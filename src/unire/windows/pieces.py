@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,18 +65,30 @@ class WordTokenizer:
         self._unknown = spec.unk_id
         self._longest = longest
         self._marks = spec.case_marks
-        self._known = _Spellings()
-        self._lock = Lock()
+        self._begin_anew()
+        _TOKENIZERS.add(self)
 
     def __call__(self, words: Sequence[str]) -> Pieces:
         with self._lock:
             try:
                 return self._known.of(words)
             except KeyError:
-                remembered = self._learn(words)
-                pieces = self._known.of(words)
-                self._known.forget_after(remembered)
-                return pieces
+                return self._learnt(words)
+
+    def _begin_anew(self) -> None:
+        self._known = _Spellings()
+        self._lock = Lock()
+
+    def _learnt(self, words: Sequence[str]) -> Pieces:
+        """The pieces of words of which some are new."""
+        try:
+            remembered = self._learn(words)
+            pieces = self._known.of(words)
+            self._known.forget_after(remembered)
+        except BaseException:  # Ctrl-C, say: a table that was left half filled would be wrong from then on
+            self._known = _Spellings()
+            raise
+        return pieces
 
     def _learn(self, words: Sequence[str]) -> int:
         """Spell the words that are new, and say how many of all known ones are to be remembered."""
@@ -131,3 +145,17 @@ class _Spellings:
         while len(self.places) > count:
             self.places.popitem()
         del self._ids[self._bounds[count] :], self._bounds[count + 1 :], self._unknown[count:]
+
+
+_TOKENIZERS: WeakSet[WordTokenizer] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Let go of what another thread held as this process was forked: that thread is not here to give it back."""
+    for tokenizer in _TOKENIZERS:
+        if tokenizer._lock.locked():
+            tokenizer._begin_anew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork)
