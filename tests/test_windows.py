@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -489,6 +490,22 @@ def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
     expected = [[piece for word in words for piece in windower().tokenize([word]).ids] for words in texts]
     with ThreadPoolExecutor(4) as threads:
         assert [pieces.ids.tolist() for pieces in threads.map(tokenize, 10 * texts)] == 10 * expected
+
+
+def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    spell = tokenize._spelt
+    held = threading.Event()
+    monkeypatch.setattr(tokenize, "_spelt", lambda words: held.wait(30) and spell(words))
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(tokenize, LONG)
+        try:
+            assert threads.submit(tokenize, LETTERS).result(10).ids.tolist() == expected
+            assert not slow.done()
+        finally:
+            held.set()
+    assert slow.result().ids.tolist() == windower().tokenize(LONG).ids.tolist()
 
 
 def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
