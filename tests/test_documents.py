@@ -159,3 +159,11 @@ def test_what_is_known_of_the_words_is_handed_on_and_stays_right() -> None:
         assert other.entities == document.entities
     moved = replace(joined, text="Ada lives")
     assert not moved.is_joined
+
+
+def test_a_subclass_makes_objects_of_its_own() -> None:
+    class Mention(Entity):
+        __slots__ = ()
+
+    mention = Mention(0, 1, "Peop", 0, 3, "Ada")
+    assert type(mention) is type(copy.copy(mention)) is Mention

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, processors
 
@@ -488,6 +492,47 @@ def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
         assert [pieces.ids.tolist() for pieces in threads.map(tokenize, 10 * texts)] == 10 * expected
 
 
+def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    spell = tokenize._spelt
+    held = threading.Event()
+    monkeypatch.setattr(tokenize, "_spelt", lambda words: held.wait(30) and spell(words))
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(tokenize, LONG)
+        try:
+            assert threads.submit(tokenize, LETTERS).result(10).ids.tolist() == expected
+            assert not slow.done()
+        finally:
+            held.set()
+    assert slow.result().ids.tolist() == windower().tokenize(LONG).ids.tolist()
+
+
+def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
+    tokenize = windower().tokenize
+
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenize._known, "_bounds", SimpleNamespace(append=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            tokenize(LETTERS)
+    assert tokenize(LONG).ids.tolist() == windower().tokenize(LONG).ids.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_is_forked_while_a_thread_learns_words_does_not_wait_for_it():
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    with tokenize._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(tokenize(LETTERS).ids.tolist() != expected)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_a_very_long_word_is_spelt_and_not_remembered():
     layouter = windower()
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
@@ -515,6 +560,7 @@ def test_impossible_wishes_are_refused(options, sentence):
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=300))
+@example([40] * 40)  # the last slice, of few windows, is wider than the first
 def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     spec = windower(max_pieces=200).spec
     window = [Window(np.ones(size, np.int64), size) for size in sizes]
@@ -528,7 +574,7 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     rows = [range(some.start, some.stop) for some, _ in batch.slices]
     assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
     for some, n in batch.slices:
-        assert batch.sizes[some].max() <= n <= spec.max_pieces
+        assert batch.sizes[some].max() <= n <= batch.input_ids.shape[1] <= spec.max_pieces
         assert n % 16 == 0 or n == spec.max_pieces
     full = [(some.stop - some.start, n) for some, n in batch.slices[:-1]]
     assert all(n_windows & (n_windows - 1) == 0 and n_windows * n <= 1024 for n_windows, n in full)

@@ -27,7 +27,7 @@ __all__ = ["Document", "Entity", "Relation", "Sentence"]
 
 def _reduced(self: Any) -> tuple[type, tuple[Any, ...]]:
     """How to make a copy, or unpickle one: by the same call."""
-    return type(self), tuple([getattr(self, name) for name in self.__slots__])
+    return type(self), tuple([getattr(self, name) for name in self.__match_args__])
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -69,7 +69,7 @@ class Entity:
         new.text = text
         new.score = score
         new.attributes = {} if attributes is None else attributes
-        new.__class__ = Entity
+        new.__class__ = cls
         return new  # type: ignore[no-any-return]
 
     __reduce__ = _reduced
@@ -109,7 +109,7 @@ class Relation:
         new.label = label
         new.score = score
         new.attributes = {} if attributes is None else attributes
-        new.__class__ = Relation
+        new.__class__ = cls
         return new  # type: ignore[no-any-return]
 
     __reduce__ = _reduced
@@ -148,7 +148,7 @@ class Sentence:
         new.entities = entities
         new.relations = relations
         new.cuts = cuts
-        new.__class__ = Sentence
+        new.__class__ = cls
         return new  # type: ignore[no-any-return]
 
     __reduce__ = _reduced

@@ -79,7 +79,7 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     slices: list[tuple[slice, int]] = [(slice(0, B), L)]
     if rounded == "slices":
         slices = list(_slices(np.array(n_pieces), spec.max_pieces))
-        B, L = slices[-1][0].stop, slices[0][1]
+        B, L = slices[-1][0].stop, max(n for _, n in slices)  # a last slice of few windows may be padded most
     spare = B - len(windows)
 
     sizes = np.array(n_pieces + [1] * spare)

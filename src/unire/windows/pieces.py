@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,32 +65,52 @@ class WordTokenizer:
         self._unknown = spec.unk_id
         self._longest = longest
         self._marks = spec.case_marks
-        self._known = _Spellings()
-        self._lock = Lock()
+        self._begin_anew()
+        _TOKENIZERS.add(self)
 
     def __call__(self, words: Sequence[str]) -> Pieces:
         with self._lock:
             try:
                 return self._known.of(words)
             except KeyError:
-                remembered = self._learn(words)
-                pieces = self._known.of(words)
-                self._known.forget_after(remembered)
-                return pieces
+                missing = self._known.missing(words)
+        spelt = self._spelt(missing)  # takes longest, so that other threads go on meanwhile
+        with self._lock:
+            return self._learnt(words, spelt)
 
-    def _learn(self, words: Sequence[str]) -> int:
-        """Spell the words that are new, and say how many of all known ones are to be remembered."""
-        missing = [word for word in dict.fromkeys(words) if word not in self._known.places]
+    def _begin_anew(self) -> None:
+        self._known = _Spellings()
+        self._lock = Lock()
+
+    def _learnt(self, words: Sequence[str], spelt: dict[str, list[int]]) -> Pieces:
+        """The pieces of words of which some are new."""
+        try:
+            remembered = self._learn(words, spelt)
+            pieces = self._known.of(words)
+            self._known.forget_after(remembered)
+        except BaseException:  # Ctrl-C, say: a table that was left half filled would be wrong from then on
+            self._known = _Spellings()
+            raise
+        return pieces
+
+    def _learn(self, words: Sequence[str], spelt: dict[str, list[int]]) -> int:
+        """Add the words that are new, and say how many of all known ones are to be remembered."""
+        missing = self._known.missing(words)
         if len(self._known.places) + len(missing) > CACHED_WORDS:
             self._known.forget_after(0)
-            missing = list(dict.fromkeys(words))
+            missing = self._known.missing(words)
         missing.sort(key=lambda word: len(word) > CACHED_LENGTH)
-        # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
-        texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in missing]
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        for word, encoding in zip(missing, encodings, strict=True):
-            self._known.add(word, self._marked(word, encoding.ids) or [self._unknown], unknown=not encoding.ids)
+        spelt = spelt | self._spelt([word for word in missing if word not in spelt])  # those that were forgotten
+        for word in missing:
+            self._known.add(word, spelt[word] or [self._unknown], unknown=not spelt[word])
         return len(self._known.places) - sum(len(word) > CACHED_LENGTH for word in missing)
+
+    def _spelt(self, words: Sequence[str]) -> dict[str, list[int]]:
+        """The pieces of each word; of some there are none."""
+        # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
+        texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in words]
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        return {word: self._marked(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
 
     def _marked(self, word: str, pieces: list[int]) -> list[int]:
         """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
@@ -126,8 +148,26 @@ class _Spellings:
         ids = np.frombuffer(self._ids, np.int64)[runs(starts, sizes)]
         return Pieces(ids, bounds, np.frombuffer(self._unknown, np.bool_)[places])
 
+    def missing(self, words: Sequence[str]) -> list[str]:
+        """Those that were not added, once each."""
+        return [word for word in dict.fromkeys(words) if word not in self.places]
+
     def forget_after(self, count: int) -> None:
         """Keep the words that were added first."""
         while len(self.places) > count:
             self.places.popitem()
         del self._ids[self._bounds[count] :], self._bounds[count + 1 :], self._unknown[count:]
+
+
+_TOKENIZERS: WeakSet[WordTokenizer] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Let go of what another thread held as this process was forked: that thread is not here to give it back."""
+    for tokenizer in _TOKENIZERS:
+        if tokenizer._lock.locked():
+            tokenizer._begin_anew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_after_fork)
