@@ -129,7 +129,7 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
         passes = [timed(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0), 1) for _ in range(4)]
         whole = min(passes)
         batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]
-        moved = [(TensorBatch.of(batch, "cuda"), batch.slices) for batch in batches]
+        moved = [(TensorBatch.of(batch, "cuda"), list(engine.slices(batch))) for batch in batches]
 
         @torch.inference_mode()
         def encode(model: UniRE = engine.model, moved: list[tuple[TensorBatch, Any]] = moved) -> None:

@@ -91,7 +91,7 @@ TRIED = (
     ("CoNLL04", "… with `case_marks` and `constraints`", "conll04-try-marks-constraints", "an option: no gain"),
     ("CoNLL04", "… with `case_marks`, batches of 16", "conll04-try-marks-batch-16", "dropped: no gain"),
     ("CoNLL04", "… with `case_marks`, rate 5e-5", "conll04-try-marks-lr-5e-5", "dropped"),
-    ("CoNLL04", "… with `case_marks`, adapted to news, 60 epochs", "conll04-best", "kept"),
+    ("CoNLL04", "… with `case_marks`, adapted to news, `window=0`, 60 epochs", "conll04-best", "kept"),
 )
 
 

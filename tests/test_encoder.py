@@ -79,7 +79,10 @@ def test_a_batch_is_as_large_as_the_memory_of_a_gpu_allows(gigabytes, n_hidden, 
     assert TorchEngine.most_pieces(torch.device("cuda"), n_hidden) == pieces
 
 
-def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(encoder, twenty, scierc_labels, monkeypatch):
+@pytest.mark.parametrize("max_slice", [64, 24, 1])
+def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
+    encoder, twenty, scierc_labels, max_slice, monkeypatch
+):
     model = new_model(str(encoder), scierc_labels, TrainingConfig(window=0), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     engine = TorchEngine(model, max_pieces=2**14)
@@ -87,9 +90,10 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(encoder, twen
     expected = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
     monkeypatch.setattr(batches, "SLICE", 64)
     monkeypatch.setattr(batches, "FEW", 4)
-    engine.rounded = "slices"
+    engine.rounded, engine.max_slice = "slices", max_slice
     ((batch, tables),) = extractor.tables(twenty)
     assert len(batch.slices) > 2
+    assert all((some.stop - some.start) * n <= max(n, max_slice) for some, n in engine.slices(batch))
     assert len({n for _, n in batch.slices}) > 1
     assert sorted(map(hash, batch.tables)) == sorted(map(hash, expected))
     for table, P in zip(batch.tables, tables, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -9,9 +11,12 @@ from unire.engines import Started
 from unire.exceptions import UnireError
 from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.modeling.precision import has_bf16
-from unire.windows import Batch, Rounded, of_like_length
+from unire.windows import SLICE, Batch, Rounded, of_like_length
 
 __all__ = ["TorchEngine", "choose_device"]
+
+NUMBERS = 448
+"""Numbers of P, of all labels together, for each piece of a batch that a GPU is given."""
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -27,6 +32,8 @@ def choose_device(name: str | None = None) -> torch.device:
 class TorchEngine:
     """Runs a model in evaluation mode; in bf16 on hardware that has it, unless told otherwise.
 
+    Whoever trains the model meanwhile says so to the whole of it (`model.train()`), for that is what is looked at.
+
     A GPU has a stream of its own for what is started here, so that whoever reads tables does not wait for those that
     were started since.
     """
@@ -39,7 +46,9 @@ class TorchEngine:
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
         most = self.most_pieces(model.device, model.encoder.config.hidden_size)
         self.max_pieces = max_pieces or most
-        self.max_cells = max_cells or (32 * most if on_gpu else 400_000)
+        self.max_slice = min(SLICE, most // 4)
+        """Pieces that the encoder is given at once, on a GPU."""
+        self.max_cells = max_cells or (NUMBERS * most // len(model.labels) if on_gpu else 400_000)
         self.rounded: Rounded = "slices" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
@@ -76,12 +85,21 @@ class TorchEngine:
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            head, tail = self.model.vectors(TensorBatch.of(batch, device), batch.slices)
+            head, tail = self.model.vectors(TensorBatch.of(batch, device), list(self.slices(batch)))
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in of_like_length(batch.lengths):
                 tables = group if isinstance(group, slice) else to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P
+
+    def slices(self, batch: Batch) -> Iterator[tuple[slice, int]]:
+        """Those of the batch; on a GPU with little memory, halves or quarters of them."""
+        for windows, n_pieces in batch.slices:
+            step = len(batch.input_ids)
+            if self.rounded == "slices":
+                step = 1 << max(0, (self.max_slice // n_pieces).bit_length() - 1)
+            for start in range(windows.start, windows.stop, step):
+                yield slice(start, min(start + step, windows.stop)), n_pieces
 
     def start(self, batch: Batch) -> Started:
         if self._stream is None:
