@@ -294,7 +294,7 @@ def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
 def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_path):
     lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
-    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(8_000)]
+    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(40_000)]
     lines.write_text("".join(f"{text}\n" for text in texts))
     command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
     command += ["--lines", str(lines), "--out", str(out), "--resume"]
@@ -342,7 +342,7 @@ def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
 def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
-    lines.write_text("A line of a long file .\n" * 20_000)
+    lines.write_text("A line of a long file .\n" * 80_000)
     command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
     process = subprocess.Popen(
         [*command, "--lines", lines, "--out", out], stderr=subprocess.PIPE, preexec_fn=hear_sigint
