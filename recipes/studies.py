@@ -6,7 +6,7 @@
 cut to 20 epochs; ablation and pipeline have three seeds, the other trainings have one. The pipeline's span model reads
 the data ten times, its model of markers five times. What is done is kept, so a second start goes on where the first was
 stopped; where NVIDIA's MPS runs, trainings share the card better. Without the name of a study, all are run; threshold,
-errors, speed and comparison need the models of ablation and window.
+errors and speed need a model of the ablation. The comparison needs no GPU: its commands are in `docs/studies.md`.
 
 Numbers and charts of what was run go to `docs/studies/` too, without the sentences of the data set; `python
 recipes/tables.py` puts them into `docs/studies.md`.
@@ -32,7 +32,7 @@ def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[
     train, dev, test = (str(data / f"{part}.json") for part in ("train", "dev", "test"))
     files = ("--data", train, "--dev", dev, "--test", test, "--labels", "scierc")
     training = ("--encoder", encoder, *files, *SCHEDULE, "--jobs", str(jobs))
-    default, without_context = (str(out / "models" / name) for name in ("default-0", "window=0-0"))
+    default = str(out / "models" / "default-0")
     return {
         "ablate": (*training, "--seeds", "3"),
         "window": training,
@@ -42,7 +42,6 @@ def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[
         "errors": (default, "--data", test),
         "speed": ("--model", default, "--data", test),
         "pipeline": (*training, "--seeds", "3"),  # with the default's models of the ablation
-        "compare": (default, without_context, "--data", test),
     }
 
 
