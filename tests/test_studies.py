@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+import shutil
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -153,6 +154,14 @@ def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_pat
     other.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")
     with pytest.raises(UnireError, match="another data"):
         results(replace(setup, data=(other,)), BETA2)
+    with pytest.raises(UnireError, match="another label space"):
+        results(replace(setup, labels=None, symmetric="COMPARE"), BETA2)
+    namesake = tmp_path / "namesake" / Path(setup.encoder).name
+    shutil.copytree(setup.encoder, namesake)
+    assert results(replace(setup, encoder=str(namesake)), BETA2)  # the same, elsewhere
+    (namesake / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UnireError, match="another weights"):
+        results(replace(setup, encoder=str(namesake)), BETA2)
     assert len(pretended) == 2
 
 
@@ -260,6 +269,9 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     assert all(list(row["seconds"]) == ["windows", "encoder", "biaffine", "decoder"] for row in rows)
     assert all(seconds > 0 for row in rows[:-1] for seconds in row["seconds"].values())
     assert rows[-1]["seconds"]["biaffine"] == 0
+    both = "onnxruntime does not tell encoder and biaffine apart"
+    assert both in speed.charts(speed.collected(rows, twenty, "cpu"))["stages"]
+    assert both not in speed.charts(speed.collected(rows[:-1], twenty, "cpu"))["stages"]
     assert rows[5]["ent"] != rows[0]["ent"]
     table, paper = speed.tables(speed.collected(rows, twenty, "cpu"))
     assert len(table.rows) == len(rows)

@@ -117,6 +117,8 @@ def _table(table: Table) -> str:
 
 def _cases(result: Json) -> Iterator[str]:
     """The sentences behind the numbers: of each kind of error, or all in which systems differ."""
+    if "cases" not in result:  # numbers that were published without them
+        return
     if result["study"] == "errors":
         lists = {kind: [_error(case) for case in result["cases"] if case["kind"] == kind] for kind in result["errors"]}
     elif result["study"] == "compare":

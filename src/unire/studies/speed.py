@@ -103,6 +103,7 @@ def speed(
                 "model": Path(source).name,
                 "name": name,
                 **asdict(case),
+                "pieces": engine.max_pieces,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
                 **_timed(engine, model, settings, documents, rounds),
             }
@@ -158,7 +159,7 @@ def charts(result: Json) -> dict[str, str]:
         for stage, milliseconds in _stages(row, result["sentences"]).items():
             stages.setdefault(stage, []).append(milliseconds)
     both = "; onnxruntime does not tell encoder and biaffine apart: both are in encoder"
-    note = counted + both * any(row["engine"] == "onnx" for row in result["rows"])
+    note = counted + both * any(row["engine"] == "onnxruntime" for row in result["rows"])
     return {
         "speed": draw.bars(
             _names(result), rates, [f"{rate:,.0f}" for rate in rates], x="sentences per second", note=counted

@@ -6,6 +6,7 @@ A cell is one variant with one seed. It is trained by `unire train` in a process
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -80,8 +81,15 @@ class Setup:
 
     def about(self, kind: str, seed: int, config: Json) -> Json:
         """Everything that decides how a cell comes out, for its record."""
-        encoder = Path(self.encoder).name
-        return {"cell": kind, "seed": seed, "encoder": encoder, "data": self._fingerprint, "config": config}
+        return {
+            "cell": kind,
+            "seed": seed,
+            "encoder": Path(self.encoder).name,
+            "weights": self._weights,
+            "label space": self.label_space.to_dict(),
+            "data": self._fingerprint,
+            "config": config,
+        }
 
     def model(self, seed: int = 0) -> Path:
         """Where the model of the default cell is."""
@@ -133,6 +141,19 @@ class Setup:
     @cached_property
     def _fingerprint(self) -> str:
         return fingerprint(*(self.documents(part) for part in (self.data, self.dev, self.test)))
+
+    @cached_property
+    def _weights(self) -> str | None:
+        """What tells an encoder in a folder from another of its name; the Hub's names say it themselves."""
+        folder = Path(self.encoder)
+        if not folder.is_dir():
+            return None
+        digest = hashlib.sha256()
+        for file in sorted([*folder.glob("config.json"), *folder.glob("*.safetensors")]):
+            with file.open("rb") as stream:
+                while block := stream.read(2**20):
+                    digest.update(block)
+        return digest.hexdigest()[:16]
 
     @cached_property
     def sentences(self) -> dict[str, int]:
