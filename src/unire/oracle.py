@@ -23,7 +23,7 @@ def oracle(
     """Each document as the decoder reads it off its gold tables."""
     one_hot = np.eye(len(labels), dtype=np.float32)
     for document in documents:
-        findings = Findings([document.bare], labels)
+        findings = Findings([document], labels)
         for index, sentence in enumerate(document.sentences):
             if sentence.words:
                 table = fill_sentence(sentence, labels).labels

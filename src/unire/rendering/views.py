@@ -105,7 +105,7 @@ def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTabl
 def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
     """The same tables, decoded again with another α."""
     other = extractor.with_alpha(alpha)
-    findings = Findings([view.document.bare], extractor.labels)
+    findings = Findings([view.document], extractor.labels)
     tables = []
     for table in view.tables:
         if table.P is not None:

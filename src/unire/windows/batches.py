@@ -24,7 +24,7 @@ Rounded = Literal["not", "slices", "all"]
 ALIKE = 16
 """Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
 SLICE = 2**16
-"""Pieces of a slice, at most: more do not keep a GPU busier, and windows of fewer are more alike."""
+"""Pieces of a slice, at most: enough to keep a GPU busy, and few enough for its windows to be alike."""
 FEW = 32
 """Windows that do not keep a GPU busy: then padding costs less than a new shape does."""
 SHORT = 32
