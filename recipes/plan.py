@@ -164,9 +164,8 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--set",
         "evaluate_every=10",
         "--minutes",
-        "4",
+        "3.5",
     )
-    teachers = [f"conll04-self-trained-{seed}" for seed in range(3)]
     texts, needs = [related, news], ["gte-news", "related.txt"]
     yield distill("conll04-small", teachers, made("gte-news"), texts, conll04, *options, needs=needs, alone=True)
     yield export("news", "conll04-small", conll04)

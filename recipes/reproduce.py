@@ -16,6 +16,7 @@ import argparse
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
     by_name = {stage.name: stage for stage in stages}
 
     def keep(job: Job, record: Record) -> None:
-        _keep(by_name[job.name], record["printed"], work)
+        threading.Thread(target=_keep, args=(by_name[job.name], record["printed"], work)).start()
 
     wanted_jobs = [_job(stage, work) for stage in stages]
     # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it

@@ -25,6 +25,7 @@ __all__ = [
     "all_but",
     "all_finite",
     "blank",
+    "count",
     "distances",
     "full",
     "library",
@@ -32,13 +33,16 @@ __all__ = [
     "pinned",
     "put",
     "rectangle_means",
+    "repeat",
     "send",
     "stacks",
     "take",
     "to_float",
     "to_host",
+    "together",
     "toward_mirror",
     "urgently",
+    "where",
 ]
 
 Array = Any
@@ -99,6 +103,14 @@ def to_host(x: Array) -> NDArray[Any]:
     return array
 
 
+def together(*arrays: Array) -> list[NDArray[Any]]:
+    """[n], [m], … on the host; a GPU is asked but once, for each time whoever asks has to wait."""
+    if isinstance(arrays[0], np.ndarray):
+        return list(arrays)
+    joined = to_host(library(arrays[0]).concatenate(arrays))
+    return np.split(joined, np.cumsum([len(array) for array in arrays[:-1]]))
+
+
 def put(host: NDArray[Any], like: Array) -> Array:
     """A host array where `like` lives; floats take its precision."""
     if isinstance(like, np.ndarray):
@@ -127,6 +139,23 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
     return np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
 
 
+def count(n: int, like: Array) -> Array:
+    """0, 1, … n - 1, where `like` lives."""
+    return np.arange(n) if isinstance(like, np.ndarray) else library(like).arange(n, device=like.device)
+
+
+def repeat(x: Array, times: Array, total: int) -> Array:
+    """The numbers of `x`, each so many times; `total` of them, which a GPU would have to be asked for."""
+    if isinstance(x, np.ndarray):
+        return np.repeat(x, times)
+    return x.repeat_interleave(times, output_size=total)
+
+
+def where(mask: Array) -> Array:
+    """[K]: the places of [N] at which there is something."""
+    return np.flatnonzero(mask) if isinstance(mask, np.ndarray) else mask.nonzero()[:, 0]
+
+
 def take(x: Array, index: Array) -> Array:
     """`x[index]`: rows of `x`."""
     return x.take(index, axis=0) if isinstance(x, np.ndarray) else x[index]
@@ -146,36 +175,34 @@ def all_but(x: Array, column: Array) -> Array:
     return rest.sum(1)  # a product would be quicker, and round a row by how many others there are
 
 
-def rectangle_means(P: Array, first: NDArray[np.int64], height: NDArray[np.int64], width: NDArray[np.int64]) -> Array:
+def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Array:
     """[K, |Y|]: the mean cell of each rectangle; `first` says which of all cells of P is its first."""
     T, N, _, Y = P.shape
     cells = P.reshape(T * N * N, Y)
     area = height * width
     if not len(area):
         return cells[:0]
-    before = area.cumsum() - area
+    before = area.cumsum(0) - area
     if isinstance(P, np.ndarray):
         rows = runs(first, height, step=N)
         inside = cells.take(runs(rows, np.repeat(width, height)), axis=0)
         return np.add.reduceat(inside, before) / area[:, None].astype(P.dtype)
 
     # torch sums a group number after number, so that a long one is better summed in parts first
-    parts = -(-area // PART)
-    sizes = np.full(parts.sum(), PART)
-    sizes[parts.cumsum() - 1] = area - PART * (parts - 1)
-    # all in one copy, and with few calls, for each takes the host longer than it takes a GPU
-    K, total = len(area), int(area.sum())
-    numbers = put(np.concatenate((before, first - before, width, N - width, area, parts, sizes)), P)
-    each, parts, sizes = numbers[: 5 * K].view(5, K), numbers[5 * K : 6 * K], numbers[6 * K :]
+    parts = (area + PART - 1) // PART
     xp = library(P)
-    owner = xp.repeat_interleave(each[4], output_size=total)  # the rectangle of every cell
-    before, shift, width, skip = each[:4].index_select(1, owner)
-    count = xp.arange(total, device=P.device)
-    place = count + shift + (count - before) // width * skip  # at the end of a row, what is right of it is skipped
+    total, n_parts = xp.stack([area.sum(), parts.sum()]).tolist()
+    sizes = full((n_parts,), PART, area)
+    sizes[parts.cumsum(0) - 1] = area - PART * (parts - 1)
+    # with few calls, for each takes the host longer than it takes a GPU
+    owner = count(len(area), P).repeat_interleave(area, output_size=total)  # the rectangle of every cell
+    before, shift, width, skip = xp.stack([before, first - before, width, N - width]).index_select(1, owner)
+    cell = count(total, P)
+    place = cell + shift + (cell - before) // width * skip  # at the end of a row, what is right of it is skipped
     inside = cells.index_select(0, place)
     for some in (sizes, parts):
         inside = xp.segment_reduce(inside, "sum", lengths=some, unsafe=True)
-    return inside / each[4, :, None]
+    return inside / area[:, None]
 
 
 def all_finite(x: Array) -> bool:

@@ -25,7 +25,7 @@ from unire.decoding.arrays import (
     toward_mirror,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
+from unire.decoding.steps import Pairs, log_odds, mirror_weight, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["decode"]
@@ -58,11 +58,11 @@ def decode(
     interior = (borders[:, 1] > 0) & (borders[:, 1] < lengths[borders[:, 0]])
 
     # Rectangles of all pairs
-    head, tail = ordered_pairs(table)
+    head, tail, _ = Pairs.of(table)
     here, top, bottom, left, right = (put(x, P) for x in (table[head], start[head], end[head], start[tail], end[tail]))
     upper = counts[here, top, right] - counts[here, top, left]
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
-    rectangles = permitted(rectangles, label[head], label[tail], permits)
+    rectangles = permitted(rectangles, put(label[head], P), put(label[tail], P), permits)
     relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
     related = (relation != LabelSpace.NONE) & (shared > 0)
     share, relation_share = count / size**2, (shared / (size[head] * size[tail]))[related]

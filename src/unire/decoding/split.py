@@ -11,7 +11,6 @@ passing, to measure distances, and then only the rectangles are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,22 @@ from numpy.typing import NDArray
 from unire.decoding.arrays import (
     Array,
     all_but,
+    count,
     distances,
     full,
     library,
     put,
     rectangle_means,
+    repeat,
     stacks,
     take,
     to_float,
     to_host,
+    together,
+    where,
 )
 from unire.decoding.decoded import Decoded
-from unire.decoding.steps import log_odds, mirror_weight, ordered_pairs, permitted, refuse_not_finite, winners
+from unire.decoding.steps import Pairs, log_odds, mirror_weight, permitted, refuse_not_finite, winners
 from unire.labels import LabelSpace
 
 __all__ = ["ALPHA", "Prepared", "decode", "decode_prepared", "prepare"]
@@ -49,15 +52,15 @@ class Prepared:
     labels: LabelSpace
     weight: Array
     """[|Y|]: what a cell gets of its mirror image."""
-    apart: NDArray[np.float64]
-    """How far each word is from the one before, all tables end to end. For the first of a table it means nothing."""
+    apart: Array
+    """[words] how far each is from the one before, all tables end to end. For the first of a table it means nothing."""
 
     @property
     def distances(self) -> NDArray[np.float64]:
         """[T, N - 1]: between the words `i` and `i + 1` of a table; NaN in the padding."""
         T, N = self.P.shape[:2]
         found = np.full((T, N), np.nan)
-        found[np.arange(N) < self.lengths[:, None]] = self.apart
+        found[np.arange(N) < self.lengths[:, None]] = to_host(self.apart)
         return found[:, 1:]
 
 
@@ -78,17 +81,19 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     P = to_float(P)
     T, N = P.shape[:2]
     weight = mirror_weight(labels, P)
-    inside = np.arange(N) < lengths[:, None]
-    padding = put(~inside, P)
+    n_words = put(lengths, P)
+    padding = count(N, P) >= n_words[:, None]
     measured = full((T, N), np.nan, P)
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
         measured[stack, 1:n] = distances(tables, weight, padding[stack, :n], room, more_room)
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
         measured[:, :1] = P[:, :1, :1].sum((2, 3))
-    apart = to_host(measured)[inside].astype(np.float64) / 2  # the mean of two distances
+    total = int(lengths.sum())
+    skipped = (N - n_words).cumsum(0) - (N - n_words)  # padding of the tables before
+    apart = take(measured.reshape(T * N), count(total, P) + repeat(skipped, n_words, total)) / 2  # the mean of the two
     # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
-    if not np.isfinite(apart).all():
+    if not bool(library(P).isfinite(apart).all()):
         refuse_not_finite(P, lengths, labels)
     return Prepared(P, lengths, labels, weight, apart)
 
@@ -99,61 +104,57 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
 
     # Spans
     before = lengths.cumsum() - lengths  # words of other tables
+    total = int(lengths.sum())
     begins = prepared.apart > alpha
-    begins[before[lengths > 0]] = True
-    first = np.flatnonzero(begins)
-    size = np.diff(first, append=len(begins))
-    table = np.repeat(np.arange(len(lengths)), lengths)[first]
-    start = first - before[table]
-    cuts = np.array([table, start]).T[start > 0]
+    begins[put(before[lengths > 0], P)] = True
+    first = where(begins)
+    size = library(P).diff(first, append=put(np.array([total]), P))
+    table = take(repeat(count(len(lengths), P), put(lengths, P), total), first)
+    start = first - take(put(before, P), table)
+    spans = table, start
 
     # Entity types: the squares
     squares = _means(P, table, start, size, start, size)
-    best, mean = winners(squares, labels.entity_ids)
-    label, sides = _sides(squares, best, mean)
-    is_entity = label != LabelSpace.NONE
-    table, start, size = table[is_entity], start[is_entity], size[is_entity]
-    entities = np.array([table, start, start + size, label[is_entity]]).T
+    label, mean = winners(squares, labels.entity_ids)
+    named = where(label != LabelSpace.NONE)
+    table, start, size, label, mean, squares = (take(x, named) for x in (table, start, size, label, mean, squares))
+    sides = _sides(squares, label, mean)
 
     # Relation types: the rectangles
-    head, tail = ordered_pairs(table)
-    mirrored = np.lexsort((head, tail))  # the pairs by tail and head: the other way round of each
-    pairs = _means(P, table[head], start[head], size[head], start[tail], size[tail])
-    to_mirror = take(pairs, put(mirrored, P)) - pairs
-    symmetric = permitted(pairs + weight * to_mirror, entities[head, 3], entities[tail, 3], permits)
-    best, mean = winners(symmetric, labels.relation_ids)
-    seen = pairs + weight[best][:, None] * to_mirror  # all labels from where the best one is read: one way, or both
-    relation, relation_sides = _sides(seen, best, mean)
-    related = relation != LabelSpace.NONE
+    head, tail, mirrored = Pairs.of(table)
+    pairs = _means(P, take(table, head), *(take(x, end) for end in (head, tail) for x in (start, size)))
+    to_mirror = take(pairs, mirrored) - pairs
+    symmetric = permitted(pairs + weight * to_mirror, take(label, head), take(label, tail), permits)
+    relation, mean = winners(symmetric, labels.relation_ids)
+    related = where(relation != LabelSpace.NONE)
+    head, tail, relation, mean, pairs, to_mirror = (
+        take(x, related) for x in (head, tail, relation, mean, pairs, to_mirror)
+    )
+    seen = pairs + weight[relation][:, None] * to_mirror  # from where the label is read: one way, or both
+    relation_sides = _sides(seen, relation, mean)
 
+    numbers = together(*spans, table, start, start + size, label, head, tail, relation)
+    cuts, entities, relations = (np.array(some).T for some in (numbers[:2], numbers[2:6], numbers[6:]))
+    chances = together(*sides, *relation_sides)
     return Decoded(
         entities=entities,
-        entity_scores=log_odds(sides[:, is_entity]),
-        relations=np.array([head, tail, relation]).T[related],
-        relation_scores=log_odds(relation_sides[:, related]),
-        cuts=cuts,
+        entity_scores=log_odds(np.array(chances[:2])),
+        relations=relations,
+        relation_scores=log_odds(np.array(chances[2:])),
+        cuts=cuts[cuts[:, 1] > 0],
     )
 
 
-def _means(
-    P: Array,
-    table: NDArray[np.int64],
-    top: NDArray[np.int64],
-    height: NDArray[np.int64],
-    left: NDArray[np.int64],
-    width: NDArray[np.int64],
-) -> Array:
+def _means(P: Array, table: Array, top: Array, height: Array, left: Array, width: Array) -> Array:
     """[K, |Y|]: the mean cell of each rectangle."""
     N = P.shape[1]
     return rectangle_means(P, (table * N + top) * N + left, height, width)
 
 
-def _sides(means: Array, label: Array, mean: Array) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """[K] labels, on the host; and [2, K] what is for each in its row of `means`, [K, |Y|], and what is against it.
+def _sides(means: Array, label: Array, mean: Array) -> tuple[Array, Array]:
+    """What is for each label in its row of `means`, [K, |Y|], and what is against it.
 
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    # at once, for each time a GPU makes whoever asks wait
-    together = to_host(library(means).stack([label, mean, all_but(means, label)]))
-    return together[0].astype(np.int64), together[1:]
+    return mean, all_but(means, label)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, library, pick, put, to_host
+from unire.decoding.arrays import Array, count, library, pick, put, repeat, take, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.runs import runs
 
-__all__ = ["log_odds", "mirror_weight", "ordered_pairs", "permitted", "refuse_not_finite", "winners"]
+__all__ = ["Pairs", "log_odds", "mirror_weight", "permitted", "refuse_not_finite", "winners"]
 
 LITTLE = 2.0**-149
 """The least number above 0 in float32."""
@@ -55,22 +54,34 @@ def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
     return odds
 
 
-def permitted(
-    scores: Array, heads: NDArray[np.int64], tails: NDArray[np.int64], permits: NDArray[np.bool_] | None
-) -> Array:
+def permitted(scores: Array, heads: Array, tails: Array, permits: NDArray[np.bool_] | None) -> Array:
     """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`: -1 where the relation may not join them.
 
     Then it loses against ⊥ even where that has nothing.
     """
-    return scores if permits is None else library(scores).where(put(permits[heads, tails], scores), scores, -1)
+    return scores if permits is None else library(scores).where(put(permits, scores)[heads, tails], scores, -1)
 
 
-def ordered_pairs(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Heads and tails of all ordered pairs of different entities of one table, given the sorted tables of entities."""
-    found = np.bincount(table)
-    partners = found[table]  # itself among them
-    first = (found.cumsum() - found)[table]
-    head = np.repeat(np.arange(len(table)), partners)
-    tail = runs(first, partners)
-    different = head != tail
-    return head[different], tail[different]
+class Pairs(NamedTuple):
+    """All ordered pairs of different entities of one table, sorted; entities are told by their number."""
+
+    head: Array
+    tail: Array
+    mirrored: Array
+    """Which pair is the other way round."""
+
+    @classmethod
+    def of(cls, table: Array) -> Pairs:
+        """Those of entities whose tables are `table`, which is sorted."""
+        xp = library(table)
+        first, end = (xp.searchsorted(table, table, side=side) for side in ("left", "right"))  # of its table
+        everyone = count(len(table), table)
+        rank = everyone - first
+        partners = end - first - 1
+        before = partners.cumsum(0) - partners  # pairs of heads that come earlier
+        total = int(partners.sum())
+        head = repeat(everyone, partners, total)
+        nth = count(total, table) - take(before, head)
+        of_head = take(rank, head)
+        tail = take(first, head) + nth + (nth >= of_head)  # all but itself
+        return cls(head, tail, take(before, tail) + of_head - 1 + (of_head < take(rank, tail)))
