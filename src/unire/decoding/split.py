@@ -48,19 +48,21 @@ class Prepared:
 
     P: Array
     """[T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything."""
-    lengths: NDArray[np.int64]
     labels: LabelSpace
     weight: Array
     """[|Y|]: what a cell gets of its mirror image."""
+    table: Array
+    """[words] where each is, all tables end to end: its table, …"""
+    word: Array
+    """… and its place in that."""
     apart: Array
-    """[words] how far each is from the one before, all tables end to end. For the first of a table it means nothing."""
+    """[words] how far each is from the one before. For the first of a table it means nothing."""
 
     @property
     def distances(self) -> NDArray[np.float64]:
         """[T, N - 1]: between the words `i` and `i + 1` of a table; NaN in the padding."""
-        T, N = self.P.shape[:2]
-        found = np.full((T, N), np.nan)
-        found[np.arange(N) < self.lengths[:, None]] = to_host(self.apart)
+        found = np.full(self.P.shape[:2], np.nan)
+        found[to_host(self.table), to_host(self.word)] = to_host(self.apart)
         return found[:, 1:]
 
 
@@ -81,7 +83,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     P = to_float(P)
     T, N = P.shape[:2]
     weight = mirror_weight(labels, P)
-    n_words = put(lengths, P)
+    n_words, before = put(np.array([lengths, lengths.cumsum() - lengths]), P)  # of each table, and of those before it
     padding = count(N, P) >= n_words[:, None]
     measured = full((T, N), np.nan, P)
     for stack, tables, room, more_room in stacks(P, lengths):
@@ -90,27 +92,23 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
         measured[:, :1] = P[:, :1, :1].sum((2, 3))
     total = int(lengths.sum())
-    skipped = (N - n_words).cumsum(0) - (N - n_words)  # padding of the tables before
-    apart = take(measured.reshape(T * N), count(total, P) + repeat(skipped, n_words, total)) / 2  # the mean of the two
+    table = repeat(count(T, P), n_words, total)
+    word = count(total, P) - take(before, table)
+    apart = take(measured.reshape(T * N), table * N + word) / 2  # the mean of two distances
     # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
     if not bool(library(P).isfinite(apart).all()):
         refuse_not_finite(P, lengths, labels)
-    return Prepared(P, lengths, labels, weight, apart)
+    return Prepared(P, labels, weight, table, word, apart)
 
 
 def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
-    P, lengths, labels, weight = prepared.P, prepared.lengths, prepared.labels, prepared.weight
+    P, labels, weight = prepared.P, prepared.labels, prepared.weight
 
     # Spans
-    before = lengths.cumsum() - lengths  # words of other tables
-    total = int(lengths.sum())
-    begins = prepared.apart > alpha
-    begins[put(before[lengths > 0], P)] = True
-    first = where(begins)
-    size = library(P).diff(first, append=put(np.array([total]), P))
-    table = take(repeat(count(len(lengths), P), put(lengths, P), total), first)
-    start = first - take(put(before, P), table)
+    first = where((prepared.apart > alpha) | (prepared.word == 0))
+    table, start = take(prepared.table, first), take(prepared.word, first)
+    size = library(P).diff(first, append=full((1,), len(prepared.word), first))
     spans = table, start
 
     # Entity types: the squares
@@ -134,14 +132,17 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     relation_sides = _sides(seen, relation, mean)
 
     numbers = together(*spans, table, start, start + size, label, head, tail, relation)
-    cuts, entities, relations = (np.array(some).T for some in (numbers[:2], numbers[2:6], numbers[6:]))
+    inner = numbers[1] > 0
+    cuts, entities, relations = (
+        np.array(some).T for some in ([x[inner] for x in numbers[:2]], numbers[2:6], numbers[6:])
+    )
     chances = together(*sides, *relation_sides)
     return Decoded(
         entities=entities,
         entity_scores=log_odds(np.array(chances[:2])),
         relations=relations,
         relation_scores=log_odds(np.array(chances[2:])),
-        cuts=cuts[cuts[:, 1] > 0],
+        cuts=cuts,
     )
 
 
