@@ -43,6 +43,7 @@ SCIERC = (
 )
 CONLL04 = (
     Row("preset `best` with `case_marks`", "mpnet-news", "conll04-best"),
+    Row("… with `case_marks`, on train and dev", "mpnet-news", "conll04-train-and-dev"),
     Row("… with `case_marks`, self-trained, on train and dev", "mpnet-news-short", "conll04-self-trained"),
     Row("`news`, before quantisation", "gte-news, 33M", "conll04-small"),
     Row("`news`, as in the box (int8)", "gte-news, 33M", "news"),
