@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from typing import Any
 from plan import SCRIPTS, Parts, Stage, plan
 
 from unire.exceptions import UnireError
-from unire.studies.jobs import Job, Record, run_jobs
+from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -48,17 +46,23 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
 
 
 def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
-    """Make what is not there yet, several stages at a time."""
+    """Make what is not there yet, several stages at a time, and score the rows among them."""
+    # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
+    in_parts = {stage.part_of for stage in stages}
+    made = {stage.name: _job(stage, work) for stage in stages}
+    rows = {f"{stage.name}-protocols": stage for stage in stages if stage.test is not None}
+    missing = [job for name, job in made.items() if job.log.exists() or name in in_parts or not (work / name).exists()]
+    scored = [_scoring(name, stage, work) for name, stage in rows.items() if made[stage.name] in missing]
     by_name = {stage.name: stage for stage in stages}
 
     def keep(job: Job, record: Record) -> None:
-        threading.Thread(target=_keep, args=(by_name[job.name], record["printed"], work)).start()
+        if job.name in rows:
+            row = rows[job.name]
+            _keep(row, read_record(made[row.name].kept)["printed"], record["printed"])
+        elif by_name[job.name].command[0] == "train" and job.name in in_parts:  # scored fold by fold
+            _keep(by_name[job.name], record["printed"])
 
-    wanted_jobs = [_job(stage, work) for stage in stages]
-    # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
-    in_parts = {stage.part_of for stage in stages}
-    missing = [job for job in wanted_jobs if job.log.exists() or job.name in in_parts or not (work / job.name).exists()]
-    run_jobs(missing, jobs, tell=lambda line: print(line, flush=True), finished=keep)
+    run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
 
 
 def _job(stage: Stage, work: Path) -> Job:
@@ -72,29 +76,23 @@ def _job(stage: Stage, work: Path) -> Job:
     return Job(stage.name, command, work / f"{stage.name}.json", stage.needs, stage.alone)
 
 
-def _keep(stage: Stage, printed: dict[str, Any], work: Path) -> None:
-    """Score a row by every protocol, and write down how it was made and what it reached."""
-    if stage.part_of or stage.command[0] not in ("train", "distill", "export"):
-        return
+def _scoring(name: str, stage: Stage, work: Path) -> Job:
+    """A model on its test set, by every protocol."""
+    command = ("evaluate", "--model", str(work / stage.name), "--data", str(stage.test), "--all-protocols", "--json")
+    return Job(name, ("-m", "unire", *command), work / f"{name}.json", (stage.name,))
+
+
+def _keep(stage: Stage, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:
+    """Write down how a row was made and what it reached."""
     record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
     made = dict(printed)
     if stage.command[0] == "export":
         made["scores"] = {"test": made["scores"]}
     record |= {key: value for key, value in made.items() if key not in ("history", "out", "folder")}
-    if stage.test is not None:
-        command = [
-            "evaluate",
-            "--model",
-            str(work / stage.name),
-            "--data",
-            str(stage.test),
-            "--all-protocols",
-            "--json",
-        ]
-        scored = subprocess.run([sys.executable, "-m", "unire", *command], capture_output=True, check=True)
+    if scored is not None:
         record["protocols"] = {
             scores["protocol"]["name"]: {kind: _rates(scores[kind]) for kind in ("entities", "relations")}
-            for scores in json.loads(scored.stdout)["protocols"]
+            for scores in scored["protocols"]
         }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

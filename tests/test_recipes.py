@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -76,6 +77,22 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     assert made.read_text(encoding="utf-8") == "kept"
     with pytest.raises(UnireError, match=r"far failed: FileNotFoundError.*far\.log has all"):
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
+
+
+def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, exported, tmp_path, monkeypatch):
+    plan, reproduce, _ = recipes
+    monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
+    work = tmp_path / "work"
+    shutil.copytree(exported, work / "row")
+    (work / "row.log").touch()
+    (work / "row.json").write_text(json.dumps({"printed": {"epoch": 7, "folder": "row"}}), encoding="utf-8")
+    data = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
+    reproduce.make([plan.Stage("row", ("train", "--data", str(data)), test=data)], work, jobs=1)
+    record = json.loads((tmp_path / "results" / "row.json").read_text(encoding="utf-8"))
+    protocols = record.pop("protocols")
+    assert record == {"command": ["unire", "train", "--data", "twenty.jsonl"], "epoch": 7}
+    assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
+    assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
 
 
 def test_sentences_with_relations_are_chosen(recipes, tmp_path):
