@@ -112,7 +112,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         yield train("scierc-best", seed, adapted, scierc, "--preset", "best", needs=["mpnet-science"])
     teachers = [f"scierc-best-{seed}" for seed in range(5)]
     for seed in range(5):
-        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
+        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5", "--set", "max_pieces=6144")
         needs = ["mpnet-science", "near.txt"]
         yield distill(f"scierc-self-trained-{seed}", teachers, adapted, [near], scierc, *options, needs=needs)
     options = (
