@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-pytest_plugins = ["browsing", "serving"]
+pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -59,6 +60,27 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
+def teacher(
+    encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A tiny model that knows the twenty sentences by heart."""
+    from distilling import quick
+    from unire.training import train
+
+    out = tmp_path_factory.mktemp("teacher") / "teacher"
+    config = quick(epochs=60, batch_size=10)
+    train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
+    return out
+
+
+@pytest.fixture(scope="session")
+def pupil(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder of another family, with another tokenizer."""
+    words = {word for document in twenty for word in document.words}
+    return tiny_encoder("roberta", tmp_path_factory.mktemp("pupil") / "roberta", words, seed=5)
+
+
+@pytest.fixture(scope="session")
 def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model that reads shared windows and tables of any size."""
     import torch
@@ -82,6 +104,16 @@ def exported(unexported: Path, twenty: list[Document]) -> Path:
     out = unexported.with_name("exported")
     export(unexported, out, test=twenty, about={"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"})
     return out
+
+
+@pytest.fixture(scope="module")
+def tensors_as_on_a_gpu() -> Iterator[None]:
+    """Leave tensors to torch when tables are decoded, though they lie on the CPU."""
+    from unire.decoding import arrays
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "AS_NUMPY", None)
+        yield
 
 
 @pytest.fixture(scope="session")
