@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest import mock
 
+import pytest
 from typer.testing import CliRunner
 
-from unire.cli.main import app
+from unire.cli.main import app, main
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TWENTY = str(FIXTURES / "twenty.jsonl")
@@ -30,11 +34,27 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "unire", *map(str, arguments)]
 
 
-def error(*arguments: object, **streams: object) -> str:
-    """What a mistake is answered with, in a process of its own: one line, no traceback."""
+def error(*arguments: object) -> str:
+    """What a mistake is answered with: one line, no traceback."""
+    with (
+        mock.patch.object(sys, "argv", ["unire", *map(str, arguments)]),
+        redirect_stdout(io.TextIOWrapper(io.BytesIO())),
+        redirect_stderr(io.StringIO()) as said,
+        pytest.raises(SystemExit) as end,
+    ):
+        main()
+    return one_sentence(end.value.code, said.getvalue())
+
+
+def error_of_process(*arguments: object, **streams: object) -> str:
+    """The same of a process of its own, on whose standard error there is nothing else either."""
     streams = {"stdout": subprocess.PIPE, **streams}
     ran = subprocess.run(command(*arguments), stderr=subprocess.PIPE, text=True, check=False, **streams)
-    assert ran.returncode == 1, ran
-    assert ran.stderr.startswith("error: ")
-    assert len(ran.stderr.splitlines()) == 1, ran.stderr
-    return ran.stderr
+    return one_sentence(ran.returncode, ran.stderr)
+
+
+def one_sentence(status: object, said: str) -> str:
+    assert status == 1, said
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1, said
+    return said

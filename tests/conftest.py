@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tiny import tiny_encoder
 from unire import formats
@@ -17,6 +18,18 @@ from unire.labels import LabelSpace
 pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that takes long to make: one of the processes that run the tests makes it, the others wait for it."""
+    mine = factory.getbasetemp()
+    everybodys = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
+    out = everybodys / "made-once" / name
+    out.parent.mkdir(exist_ok=True)
+    with FileLock(out.with_suffix(".lock")):
+        if not out.exists():
+            make(out)
+    return out
 
 
 @pytest.fixture(scope="session")
@@ -67,10 +80,11 @@ def teacher(
     from distilling import quick
     from unire.training import train
 
-    out = tmp_path_factory.mktemp("teacher") / "teacher"
-    config = quick(epochs=60, batch_size=10)
-    train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
-    return out
+    def make(out: Path) -> None:
+        config = quick(epochs=60, batch_size=10)
+        train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
+
+    return made_once(tmp_path_factory, "teacher", make)
 
 
 @pytest.fixture(scope="session")
@@ -97,13 +111,12 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
 
 
 @pytest.fixture(scope="session")
-def exported(unexported: Path, twenty: list[Document]) -> Path:
+def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same in eight bits, for both engines."""
     from unire.exporting.export import export
 
-    out = unexported.with_name("exported")
-    export(unexported, out, test=twenty, about={"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"})
-    return out
+    about = {"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"}
+    return made_once(tmp_path_factory, "exported", lambda out: export(unexported, out, test=twenty, about=about))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commanding import FIXTURES, TWENTY, command, error, result, run
+from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
 from unire import formats
 from unire.cli import printing
 from unire.documents import Document
@@ -143,14 +143,14 @@ def test_mistakes_get_one_sentence(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert "holds no document" in error("data", "stats", empty)
-    assert "cannot be read" in error("data", "stats", tmp_path / "nothing.jsonl")
+    assert "cannot be read" in error_of_process("data", "stats", tmp_path / "nothing.jsonl")
     assert "no label space" in error("data", "stats", TWENTY, "--labels", "nothing")
     assert "unknown entity type" in error("data", "stats", TWENTY, "--labels", "conll04")
     assert "--oracle" in error("evaluate", "--data", TWENTY)
     assert "no model folder" in error("evaluate", "--data", TWENTY, "--model", tmp_path / "nothing")
     assert "no model folder" in error("extract", TWENTY, "--model", tmp_path / "nothing")
     assert "--symmetric" in error("score", TWENTY, TWENTY, "--labels", "scierc", "--symmetric", "A")
-    assert "encoder" in error("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")
+    assert "encoder" in error_of_process("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")
     assert "no preset" in error("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", "--preset", "y")
 
 
@@ -170,8 +170,8 @@ def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path)
         assert "alpha = nan" in str(ran.exception) or "no device 'foo'" in str(ran.exception)
 
 
-def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_path):
-    arguments = ("extract", "--words", "--model", model, "--device", "cpu")
+def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tmp_path):
+    arguments = ("extract", "--words", "--model", exported, "--device", "cpu")
     shell = shlex.join(command(*arguments)) + " <&-"
     closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
@@ -179,19 +179,19 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_p
     latin = tmp_path / "latin.txt"
     latin.write_bytes("caf\u00e9 noir\n".encode("latin-1"))
     with latin.open("rb") as file:
-        assert "standard input is not UTF-8" in error(*arguments, stdin=file)
+        assert "standard input is not UTF-8" in error_of_process(*arguments, stdin=file)
     ran = run(*arguments, latin)
     assert isinstance(ran.exception, UnireError)
     assert "is not UTF-8" in str(ran.exception)
 
 
-def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
+def test_words_are_utf_8_whatever_the_terminal_speaks(exported, tmp_path):
     text = tmp_path / "words.txt"
     text.write_text("\ufeffcaf\u00e9 noir\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "PYTHONUTF8": "0"}
     with text.open("rb") as file:
         ran = subprocess.run(
-            command("extract", "--words", "--model", model, "--device", "cpu"),
+            command("extract", "--words", "--model", exported, "--device", "cpu"),
             stdin=file,
             env=environment,
             capture_output=True,
@@ -203,8 +203,8 @@ def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_behind_standard_output_gets_one_sentence():
     with Path("/dev/full").open("w") as full:
-        assert "No space left on device" in error("data", "stats", TWENTY, "--json", stdout=full)
-        assert "No space left on device" in error("data", "stats", TWENTY, stdout=full)
+        assert "No space left on device" in error_of_process("data", "stats", TWENTY, "--json", stdout=full)
+        assert "No space left on device" in error_of_process("data", "stats", TWENTY, stdout=full)
 
 
 @pytest.mark.parametrize("json_option", [[], ["--json"]])

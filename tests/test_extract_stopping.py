@@ -68,11 +68,11 @@ def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
-def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_path):
+def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
     lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
     texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(40_000)]
     lines.write_text("".join(f"{text}\n" for text in texts))
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu"]
     command += ["--lines", str(lines), "--out", str(out), "--resume"]
     for kind in (signal.SIGKILL, signal.SIGINT):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_sigint)
@@ -97,8 +97,8 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_pat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
-def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, tmp_path):
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
+def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(exported, tmp_path):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
     out = tmp_path / "found.jsonl"
     part = out.with_name("found.jsonl.part")
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": hear_sigint}
@@ -137,8 +137,8 @@ def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_pat
     assert "--resume goes on" in " ".join(said.split())
 
 
-def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(random_model):
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
+def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(exported):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*command, "--format", "jsonl"], **pipes) as process:
         for text in ("One line.", "Another one."):
