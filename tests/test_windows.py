@@ -272,11 +272,13 @@ def seconds(layouter: Windower, document: Document) -> float:
     return min(times)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_abstract_takes_well_under_a_millisecond_per_sentence(layout):
     assert seconds(windower(max_pieces=512, layout=layout), in_sentences(*[25] * 8)) < 8e-3
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("lengths", [[25] * 4000, [100_000]], ids=["sentences", "one sentence"])
 def test_a_document_of_a_hundred_thousand_words_takes_no_quadratic_time(layout, lengths):
