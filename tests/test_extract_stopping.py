@@ -70,7 +70,7 @@ def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
 def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
     lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
-    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(40_000)]
+    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(20_000)]
     lines.write_text("".join(f"{text}\n" for text in texts))
     command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu"]
     command += ["--lines", str(lines), "--out", str(out), "--resume"]
