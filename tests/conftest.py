@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tiny import tiny_encoder
 from unire import formats
@@ -13,9 +15,21 @@ from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-pytest_plugins = ["browsing", "serving"]
+pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that takes long to make: one of the processes that run the tests makes it, the others wait for it."""
+    mine = factory.getbasetemp()
+    everybodys = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
+    out = everybodys / "made-once" / name
+    out.parent.mkdir(exist_ok=True)
+    with FileLock(out.with_suffix(".lock")):
+        if not out.exists():
+            make(out)
+    return out
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +73,28 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
+def teacher(
+    encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A tiny model that knows the twenty sentences by heart."""
+    from distilling import quick
+    from unire.training import train
+
+    def make(out: Path) -> None:
+        config = quick(epochs=60, batch_size=10)
+        train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
+
+    return made_once(tmp_path_factory, "teacher", make)
+
+
+@pytest.fixture(scope="session")
+def pupil(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder of another family, with another tokenizer."""
+    words = {word for document in twenty for word in document.words}
+    return tiny_encoder("roberta", tmp_path_factory.mktemp("pupil") / "roberta", words, seed=5)
+
+
+@pytest.fixture(scope="session")
 def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model that reads shared windows and tables of any size."""
     import torch
@@ -75,13 +111,22 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
 
 
 @pytest.fixture(scope="session")
-def exported(unexported: Path, twenty: list[Document]) -> Path:
+def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same in eight bits, for both engines."""
     from unire.exporting.export import export
 
-    out = unexported.with_name("exported")
-    export(unexported, out, test=twenty, about={"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"})
-    return out
+    about = {"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"}
+    return made_once(tmp_path_factory, "exported", lambda out: export(unexported, out, test=twenty, about=about))
+
+
+@pytest.fixture(scope="module")
+def tensors_as_on_a_gpu() -> Iterator[None]:
+    """Leave tensors to torch when tables are decoded, though they lie on the CPU."""
+    from unire.decoding import arrays
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "AS_NUMPY", None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,45 +6,15 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
 from unire import formats
 from unire.cli import printing
-from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
-
-FIXTURES = Path(__file__).parent / "fixtures"
-TWENTY = str(FIXTURES / "twenty.jsonl")
-
-
-def run(*arguments: object, stdin: str | None = None):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin, catch_exceptions=True)
-
-
-def result(*arguments: object, stdin: str | None = None):
-    """The JSON that a command prints."""
-    ran = run(*arguments, "--json", stdin=stdin)
-    assert ran.exit_code == 0, ran.output
-    return json.loads(ran.stdout)
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "unire", *map(str, arguments)]
-
-
-def error(*arguments: object, **streams: object) -> str:
-    """What a mistake is answered with, in a process of its own: one line, no traceback."""
-    streams = {"stdout": subprocess.PIPE, **streams}
-    ran = subprocess.run(command(*arguments), stderr=subprocess.PIPE, text=True, check=False, **streams)
-    assert ran.returncode == 1, ran
-    assert ran.stderr.startswith("error: ")
-    assert len(ran.stderr.splitlines()) == 1, ran.stderr
-    return ran.stderr
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +54,6 @@ def test_help_teaches():
         assert len(ran.output) > 300
         if words:
             assert "unire " + " ".join(words) in ran.output
-
-
-def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = run("train", "--help").output
-    assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
-    for default in ("0.1", "paper", "10.0"):
-        assert f"[default: {default}]" in text
-    assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
-    assert "JSON lines" in run("extract", "--help").output
 
 
 def test_the_version_is_printed():
@@ -173,44 +133,6 @@ def test_a_file_of_documents_is_annotated_into_another(model, tmp_path):
     assert json.loads(ran.stdout)["text"] == "a b c"
 
 
-def test_folds_are_trained_scored_and_resumed(encoder, tmp_path):
-    arguments = [
-        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--folds", 2, "--dev-fraction", 0.3),
-        *("--epochs", 1, "--out", tmp_path / "folds"),
-    ]
-    first = result(*arguments)
-    assert len(first["folds"]) == 2
-    assert [row["average"] for row in first["mean"]] == ["micro", "macro"]
-    assert sorted(path.name for path in (tmp_path / "folds").iterdir()) == ["fold-01", "fold-02"]
-    assert result(*arguments, "--resume") == first
-    ran = run(*arguments, "--resume")
-    assert "Mean over 2 folds" in ran.output
-
-
-def test_folds_can_be_shared_by_several_processes(encoder, tmp_path):
-    command = (
-        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--folds", 2, "--dev-fraction", 0.3),
-        *("--epochs", 1, "--out", tmp_path / "folds", "--json"),
-    )
-    second, first = (json.loads(run(*command, "--fold", number).stdout) for number in (2, 1))
-    assert first["mean"] == second["mean"] == []
-    whole = json.loads(run(*command, "--resume").stdout)
-    assert whole["folds"] == first["folds"] + second["folds"]
-    assert {row["average"] for row in whole["mean"]} == {"micro", "macro"}
-    assert "there is no fold 3: they are counted from 1 to 2" in error(*command, "--fold", 3)
-    assert "give that too" in error(
-        "train", "--encoder", encoder, "--data", TWENTY, "--out", tmp_path / "x", "--fold", 1
-    )
-
-
-def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
-    result(
-        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--epochs", 1),
-        *("--out", tmp_path / "model", "--tensorboard", tmp_path / "events"),
-    )
-    assert list((tmp_path / "events").glob("events.out.tfevents*"))
-
-
 def test_symmetric_types_may_be_named_for_ones_own_data():
     named = result("data", "stats", TWENTY, "--symmetric", "COMPARE,CONJUNCTION")["total"]
     built_in = result("data", "stats", TWENTY, "--labels", "scierc")["total"]
@@ -221,37 +143,19 @@ def test_mistakes_get_one_sentence(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert "holds no document" in error("data", "stats", empty)
-    assert "cannot be read" in error("data", "stats", tmp_path / "nothing.jsonl")
+    assert "cannot be read" in error_of_process("data", "stats", tmp_path / "nothing.jsonl")
     assert "no label space" in error("data", "stats", TWENTY, "--labels", "nothing")
     assert "unknown entity type" in error("data", "stats", TWENTY, "--labels", "conll04")
     assert "--oracle" in error("evaluate", "--data", TWENTY)
     assert "no model folder" in error("evaluate", "--data", TWENTY, "--model", tmp_path / "nothing")
     assert "no model folder" in error("extract", TWENTY, "--model", tmp_path / "nothing")
     assert "--symmetric" in error("score", TWENTY, TWENTY, "--labels", "scierc", "--symmetric", "A")
-    assert "encoder" in error("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")
+    assert "encoder" in error_of_process("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")
     assert "no preset" in error("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", "--preset", "y")
 
 
 def test_data_with_labels_that_a_model_does_not_know_are_refused(model):
     assert "unknown entity type" in error("evaluate", "--model", model, "--data", FIXTURES / "people.json")
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (("--beta2", 1), "beta2 = 1.0"),
-        (("--set", "beta1=1.5"), "beta1 = 1.5"),
-        (("--set", "lr=Infinity"), "lr = inf"),
-        (("--seed", 99999999999), "seed = 99999999999"),
-        (("--set", "preset=released"), "--preset"),
-        (("--set", "=3"), "NAME=VALUE"),
-        (("--folds", "²"), "'²'"),
-    ],
-)
-def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):
-    ran = run("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", *setting)
-    assert isinstance(ran.exception, UnireError)
-    assert message in str(ran.exception)
 
 
 def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path):
@@ -266,8 +170,8 @@ def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path)
         assert "alpha = nan" in str(ran.exception) or "no device 'foo'" in str(ran.exception)
 
 
-def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_path):
-    arguments = ("extract", "--words", "--model", model, "--device", "cpu")
+def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tmp_path):
+    arguments = ("extract", "--words", "--model", exported, "--device", "cpu")
     shell = shlex.join(command(*arguments)) + " <&-"
     closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
@@ -275,19 +179,19 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(model, tmp_p
     latin = tmp_path / "latin.txt"
     latin.write_bytes("caf\u00e9 noir\n".encode("latin-1"))
     with latin.open("rb") as file:
-        assert "standard input is not UTF-8" in error(*arguments, stdin=file)
+        assert "standard input is not UTF-8" in error_of_process(*arguments, stdin=file)
     ran = run(*arguments, latin)
     assert isinstance(ran.exception, UnireError)
     assert "is not UTF-8" in str(ran.exception)
 
 
-def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
+def test_words_are_utf_8_whatever_the_terminal_speaks(exported, tmp_path):
     text = tmp_path / "words.txt"
     text.write_text("\ufeffcaf\u00e9 noir\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "PYTHONUTF8": "0"}
     with text.open("rb") as file:
         ran = subprocess.run(
-            command("extract", "--words", "--model", model, "--device", "cpu"),
+            command("extract", "--words", "--model", exported, "--device", "cpu"),
             stdin=file,
             env=environment,
             capture_output=True,
@@ -299,8 +203,8 @@ def test_words_are_utf_8_whatever_the_terminal_speaks(model, tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_behind_standard_output_gets_one_sentence():
     with Path("/dev/full").open("w") as full:
-        assert "No space left on device" in error("data", "stats", TWENTY, "--json", stdout=full)
-        assert "No space left on device" in error("data", "stats", TWENTY, stdout=full)
+        assert "No space left on device" in error_of_process("data", "stats", TWENTY, "--json", stdout=full)
+        assert "No space left on device" in error_of_process("data", "stats", TWENTY, stdout=full)
 
 
 @pytest.mark.parametrize("json_option", [[], ["--json"]])
@@ -353,23 +257,3 @@ def test_a_predicted_type_that_gold_does_not_have_is_a_false_positive(tmp_path):
     scores = result("score", tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl")["scores"]
     assert scores["entities"]["precision"] == 0.5
     assert scores["entities"]["recall"] == 1.0
-
-
-def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_path):
-    data, model, found = tmp_path / "data.jsonl", tmp_path / "model", tmp_path / "found.jsonl"
-    documents = [
-        Document.from_words([["a"]], [(0, 1, "X")], id="one word"),
-        Document.from_words([[], ["a", "b"], []], [(0, 1, "X"), (1, 2, "X")], [(0, 1, "r")], id="empty sentences"),
-        Document.from_words([[]], id="no words"),
-        Document.from_words([], id="no sentences"),
-    ]
-    formats.write(documents, data)
-    report = result(
-        *("train", "--encoder", encoder, "--data", data, "--dev", data, "--test", data, "--epochs", 2, "--out", model)
-    )
-    assert len(report["history"]) == 2
-    assert result("extract", data, "--model", model, "--device", "cpu", "--out", found)["documents"] == 4
-    assert [document.bare for document in formats.read(found)] == [document.bare for document in documents]
-    ran = run("extract", "--words", "--model", model, "--device", "cpu", stdin="\n\na\n\n")
-    assert json.loads(ran.stdout)["sentences"] == [["a"]]
-    assert run("extract", "--words", "--model", model, "--device", "cpu", stdin="").stdout == ""

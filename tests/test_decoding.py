@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,92 +14,32 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import reference_decoder as reference
+from random_tables import (
+    AS_ARRAY,
+    FILLERS,
+    LIVES_IN,
+    LOC,
+    MARRIED,
+    PER,
+    PER_LOC,
+    Problem,
+    blocks,
+    cell,
+    chances,
+    coarse,
+    decode_one,
+    noise,
+    one_hot,
+    problems,
+)
 from unire.decoding import Decoded, arrays, decode, split
-from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.tables import read
 
+pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
+
 NEAR = 1e-6
 """Decisions nearer than this may fall either way."""
-
-PER_LOC = LabelSpace(("Per", "Loc"), ("Lives-in", "Married"), frozenset({"Married"}))
-PER, LOC, LIVES_IN, MARRIED = 1, 2, 3, 4
-
-AS_ARRAY: dict[str, Callable[[NDArray[np.float64]], Any]] = {
-    "numpy float64": lambda P: P,
-    "numpy float32": lambda P: P.astype(np.float32),
-    "numpy float16": lambda P: np.clip(P, -6e4, 6e4).astype(np.float16),
-    "torch float64": torch.from_numpy,
-    "torch float32": lambda P: torch.from_numpy(P).float(),
-    "torch float16": lambda P: torch.from_numpy(P).half(),
-    "torch bfloat16": lambda P: torch.from_numpy(P).bfloat16(),
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tensors_as_on_a_gpu() -> Iterator[None]:
-    """Leave tensors to torch, though they lie on the CPU."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "AS_NUMPY", None)
-        yield
-
-
-@dataclass(frozen=True)
-class Problem:
-    tables: list[NDArray[np.float64]]
-    labels: LabelSpace
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.array([len(table) for table in self.tables], dtype=np.int64)
-
-    def padded(self, filler: float = 0.0, extra: int = 0) -> NDArray[np.float64]:
-        N = self.lengths.max(initial=0) + extra
-        P = np.full((len(self.tables), N, N, len(self.labels)), filler)
-        for padded, table in zip(P, self.tables, strict=True):
-            padded[: len(table), : len(table)] = table
-        return P
-
-
-def noise(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
-    return rng.dirichlet(np.full(Y, 0.3), size=(n, n))
-
-
-def blocks(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
-    """A table of squares and rectangles of random labels, with some noise."""
-    span = rng.random(n).round().astype(int).cumsum()
-    gold = rng.integers(Y, size=(n + 1, n + 1))[span][:, span]
-    return 0.8 * np.eye(Y)[gold] + 0.2 * noise(rng, n, Y)
-
-
-def coarse(rng: np.random.Generator, n: int, Y: int) -> NDArray[np.float64]:
-    """A table full of ties."""
-    return rng.multinomial(4, np.full(Y, 1 / Y), size=(n, n)) / 4
-
-
-@st.composite
-def problems(draw: st.DrawFn, *kinds: Callable[[np.random.Generator, int, int], NDArray[np.float64]]) -> Problem:
-    names = [f"R{i}" for i in range(draw(st.integers(0, 3)))]
-    symmetric = draw(st.sets(st.sampled_from(names))) if names else ()
-    labels = LabelSpace(tuple(f"E{i}" for i in range(draw(st.integers(1, 3)))), tuple(names), frozenset(symmetric))
-    fill = draw(st.sampled_from(kinds))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    return Problem([fill(rng, n, len(labels)) for n in draw(st.lists(st.integers(0, 7), max_size=4))], labels)
-
-
-FILLERS = st.sampled_from([0.0, 0.5, -3.0, 1e30, math.nan, math.inf, -math.inf])
-
-
-def one_hot(table: list[list[int]] | NDArray[np.int64], labels: LabelSpace = PER_LOC) -> NDArray[np.float64]:
-    return np.eye(len(labels))[np.array(table)]
-
-
-def decode_one(P: NDArray[np.float64], labels: LabelSpace = PER_LOC, **options: Any) -> Decoded:
-    return decode(P[None], [len(P)], labels, **options)
-
-
-def chances(log_odds: NDArray[np.float64]) -> list[float]:
-    return [1 / (1 + math.exp(-x)) for x in log_odds]
 
 
 def of_table(found: Decoded, table: int) -> reference.Reference:
@@ -239,11 +178,6 @@ def test_a_one_word_entity_without_relations_is_cut_at_sqrt_two() -> None:
     assert decode_one(P, alpha=1.42).cuts.tolist() == []
 
 
-def cell(**probabilities: float) -> NDArray[np.float64]:
-    """Probabilities of one cell, by name."""
-    return np.array([probabilities.get(name, 0.0) for name in ("none", "per", "loc", "lives_in", "married")])
-
-
 def test_an_entity_wins_a_tie_against_none_and_the_first_of_tied_types_wins() -> None:
     tied_with_none = decode_one(cell(none=0.4, per=0.2, loc=0.4)[None, None])
     assert tied_with_none.entities.tolist() == [[0, 0, 1, LOC]]
@@ -363,182 +297,3 @@ def test_tables_of_no_or_one_word_and_empty_batches_are_fine(
     assert found.entities.shape[1:] == (4,)
     assert found.relations.shape == (0, 3)
     assert found.cuts.shape == (0, 2)
-
-
-@pytest.mark.parametrize("decoder", ["split", "hard"])
-@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
-@pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
-@pytest.mark.parametrize(("length", "place"), [(3, (1, 2, LIVES_IN)), (3, (2, 2, PER)), (1, (0, 0, 0))])
-def test_a_cell_that_is_not_finite_is_refused_with_its_place(
-    decoder: str,
-    as_array: Callable[[Any], Any],
-    value: float,
-    name: str,
-    length: int,
-    place: tuple[int, int, int],
-) -> None:
-    P = np.full((2, 4, 4, 5), 0.2)
-    P[0, 3] = math.nan  # padding
-    P[(1, *place)] = value
-    i, j, y = place
-    says = rf"table 1 holds {name} as the probability of '{PER_LOC.names[y]}' for the words {i} and {j}: "
-    with pytest.raises(UnireError, match=says):
-        decode(as_array(P), [3, length], PER_LOC, decoder=decoder)
-
-
-def test_an_unknown_decoder_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(UnireError, match="no decoder 'viterbi': there are split, hard"):
-        decode_one(one_hot([[0]]), decoder="viterbi")
-
-
-@pytest.mark.parametrize(
-    ("shape", "lengths"), [((1, 2, 2, 4), [2]), ((1, 2, 3, 5), [2]), ((2, 2, 2, 5), [2]), ((1, 2, 2, 5), [3])]
-)
-def test_tables_of_another_shape_are_refused(shape: tuple[int, ...], lengths: list[int]) -> None:
-    with pytest.raises(UnireError, match=r"P has the shape \(.*\), but .* 5 labels need"):
-        decode(np.zeros(shape), lengths, PER_LOC)
-
-
-@pytest.mark.parametrize("decoder", ["split", "hard"])
-@pytest.mark.parametrize("filler", [0.0, math.nan])
-def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: float) -> None:
-    problem = Problem([blocks(np.random.default_rng(n), n, 5) for n in (6, 4)], PER_LOC)
-    P = problem.padded(filler)
-    labels_first = np.ascontiguousarray(P.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
-    found = [
-        decode(x, problem.lengths, PER_LOC, decoder=decoder)
-        for x in (P, labels_first, torch.from_numpy(P), torch.from_numpy(labels_first))
-    ]
-    for other in found[1:]:
-        np.testing.assert_array_equal(other.entities, found[0].entities)
-        np.testing.assert_array_equal(other.relations, found[0].relations)
-    np.testing.assert_array_equal(P, problem.padded(filler))
-
-
-@pytest.mark.parametrize("decoder", ["split", "hard"])
-def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decoder: str) -> None:
-    problem = Problem([noise(np.random.default_rng(3), 7, 5)], PER_LOC)
-    P = torch.from_numpy(problem.padded(math.nan, extra=2)).float()
-    plain = decode(P, problem.lengths, PER_LOC, decoder=decoder, alpha=0.9)
-    assert len(plain.entities)
-    with torch.inference_mode():
-        inferred = P + 0
-    with torch.autocast("cpu", torch.bfloat16):
-        for x in (P, P.clone().requires_grad_(), inferred):
-            found = decode(x, problem.lengths, PER_LOC, decoder=decoder, alpha=0.9)
-            np.testing.assert_array_equal(found.entity_scores, plain.entity_scores)
-            np.testing.assert_array_equal(found.relation_scores, plain.relation_scores)
-
-
-def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "AS_NUMPY", "cpu")
-    P = torch.rand(2, 3, 3, 5)
-    for tensor in (P, P.clone().requires_grad_(), P.bfloat16()):
-        assert isinstance(split.prepare(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
-    assert np.shares_memory(split.prepare(P, np.array([3, 2]), PER_LOC).P, P.numpy())
-
-
-def test_a_gpu_is_asked_for_what_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = np.random.default_rng(3)
-    problem = Problem([noise(random, n, 5) for n in (40, 7, 1, 90, 20)], PER_LOC)
-    asked = []
-    to_host = arrays.to_host
-    for room in (arrays, split):
-        monkeypatch.setattr(room, "to_host", lambda x: asked.append(x) or to_host(x))
-    prepared = split.prepare(torch.from_numpy(problem.padded()), problem.lengths, PER_LOC)
-    split.decode_prepared(prepared)
-    assert len(asked) == 2, "for places and labels, and for scores"
-    np.testing.assert_allclose(
-        prepared.distances, split.prepare(problem.padded(), problem.lengths, PER_LOC).distances, rtol=1e-9
-    )
-
-
-@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
-def test_finite_numbers_whose_squares_are_not_are_fine(as_array: Callable[[Any], Any]) -> None:
-    P = np.full((1, 2, 2, 5), 0.2, dtype=np.float32)
-    P[0, 0, 0, PER] = 1e30
-    assert decode(as_array(P), [2], PER_LOC).entities.tolist() == [[0, 0, 1, PER], [0, 1, 2, PER]]
-
-
-# Type constraints
-
-Permits = NDArray[np.bool_]
-
-
-@st.composite
-def constrained(draw: st.DrawFn) -> tuple[Problem, Permits]:
-    problem = draw(problems(noise, blocks, coarse))
-    labels = problem.labels
-    every = [(h, r, t) for h in labels.entity_types for r in labels.relation_types for t in labels.entity_types]
-    return problem, labels.permits(draw(st.sets(st.sampled_from(every))) if every else ())
-
-
-def facts(found: Decoded) -> list[tuple[int, ...]]:
-    """Head type, tail type and relation type of everything that was found."""
-    head, tail, label = found.relations.T
-    return list(zip(found.entities[head, 3].tolist(), found.entities[tail, 3].tolist(), label.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("decoder", ["split", "hard"])
-@pytest.mark.parametrize("kind", ["numpy float32", "torch float32", "torch bfloat16"])
-@settings(max_examples=60, deadline=None)
-@given(drawn=constrained())
-def test_what_is_forbidden_is_never_found_and_all_else_is_as_it_was(
-    kind: str, decoder: str, drawn: tuple[Problem, Permits]
-) -> None:
-    problem, permits = drawn
-    P = AS_ARRAY[kind](problem.padded())
-    free, bound = (
-        decode(P, problem.lengths, problem.labels, decoder=decoder, alpha=0.6, permits=rule) for rule in (None, permits)
-    )
-    assert all(permits[fact] for fact in facts(bound))
-    assert (bound.entities == free.entities).all()
-    assert (bound.entity_scores == free.entity_scores).all()
-    assert (bound.cuts == free.cuts).all()
-    found, again = (
-        dict(zip(map(tuple, result.relations.tolist()), result.relation_scores, strict=True))
-        for result in (free, bound)
-    )
-    for (relation, score), fact in zip(found.items(), facts(free), strict=True):
-        if permits[fact]:
-            assert again[relation] == score
-    taken = {relation[:2] for relation in found}
-    assert all(relation[:2] in taken for relation in again)  # what was ⊥ stays ⊥
-
-
-@pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
-@pytest.mark.parametrize("decoder", ["split", "hard"])
-def test_the_next_best_relation_that_may_be_wins_or_none(decoder: str, as_array: Callable[[Any], Any]) -> None:
-    table = np.zeros((5, 5), np.int64)
-    table[:3, :3], table[4, 4], table[:3, 4] = PER, LOC, [LIVES_IN, LIVES_IN, MARRIED]
-    tables = as_array(one_hot(table)[None])
-
-    def found(*signatures: tuple[str, str, str]) -> list[int]:
-        permits = PER_LOC.permits(signatures)
-        return decode(tables, [5], PER_LOC, decoder=decoder, alpha=1.2, permits=permits).relations[:, 2].tolist()
-
-    assert found() == [LIVES_IN]
-    assert found(("Per", "Lives-in", "Loc")) == [LIVES_IN]
-    assert found(("Loc", "Lives-in", "Per")) == [MARRIED]
-    assert found(("Loc", "Lives-in", "Per"), ("Per", "Married", "Per")) == []
-
-
-def test_a_relation_that_may_not_be_loses_even_against_nothing() -> None:
-    """Where two halves of one entity were cut apart, neither ⊥ nor a relation has any probability between them."""
-    P = one_hot([[PER, 0, PER], [0, 0, 0], [LOC, 0, LOC]])
-    assert len(decode_one(P, alpha=0.5).relations) == 2
-    permits = PER_LOC.permits([("Loc", "Lives-in", "Loc"), ("Loc", "Married", "Loc")])
-    assert len(decode_one(P, alpha=0.5, permits=permits).relations) == 0
-
-
-def test_symmetric_relations_may_go_both_ways_and_those_not_named_anywhere() -> None:
-    permits = PER_LOC.permits([("Per", "Married", "Loc")])
-    assert permits[PER, LOC, MARRIED]
-    assert permits[LOC, PER, MARRIED]
-    assert not permits[PER, PER, MARRIED]
-    assert permits[..., LIVES_IN].all()
-    assert permits[..., LabelSpace.NONE].all()
-    one_way = PER_LOC.permits([("Per", "Lives-in", "Loc")])
-    assert one_way[PER, LOC, LIVES_IN]
-    assert not one_way[LOC, PER, LIVES_IN]
-    assert PER_LOC.permits(()).all()

@@ -33,6 +33,7 @@ def exported_family(family: str, twenty, labels, folder: Path, precision: str) -
     return export(folder / "model", folder / "out", precision=precision, test=twenty)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_eight_bits_every_family_computes_nearly_the_same(family, twenty, scierc_labels, tmp_path):
     found = exported_family(family, twenty, scierc_labels, tmp_path, "int8")
@@ -78,6 +79,7 @@ def test_torch_reads_the_same_file(unexported, exported):
         assert torch.allclose(tensor, after[name], atol=float(tensor.abs().max()) / 200), name
 
 
+@pytest.mark.no_cover
 def test_an_exported_model_can_be_exported_again(exported, tmp_path):
     again = export(exported, tmp_path / "again")
     assert again.engines == again.model

@@ -1,16 +1,10 @@
-"""`unire extract`: every kind of input, resuming, stopping, and what is wrong told in one sentence."""
+"""`unire extract`: every kind of input, every kind of output, and what is wrong told in one sentence."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,55 +13,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from extracting import FIXTURES, TEXT
 from unire import formats
 from unire.cli import meter, printing
 from unire.cli.main import app
 from unire.exceptions import UnireError
 from unire.rendering import html
-
-FIXTURES = Path(__file__).parent / "fixtures"
-TEXT = "We present a parser (fast). It isn't new."
-
-
-def hear_sigint() -> None:
-    """Programs in the background of a shell script are deaf to it, and so would be those that they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.fixture
-def extract(random_model):
-    """Run the command in this process."""
-
-    def run(*arguments: object, stdin: str | bytes | None = None):
-        words = ["extract", "--model", str(random_model), "--device", "cpu", *map(str, arguments)]
-        return CliRunner().invoke(app, words, input=stdin, catch_exceptions=True)
-
-    return run
-
-
-@pytest.fixture
-def found(extract):
-    """The JSON objects that the command prints."""
-
-    def run(*arguments: object, stdin: str | bytes | None = None) -> list[dict]:
-        ran = extract(*arguments, stdin=stdin)
-        assert ran.exit_code == 0, ran.output
-        return [json.loads(line) for line in ran.stdout.splitlines()]
-
-    return run
-
-
-@pytest.fixture
-def error(extract):
-    """The sentence with which the command fails."""
-
-    def run(*arguments: object, stdin: str | bytes | None = None) -> str:
-        ran = extract(*arguments, stdin=stdin)
-        assert isinstance(ran.exception, UnireError), ran.output
-        assert "\n" not in str(ran.exception)
-        return str(ran.exception)
-
-    return run
 
 
 def test_a_text_gives_entities_and_relations_at_their_characters(found):
@@ -239,238 +190,6 @@ def test_a_terminal_without_input_is_asked_for_some(error, monkeypatch):
     assert "give a text, a file or a folder" in error()
 
 
-def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
-    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
-    good = [f"Line number {i}." for i in range(9)]
-    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
-    ran = extract("--lines", lines, "--out", out)
-    assert "lines.txt, line 9 is not UTF-8" in str(ran.exception)
-    assert "with --resume goes on" in ran.stderr.replace("\n", " ")
-    assert not out.exists()
-    assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 8
-    lines.write_text("\n".join(good))
-    assert "go on with --resume" in str(extract("--lines", lines, "--out", out).exception)
-    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
-    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == good
-    ran = extract("--lines", lines, "--out", out, "--resume")
-    assert ran.exit_code == 0
-    assert "nothing to resume" in ran.stderr.replace("\n", " ")
-    assert "written" not in ran.stderr
-
-
-def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
-    lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
-    lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
-    assert "not valid JSON" in str(extract(lines, "--out", out).exception)
-    assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
-    lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
-    assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
-    lines.write_text('{"id": "0", "text": "Line."}\n')
-    message = str(extract(lines, "--out", out, "--resume").exception)
-    assert re.search(r"document (\d) of it should be '\d'; delete .* to begin anew", message)
-
-
-@pytest.mark.parametrize("hashed", [True, False])
-def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
-    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
-    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
-    assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)
-    lines.write_text("Another line.\n" * 6)
-    if hashed:
-        message = str(extract("--lines", lines, "--out", out, "--resume").exception)
-        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to begin anew", message)
-        lines.write_text("A line.\n" * 7)
-    else:  # as earlier versions noted it
-        note = tmp_path / "found.jsonl.part.json"
-        note.write_text(
-            json.dumps({key: value for key, value in json.loads(note.read_text()).items() if key != "hash"})
-        )
-    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
-def test_killed_and_interrupted_no_line_is_lost_or_doubled(random_model, tmp_path):
-    lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
-    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(40_000)]
-    lines.write_text("".join(f"{text}\n" for text in texts))
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
-    command += ["--lines", str(lines), "--out", str(out), "--resume"]
-    for kind in (signal.SIGKILL, signal.SIGINT):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_sigint)
-        before = part.stat().st_mtime_ns if part.exists() else 0
-        deadline = time.monotonic() + 120
-        while not part.exists() or part.stat().st_size == 0 or part.stat().st_mtime_ns == before:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(0.2)
-        process.send_signal(kind)
-        _, stderr = process.communicate(timeout=60)
-        assert process.returncode == (130 if kind == signal.SIGINT else -kind)
-    assert "with --resume goes on" in stderr.replace("\n", " ")
-    assert "Traceback" not in stderr
-    assert 0 < json.loads(part.with_suffix(".part.json").read_text())["documents"] < len(texts)
-    subprocess.run(command, check=True, capture_output=True)
-    items = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [item["text"] for item in items] == texts
-    assert [item["id"] for item in items] == [f"{lines}:{i}" for i in range(1, len(texts) + 1)]
-    assert not part.exists()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
-def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(random_model, tmp_path):
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
-    out = tmp_path / "found.jsonl"
-    part = out.with_name("found.jsonl.part")
-    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": hear_sigint}
-    with subprocess.Popen([*command, "--out", out], **pipes) as process:
-        process.stdin.write(b"A line.\n" * 3000)  # more than it reads at a time, so that some are written
-        process.stdin.flush()
-        deadline = time.monotonic() + 120
-        while not part.exists() or not part.stat().st_size:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        time.sleep(1)  # to come to the end of what there is to read
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
-        assert b"error" not in process.stderr.read().lower()
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
-def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
-    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
-    lines.write_text("A line of a long file .\n" * 80_000)
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
-    process = subprocess.Popen(
-        [*command, "--lines", lines, "--out", out], stderr=subprocess.PIPE, preexec_fn=hear_sigint
-    )
-    part = out.with_name("found.jsonl.part")
-    deadline = time.monotonic() + 120
-    while not part.exists() or not part.stat().st_size:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    said = process.stderr.read().decode()
-    assert process.returncode == 130
-    assert "Traceback" not in said
-    assert "--resume goes on" in " ".join(said.split())
-
-
-def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(random_model):
-    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu", "--lines"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([*command, "--format", "jsonl"], **pipes) as process:
-        for text in ("One line.", "Another one."):
-            process.stdin.write(f"{text}\n".encode())
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["text"] == text
-        process.stdin.close()
-        assert process.wait(60) == 0
-
-
-def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("A line.\n" * 50)
-    monkeypatch.setattr(meter, "PATIENCE", 0.0)
-    assert "documents  " not in extract("--lines", lines, "--out", tmp_path / "a.jsonl").stderr
-    screen = io.StringIO()
-    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
-    assert extract("--lines", lines, "--out", tmp_path / "b.jsonl").exit_code == 0
-    assert "50 documents" in screen.getvalue()
-    assert "/s" in screen.getvalue()
-    assert "left" in screen.getvalue()
-    screen.truncate(0)
-    assert extract("--lines", "--out", tmp_path / "c.jsonl", stdin="A line.\n" * 50).exit_code == 0
-    assert "50 documents" in screen.getvalue()
-
-
-@pytest.fixture
-def screen(monkeypatch):
-    """A terminal for whatever is not the result, with a bar from the beginning."""
-    shown = io.StringIO()
-    monkeypatch.setattr(printing, "errors", Console(file=shown, force_terminal=True, width=100))
-    monkeypatch.setattr(meter, "PATIENCE", 0.0)
-    return shown
-
-
-def shares(bar: meter.Meter) -> float:
-    return bar._bar.tasks[0].completed / bar._bar.tasks[0].total
-
-
-def test_a_single_document_that_takes_long_has_a_bar_too(screen, monkeypatch):
-    monkeypatch.setattr(meter, "PATIENCE", 0.01)
-    with meter.Meter(100):
-        deadline = time.monotonic() + 60
-        while "0 documents" not in screen.getvalue():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    screen.truncate(0)
-    monkeypatch.setattr(meter, "PATIENCE", 600.0)
-    with meter.Meter(100) as short:
-        short.advance(100)
-    assert screen.getvalue().strip("\0") == ""
-
-
-def test_a_bar_goes_on_by_words_and_never_back(screen):
-    with meter.Meter(100, done=1, start=20) as bar:
-        assert shares(bar) == 0.2
-        bar.read(60, 10)
-        bar.advance_words(5)
-        assert shares(bar) == 0.4
-        bar.read(100, 10)
-        bar.advance_words(5)
-        assert shares(bar) == 0.6
-        bar.advance(30)
-        assert shares(bar) == 0.6
-        bar.advance_words(10)
-        assert shares(bar) == 1
-    assert "words/s" in screen.getvalue()
-
-
-def test_an_input_of_unknown_size_has_a_bar_once_it_is_read(screen):
-    with meter.Meter(None) as bar:
-        assert "left" not in screen.getvalue()
-        bar.read(60, 10)
-        bar.read_all()
-        bar.advance_words(5)
-        assert shares(bar) == 0.5
-    assert "left" in screen.getvalue()
-
-
-@pytest.mark.parametrize("name", ["found.jsonl", "page.html"])
-def test_the_batches_of_a_document_move_the_bar(name, screen, extract, tmp_path, monkeypatch):
-    text = tmp_path / "long.txt"
-    text.write_text(" ".join(["This is a parser of ours."] * 400))
-    seen: list[float] = []
-    advance = meter.Meter.advance_words
-
-    def watched(self: meter.Meter, words: int) -> None:
-        advance(self, words)
-        seen.append(shares(self))
-
-    monkeypatch.setattr(meter.Meter, "advance_words", watched)
-    assert extract(text, "--out", tmp_path / name).exit_code == 0
-    assert len(seen) > 1
-    assert seen == sorted(set(seen))
-    assert 0 < seen[0] < seen[-1] == 1
-
-
-def test_findings_on_a_terminal_stand_above_the_bar(random_model, screen, monkeypatch):
-    shown = io.StringIO()
-    monkeypatch.setattr(printing, "out", Console(file=shown, force_terminal=True, color_system="256", width=200))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, TEXT], standalone_mode=False)
-    *_, last = shown.getvalue().split("parser")
-    assert "documents" in last
-    assert "words/s" in last
-    assert "words/s" not in screen.getvalue()
-
-
 def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_none_is_needed(
     random_model, monkeypatch, capsys
 ):
@@ -515,19 +234,6 @@ def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_pa
     assert extract(*texts, "--format", name).stdout_bytes == out.read_bytes()
 
 
-def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
-    lines, out = tmp_path / "lines.txt", tmp_path / "found.csv"
-    good = [f"Line number {i}." for i in range(6)]
-    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
-    assert extract("--lines", lines, "--out", out).exit_code == 1
-    lines.write_text("\n".join(good))
-    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
-    whole = tmp_path / "whole.csv"
-    assert extract("--lines", lines, "--out", whole).exit_code == 0
-    assert out.read_bytes() == whole.read_bytes()
-
-
 @pytest.mark.parametrize("name", ["graphml", "cypher"])
 def test_a_graph_is_merged_from_all_texts(extract, found, tmp_path, name):
     out = tmp_path / f"graph.{name}"
@@ -556,18 +262,6 @@ def test_a_page_that_leaves_documents_out_says_so(extract, tmp_path):
     assert ran.exit_code == 0
     assert "a page shows 200 documents, the first; the others are left out" in ran.stderr.replace("\n", " ")
     assert "200 documents, read by" in ran.stderr.replace("\n", " ")
-
-
-def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, monkeypatch):
-    def stop(*arguments: object, **options: object):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("unire.extractor.Extractor.decoded", stop)
-    for name in ("graph.graphml", "page.html"):
-        ran = extract(TEXT, "--out", tmp_path / name)
-        assert ran.exit_code == 130
-        assert "is written at the end" in ran.stderr.replace("\n", " ")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_has_examples(extract):

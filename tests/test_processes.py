@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from unire import Extractor, UnireError, formats, score
+from unire.cli.main import app
 from unire.cli.training import in_company
 from unire.documents import Document
 from unire.settings import Settings
@@ -39,17 +41,27 @@ LAUNCHERS = {
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
-def command(launcher: str | None, *arguments: object) -> list[str]:
-    start = ("-m", *LAUNCHERS[launcher]) if launcher else ()
-    return [sys.executable, *start, "-m", "unire", *map(str, arguments)]
+def command(launcher: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", *LAUNCHERS[launcher], "-m", "unire", *map(str, arguments)]
 
 
-def run(launcher: str | None, *arguments: object) -> dict[str, Any]:
+def run(launcher: str, *arguments: object) -> dict[str, Any]:
     """What a command prints, which must be one JSON object, however many processes ran it."""
     ran = subprocess.run(
         command(launcher, *arguments, "--json"), capture_output=True, text=True, check=False, env=ENVIRONMENT
     )
     assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def run_alone(*arguments: object) -> dict[str, Any]:
+    """What the same command prints in one process, which is that of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        ran = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    if isinstance(ran.exception, UnireError):
+        raise ran.exception
+    assert ran.exit_code == 0, (ran.output, ran.exception)
     return json.loads(ran.stdout)
 
 
@@ -70,7 +82,7 @@ def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[D
     exactly = ("--set", "mlp_dropout=0", "--set", "logit_dropout=0", "--set", "eps=1e-3")
     until_it_finds_something = ("--epochs", 25, "--lr", 0.01, "--set", "evaluate_every=5")
     arguments = training(encoder, *exactly, *until_it_finds_something, "--test", tmp_path / "one.jsonl")
-    alone = run(None, *arguments, "--out", tmp_path / "alone")
+    alone = run_alone(*arguments, "--out", tmp_path / "alone")
     together = run(launcher, *arguments, "--out", tmp_path / "together")
     for a, b in zip(alone["history"][:3], together["history"][:3], strict=True):  # before roundings add up
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
@@ -99,8 +111,8 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
     process.send_signal(signal.SIGINT)
     process.wait(60)
     assert Settings.load(out).provenance["interrupted"]
-    with pytest.raises(AssertionError, match="was started with 2 processes, not 1; resume with as many"):
-        run(None, *arguments, "--out", out, "--resume")
+    with pytest.raises(UnireError, match="was started with 2 processes, not 1; resume with as many"):
+        run_alone(*arguments, "--out", out, "--resume")
     resumed = run("torchrun", *arguments, "--out", out, "--resume")
     assert resumed["history"] == straight["history"]
     assert resumed["scores"] == straight["scores"]
@@ -134,23 +146,37 @@ from pathlib import Path
 from unire.cli.main import app
 
 app(sys.argv[1:], standalone_mode=False)
-print(*sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+print("threads:", *sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are looked for in /proc")
-def test_no_thread_still_talks_to_other_processes_when_python_ends(encoder: Path, tmp_path: Path):
-    """Or it may crash: it lets go of tensors, which are Python's, when it is given the time to."""
-    (tmp_path / "left.py").write_text(LEFT)
-    line = [
-        *command("torchrun")[:-2],
-        tmp_path / "left.py",
-        *training(encoder, "--epochs", 1, "--out", tmp_path / "out"),
-    ]
+@pytest.fixture(scope="module")
+def folds(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What two processes wrote of two folds, and printed: their result, and the threads that each had at the end."""
+    folder = tmp_path_factory.mktemp("folds")
+    (folder / "left.py").write_text(LEFT)
+    arguments = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--epochs", 1, "--window", 40)
+    script = (*command("torchrun")[:-2], folder / "left.py")
+    line = (*script, *arguments, "--folds", 2, "--out", folder / "folds", "--json")
     ran = subprocess.run(list(map(str, line)), capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert ran.returncode == 0, ran.stderr
-    assert "python" in ran.stdout
-    assert "gloo" not in ran.stdout
+    return folder / "folds", ran.stdout
+
+
+def test_two_processes_take_the_folds_one_after_the_other(folds: tuple[Path, str]):
+    written, printed = folds
+    (result,) = [json.loads(line) for line in printed.splitlines() if not line.startswith("threads: ")]
+    assert len(result["folds"]) == 2
+    assert sorted(path.name for path in written.iterdir()) == ["fold-01", "fold-02"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are looked for in /proc")
+def test_no_thread_still_talks_to_other_processes_when_python_ends(folds: tuple[Path, str]):
+    """Or it may crash: it lets go of tensors, which are Python's, when it is given the time to."""
+    left = [line for line in folds[1].splitlines() if line.startswith("threads: ")]
+    assert len(left) == 2
+    assert all("python" in line for line in left)
+    assert not any("gloo" in line for line in left)
 
 
 @pytest.mark.parametrize("end", [None, typer.Exit(130)])
@@ -164,26 +190,17 @@ def test_processes_part_however_a_training_ends(monkeypatch, end):
     assert left == [True]
 
 
-def test_two_processes_take_the_folds_one_after_the_other(encoder: Path, tmp_path: Path):
-    arguments = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--epochs", 1, "--window", 40)
-    result = run("torchrun", *arguments, "--folds", 2, "--out", tmp_path / "folds")
-    assert len(result["folds"]) == 2
-    assert sorted(path.name for path in (tmp_path / "folds").iterdir()) == ["fold-01", "fold-02"]
-
-
 def test_two_processes_distil_twice_the_text_of_one(random_model: Path, encoder: Path, tmp_path: Path):
     (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64)
     arguments = (
         *("distill", "--teacher", random_model, "--student", encoder, "--corpus", tmp_path / "corpus.txt"),
         *("--data", TWENTY, "--epochs", 2, "--batch-size", 8, "--soft-batch", 4, "--workers", 0),
     )
-    sentences = {}
-    for launcher in (None, "torchrun"):
-        out = tmp_path / str(launcher)
-        result = run(launcher, *arguments, "--out", out)
-        sentences[launcher] = result["distillation"]["sentences"]
-        assert Settings.load(out).provenance["distillation"]["sentences"] == sentences[launcher]
-    assert sentences["torchrun"] == 2 * sentences[None] > 0
+    alone = run_alone(*arguments, "--out", tmp_path / "alone")
+    together = run("torchrun", *arguments, "--out", tmp_path / "together")
+    for name, result in (("alone", alone), ("together", together)):
+        assert Settings.load(tmp_path / name).provenance["distillation"] == result["distillation"]
+    assert together["distillation"]["sentences"] == 2 * alone["distillation"]["sentences"] > 0
 
 
 def test_adaptation_says_that_it_runs_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

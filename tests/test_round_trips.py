@@ -103,6 +103,7 @@ def assert_same(found: list[Document], expected: list[Document]) -> None:
         assert in_order(one.relations) == in_order(other.relations)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("format", WORDY)
 def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None:
     examples = 40 if format in SLOW else 150
@@ -232,6 +233,7 @@ LOSSES = {
 """What formats have no place for in these corpora. All else must come back equal; brat's words stand between spaces."""
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("format", WRITTEN)
 @pytest.mark.parametrize("name", REAL)
 def test_real_data_come_back_equal_from_every_format_that_holds_them(

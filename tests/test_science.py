@@ -84,6 +84,7 @@ def test_an_argument_may_be_empty():
     assert json.loads(extract("").stdout)["entities"] == []
 
 
+@pytest.mark.no_cover
 def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_read(science):
     words = "we train a neural parser on the Penn Treebank with features for translation "
     text = words * (5_000_000 // len(words) + 1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,37 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_scorer import naive_score
+from scored import BOTH_WAYS, ENTITIES, GOLD, LABELS, NEITHER_WAY, ONE_WAY, OTHER_WAY, WORDS, WRONG_TYPE, predict
 from unire import formats
-from unire.documents import Document, Entity, Relation
+from unire.documents import Document, Relation
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.scoring import Counts, Protocol, Scores, TypedCounts, score
-from unire.tables import fill, read
-
-LABELS = LabelSpace(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))
-WORDS = [["we", "parse", "with", "tables", "and", "graphs"], ["graphs", "lose"]]
-
-GOLD = Document.from_words(
-    WORDS,
-    [(1, 2, "Task"), (3, 4, "Method"), (5, 6, "Method")],
-    [(1, 0, "Used-for"), (1, 2, "Compare")],
-    id="paper",
-)
-
-
-def predict(*items: tuple[object, ...]) -> Document:
-    """GOLD's words with other annotation: `(start, end, type)` for entities, then `(head, tail, type)` by position."""
-    entities = [item for item in items if item[2] in LABELS.entity_types]
-    relations = [item for item in items if item[2] in LABELS.relation_types]
-    return Document.from_words(WORDS, entities, relations, id="paper")  # type: ignore[arg-type]
-
-
-ENTITIES = ((1, 2, "Task"), (3, 4, "Method"), (5, 6, "Method"))
-ONE_WAY = predict(*ENTITIES, (1, 0, "Used-for"), (1, 2, "Compare"))
-OTHER_WAY = predict(*ENTITIES, (1, 0, "Used-for"), (2, 1, "Compare"))
-BOTH_WAYS = predict(*ENTITIES, (1, 0, "Used-for"), (1, 2, "Compare"), (2, 1, "Compare"))
-NEITHER_WAY = predict(*ENTITIES, (1, 0, "Used-for"))
-WRONG_TYPE = predict((1, 2, "Task"), (3, 4, "Task"), (5, 6, "Method"), (1, 0, "Used-for"), (1, 2, "Compare"))
+from unire.scoring import Counts, Protocol, score
 
 
 @pytest.mark.parametrize(
@@ -188,103 +162,6 @@ def test_characters_are_compared_however_the_text_was_split() -> None:
     assert "Span" not in str(scores)
 
 
-def test_macro_is_the_mean_over_the_types_that_occur() -> None:
-    counts = {"Task": Counts(1, 1, 2), "Method": Counts(1, 4, 1), "Metric": Counts(0, 1, 0), "Material": Counts()}
-    macro = TypedCounts(counts, "macro")
-    assert macro.precision == pytest.approx((1 + 0.25 + 0) / 3)
-    assert macro.recall == pytest.approx((0.5 + 1 + 0) / 3)
-    assert macro.f1 == pytest.approx((2 / 3 + 0.4 + 0) / 3)
-    micro = TypedCounts(counts)
-    assert (micro.precision, micro.recall, micro.f1) == pytest.approx((2 / 6, 2 / 3, 4 / 9))
-
-
-def test_the_protocol_chooses_the_average() -> None:
-    predicted = predict((1, 2, "Task"))
-    micro, macro = (score([GOLD], [predicted], LABELS, Protocol(average=a)) for a in ("micro", "macro"))
-    assert micro.entities.f1 == pytest.approx(2 / 4)
-    assert macro.entities.f1 == pytest.approx((1 + 0) / 2)
-    assert macro.entities.recall == pytest.approx((1 + 0) / 2)
-    assert macro.to_dict()["entities"]["recall"] == macro.entities.recall
-    assert macro.to_dict()["entities"]["gold"] == 3
-
-
-def test_nothing_predicted_or_nothing_in_gold_is_zero_and_no_error() -> None:
-    for counts in (Counts(), Counts(0, 3, 0), Counts(0, 0, 3)):
-        assert (counts.precision, counts.recall, counts.f1) == (0, 0, 0)
-    for average in ("micro", "macro"):
-        empty = score([], [], LabelSpace(("Task",)), Protocol(average=average))
-        assert (empty.entities.f1, empty.relations.f1, empty.spans) == (0, 0, Counts())
-
-
-def test_scores_of_parts_add_up_to_the_scores_of_the_whole() -> None:
-    gold, predicted = [GOLD, GOLD, GOLD], [ONE_WAY, WRONG_TYPE, NEITHER_WAY]
-    for protocol in Protocol.all(average="macro", drop_overlapping=True):
-        parts = [score([g], [p], LABELS, protocol) for g, p in zip(gold, predicted, strict=True)]
-        assert parts[0] + parts[1] + parts[2] == score(gold, predicted, LABELS, protocol)
-
-
-def test_scores_over_different_label_spaces_add_type_by_type() -> None:
-    a = TypedCounts({"Task": Counts(1, 1, 1)})
-    b = TypedCounts({"Method": Counts(0, 2, 1), "Task": Counts(0, 0, 1)})
-    assert (a + b).by_type == {"Task": Counts(1, 1, 2), "Method": Counts(0, 2, 1)}
-
-
-def test_scores_compare_on_ent_plus_rel_f1() -> None:
-    better, worse = score([GOLD], [BOTH_WAYS], LABELS), score([GOLD], [ONE_WAY], LABELS)
-    assert better > worse
-    assert worse < better
-    assert not better > better
-    assert max([worse, better]) is better
-    assert better.ent_plus_rel == 2
-
-
-def test_scores_under_different_protocols_neither_add_nor_compare() -> None:
-    a, b = (score([GOLD], [ONE_WAY], LABELS, Protocol(symmetric=s)) for s in ("doubled", "once"))
-    with pytest.raises(UnireError, match=r"\[strict, doubled, micro\] and \[strict, once, micro\]"):
-        a + b
-    with pytest.raises(UnireError, match="different protocols"):
-        a > b  # noqa: B015
-
-
-def test_scores_survive_pickling() -> None:
-    scores = score([GOLD], [WRONG_TYPE], LABELS)
-    assert pickle.loads(pickle.dumps(scores)) == scores
-
-
-def test_scores_print_in_one_line() -> None:
-    scores = score([GOLD], [ONE_WAY], LABELS)
-    assert (
-        str(scores) == "Ent 100.0 (P 100.0, R 100.0)  Rel 80.0 (P 100.0, R 66.7)  Span 100.0  [strict, doubled, micro]"
-    )
-    assert str(scores.relations.by_type["Compare"]) == "66.7 (P 100.0, R 50.0)"
-    dropping = score([GOLD], [ONE_WAY], LABELS, Protocol(drop_overlapping=True))
-    assert str(dropping).endswith("[strict, doubled, micro, overlapping dropped: 0 sentences]")
-
-
-def test_scores_become_plain_json() -> None:
-    data = json.loads(json.dumps(score([GOLD], [ONE_WAY], LABELS).to_dict()))
-    assert data["protocol"] == {
-        "name": "strict, doubled, micro",
-        "relations": "strict",
-        "symmetric": "doubled",
-        "spans": "words",
-        "average": "micro",
-        "drop_overlapping": False,
-    }
-    compare = {
-        "precision": 1,
-        "recall": 0.5,
-        "f1": pytest.approx(2 / 3),
-        "true_positives": 1,
-        "predicted": 1,
-        "gold": 2,
-    }
-    assert data["relations"]["types"]["Compare"] == compare
-    assert (data["relations"]["f1"], data["relations"]["gold"]) == (0.8, 3)
-    assert data["spans"]["f1"] == 1
-    assert data["dropped_sentences"] == 0
-
-
 def test_all_protocols_are_six_with_names_of_their_own() -> None:
     assert [protocol.name for protocol in Protocol.all()] == [
         "strict, doubled, micro",
@@ -380,75 +257,6 @@ def scored_pair(draw: st.DrawFn) -> tuple[Document, Document]:
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
     bare = Document.from_words([["w"] * length for length in lengths])
     return draw(annotation(bare)), draw(annotation(bare))
-
-
-def naive_counts(gold: Sequence[object], predicted: Sequence[object]) -> Counts:
-    gold = [g for i, g in enumerate(gold) if g not in gold[:i]]
-    predicted = [p for i, p in enumerate(predicted) if p not in predicted[:i]]
-    return Counts(sum(any(p == g for g in gold) for p in predicted), len(predicted), len(gold))
-
-
-def naive_score(gold: Document, predicted: Document, protocol: Protocol) -> Scores:
-    out_words: list[int] = []
-    dropped = 0
-    for sentence in gold.sentences:
-        if protocol.drop_overlapping and any(
-            a.start < b.end and b.start < a.end and (a.span, a.label) != (b.span, b.label)
-            for a in sentence.entities
-            for b in sentence.entities
-        ):
-            out_words += range(sentence.start, sentence.end)
-            dropped += 1
-
-    def kept(entity: Entity) -> bool:
-        return not any(word in out_words for word in range(entity.start, entity.end))
-
-    def place(entity: Entity) -> tuple[int, int]:
-        return entity.span if protocol.spans == "words" else (entity.char_start, entity.char_end)
-
-    def entities(document: Document, label: str) -> list[object]:
-        return [place(e) for e in document.entities if kept(e) and e.label == label]
-
-    def relations(document: Document, label: str, both: bool) -> list[object]:
-        items: list[object] = []
-        for r in document.relations:
-            if r.label == label and kept(r.head) and kept(r.tail):
-                ends = [(place(e), e.label if protocol.relations == "strict" else "") for e in (r.head, r.tail)]
-                items += [ends, ends[::-1]] if both else [ends]
-        return items
-
-    def relation_counts(label: str) -> Counts:
-        symmetric = label in LABELS.symmetric
-        if symmetric and protocol.symmetric == "once":
-            # Both directions of everything, then halved; a pair of one entity with itself has but one direction.
-            both = [relations(document, label, True) for document in (gold, predicted)]
-            loops = [[r for r in side if r[0] == r[1]] for side in both]  # type: ignore[index]
-            doubled, reflexive = naive_counts(*both), naive_counts(*loops)
-            return Counts(*((d + r) // 2 for d, r in zip(doubled.row, reflexive.row, strict=True)))
-        return naive_counts(
-            relations(gold, label, symmetric and protocol.symmetric == "doubled"), relations(predicted, label, False)
-        )
-
-    def cuts(document: Document, use_cuts: bool) -> list[int]:
-        found: list[int] = []
-        for sentence in document.sentences:
-            if use_cuts and sentence.cuts is not None:
-                found += sentence.cuts
-            else:
-                table = fill(sentence.entities, (), LABELS, sentence.start, sentence.end).labels
-                found += [sentence.start + edge for start, end, _ in read(table, LABELS)[0] for edge in (start, end)]
-        inside = [i for s in document.sentences for i in range(s.start + 1, s.end) if i not in out_words]
-        return [i for i in found if i in inside]
-
-    return Scores(
-        protocol,
-        TypedCounts(
-            {t: naive_counts(entities(gold, t), entities(predicted, t)) for t in LABELS.entity_types}, protocol.average
-        ),
-        TypedCounts({t: relation_counts(t) for t in LABELS.relation_types}, protocol.average),
-        naive_counts(cuts(gold, False), cuts(predicted, True)) if protocol.spans == "words" else None,
-        dropped,
-    )
 
 
 PROTOCOLS = [

@@ -39,6 +39,7 @@ def quick(**changes) -> TrainingConfig:
     return TrainingConfig.from_preset("paper", **{**QUICK, "epochs": 2, "batch_size": 8, "window": 40, **changes})
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
 def test_a_tiny_encoder_overfits_twenty_sentences(preset, layout, twenty, scierc_labels, encoder, tmp_path):

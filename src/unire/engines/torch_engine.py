@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -46,8 +47,8 @@ class TorchEngine:
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
         most = self.most_pieces(model.device, model.encoder.config.hidden_size)
         self.max_pieces = max_pieces or most
-        self.max_slice = min(SLICE, most // 4)
-        """Pieces that the encoder is given at once, on a GPU."""
+        self.max_slice = min(SLICE, most // 4) if on_gpu else sys.maxsize
+        """Pieces that the encoder is given at once; to a CPU, all of a batch."""
         self.max_cells = max_cells or (NUMBERS * most // len(model.labels) if on_gpu else 400_000)
         self.rounded: Rounded = "slices" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
@@ -95,9 +96,7 @@ class TorchEngine:
     def slices(self, batch: Batch) -> Iterator[tuple[slice, int]]:
         """Those of the batch; on a GPU with little memory, halves or quarters of them."""
         for windows, n_pieces in batch.slices:
-            step = len(batch.input_ids)
-            if self.rounded == "slices":
-                step = 1 << max(0, (self.max_slice // n_pieces).bit_length() - 1)
+            step = 1 << max(0, (self.max_slice // n_pieces).bit_length() - 1)
             for start in range(windows.start, windows.stop, step):
                 yield slice(start, min(start + step, windows.stop)), n_pieces
 

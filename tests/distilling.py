@@ -1,0 +1,31 @@
+"""Small distillations, on the twenty sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from unire.documents import Document
+from unire.training import Trained, TrainingConfig
+from unire.training.distill import DistillConfig, distill
+from unire.training.unlabelled import SoftStep, Unlabelled
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+GOLD = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
+"""Gold that says nothing of what the teachers know."""
+
+
+def quick(**changes) -> TrainingConfig:
+    still = {"mlp_dropout": 0.0, "logit_dropout": 0.0}
+    return TrainingConfig(**{"lr": 1e-3, "head_lr": 3e-3, "epochs": 3, "window": 40, **still, **changes})
+
+
+def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> Trained:
+    options = {"documents": GOLD, "config": quick(), "workers": 0, **options}
+    options.setdefault("distillation", DistillConfig(soft_batch=10))
+    return distill(teachers, student, [corpus], out=out, **options)
+
+
+def steps_of(data: Unlabelled, count: int, **options) -> list[SoftStep]:
+    stream = data.steps(**{"chunk": 0, "position": 0, "process": 0, "n_processes": 1, "workers": 0, **options})
+    return [step for (step, _, _), _ in zip(stream, range(count), strict=False)]

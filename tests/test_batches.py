@@ -1,0 +1,101 @@
+"""Passages as padded arrays: nothing is lost, nothing is too large, and shapes are few."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from unire.windows import Passage, Stretch, Window, batches, collate, in_batches, of_like_length
+from windowing import LAYOUTS, documents, first_piece, in_sentences, windower
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(documents(), max_size=6),
+    layout=st.sampled_from(LAYOUTS),
+    max_table=st.integers(1, 30),
+    max_cells=st.integers(1, 2000),
+    max_pieces=st.integers(1, 500),
+    rounded=st.sampled_from(["not", "slices"]),
+)
+def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces, rounded):
+    layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
+    passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
+    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces))
+    assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
+    for group in batches:
+        batch = collate(group, layouter.spec, rounded=rounded)
+        assert sorted(map(hash, batch.tables)) == sorted(hash(table) for p in group for table in p.tables)
+        assert rounded == "not" or all(isinstance(alike, slice) for alike, _ in of_like_length(batch.lengths))
+        n_tables, longest = batch.words.shape
+        if len(group) > 1:
+            assert n_tables * longest**2 <= max_cells
+            assert rounded == "slices" or batch.input_ids.size <= max_pieces
+        read = np.concatenate([batch.input_ids[rows, :n].reshape(-1) for rows, n in batch.slices])[batch.words]
+        for table, length, pieces, indices in zip(batch.tables, batch.lengths, read, batch.words, strict=True):
+            words = texts[table.document].words[table.start : table.end]
+            assert pieces[:length].tolist() == [first_piece(word) for word in words]
+            assert not indices[length:].any()
+        assert (batch.input_ids[batch.attention_mask == 0] == layouter.spec.pad_id).all()
+        windows = [window for passage in group for window in passage.windows]
+        spare = len(batch.input_ids) - len(windows)
+        assert 0 <= spare <= (len(windows) / 2 if rounded == "slices" else 0)
+        assert batch.input_ids.shape[1] <= layouter.spec.max_pieces
+        assert batch.attention_mask.sum() == sum(len(window.pieces) for window in windows) + spare
+
+
+def test_token_types_are_one_from_the_sentence_to_the_end_and_zero_on_padding():
+    layouter = windower(layout="released", window=4)
+    batch = collate(layouter.passages(in_sentences(2, 3)), layouter.spec)
+    assert batch.token_type_ids.tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]]
+    shorter = collate(layouter.passages(in_sentences(1, 3)), layouter.spec)
+    assert shorter.attention_mask.tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]
+    assert shorter.token_type_ids.tolist() == [[0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1]]
+
+
+def test_there_are_no_token_types_where_the_encoder_has_none():
+    layouter = windower("roberta", layout="released")
+    assert collate(layouter.passages(in_sentences(2, 3)), layouter.spec).token_type_ids is None
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=300))
+@example([40] * 40)  # the last slice, of few windows, is wider than the first
+def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
+    spec = windower(max_pieces=200).spec
+    window = [Window(np.ones(size, np.int64), size) for size in sizes]
+    passages = [
+        Passage((each,), (Stretch(0, k, k, k + 1),), np.zeros((1, 2), np.int64)) for k, each in enumerate(window)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "SLICE", 1024)
+        (together,) = in_batches(passages, max_cells=10**6, max_pieces=10**6)
+        batch = collate(together, spec, rounded="slices")
+    rows = [range(some.start, some.stop) for some, _ in batch.slices]
+    assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
+    for some, n in batch.slices:
+        assert batch.sizes[some].max() <= n <= batch.input_ids.shape[1] <= spec.max_pieces
+        assert n % 16 == 0 or n == spec.max_pieces
+    full = [(some.stop - some.start, n) for some, n in batch.slices[:-1]]
+    assert all(n_windows & (n_windows - 1) == 0 and n_windows * n <= 1024 for n_windows, n in full)
+    assert len({n_windows for n_windows, n in full if n == full[0][1]}) <= 1
+    assert batch.sizes.sum() == sum(sizes) + len(batch.sizes) - len(sizes)  # only the last slice is filled up
+
+
+def test_batches_are_formed_by_length():
+    passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
+    batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
+    assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=50))
+def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
+    everything = np.arange(len(lengths))
+    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths))]
+    assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
+    for group, n in groups:
+        assert max(lengths[i] for i in group) == n
+        assert n <= 32 or min(lengths[i] for i in group) > n / 2

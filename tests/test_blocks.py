@@ -1,0 +1,80 @@
+"""Blocks of a corpus: every document once, whatever the files, and the same every time."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unire import texts
+from unire.cluster.blocks import Block, plan, stamps
+from unire.inputs import Inputs
+from unire.texts import Part
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line)), st.integers(1, 30), st.booleans())
+def test_lines_in_parts_are_the_lines_of_the_file(tmp_path_factory, lines, size, ended):
+    path = tmp_path_factory.mktemp("lines") / "lines.txt"
+    path.write_bytes(b"\n".join(b"x" + line.hex().encode() for line in lines) + (b"\n" if ended else b""))
+    with path.open("rb") as file:
+        parts = list(texts.line_parts(file, "lines", size))
+        file.seek(0)
+        whole = list(texts.from_lines(file, "lines"))
+        assert [text for part in parts for text in texts.from_lines(file, "lines", part)] == whole
+        assert sum(part.size for part in parts) == path.stat().st_size
+        assert all(part.size >= size for part in parts[:-1])
+        singles = [single for part in parts for single in texts.line_parts(file, "lines", 1, part)]
+        assert [(single.start, single.stop) for single in singles] == [(i, i + 1) for i in range(len(whole))]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 60), st.integers(1, 40), st.integers(1, 300))
+def test_rows_in_parts_are_the_rows_of_the_file(tmp_path_factory, rows, group, size):
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    pq.write_table(pa.table({"text": [f"row {i}" for i in range(rows)]}), path, row_group_size=group)
+    parts = list(texts.row_parts(path, "text", size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "ROWS", 8)
+        found = [text for part in parts for text in texts.from_parquet(path, "text", part)]
+    assert [(text.number, text.text) for text in found] == [(i + 1, f"row {i}") for i in range(rows)]
+    assert found == list(texts.from_parquet(path))
+    assert [part.start for part in parts] == [0, *(part.stop for part in parts)][: len(parts)]
+
+
+def test_texts_that_repeat_are_not_taken_for_short_ones(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": ["The same text in every row, which Parquet holds but once."] * 10_000}), path)
+    assert len(list(texts.row_parts(path, "text", 2**15))) == 20
+
+
+def test_a_part_may_span_row_groups(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": [str(i) for i in range(100)]}), path, row_group_size=7)
+    assert [text.text for text in texts.from_parquet(path, "text", Part(5, 33))] == [str(i) for i in range(5, 33)]
+    assert [(part.start, part.stop) for part in texts.row_parts(path, "text", 1, Part(5, 9))] == [
+        *((5, 6), (6, 7), (7, 8), (8, 9)),
+    ]
+
+
+def test_blocks_hold_every_document_once_and_are_the_same_every_time(corpus, small_blocks):
+    inputs = Inputs([str(corpus)])
+    planned = plan(inputs, stamps(inputs))
+    assert len(planned) > 5
+    assert planned == plan(inputs, stamps(inputs))
+    items = [item for block in planned for piece in block.pieces for item in inputs.read(piece)]
+    assert [(item.id, item.content) for item in items] == [(item.id, item.content) for item in inputs]
+    assert [Block.from_json(block.to_json()) for block in planned] == planned
+
+
+def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
+    for i in range(300):
+        (tmp_path / f"{i:03}.txt").write_text("A text. " * 100)
+    inputs = Inputs([str(tmp_path)])
+    assert len(plan(inputs, stamps(inputs))) == 10
+    lines = tmp_path / "all.txt"
+    lines.write_text("A text.\n" * 100_000)
+    inputs = Inputs([str(lines)], lines=True)
+    assert len(plan(inputs, stamps(inputs))) == 49

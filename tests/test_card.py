@@ -1,0 +1,47 @@
+"""The card of a model, as the Hub reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from fake_hub import NAME
+from unire import LabelSpace, pretrained
+from unire.card import model_card
+from unire.settings import Settings
+
+
+def test_the_hub_reads_the_card(exported: Path):
+    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    card = ModelCard(model_card(settings, labels, NAME))
+    assert card.data.library_name == "unire"
+    assert card.data.license == "mit"
+    assert card.data.base_model == "someone/tiny-bert"
+    assert "relation-extraction" in card.data.tags
+    assert card.data.model_name == NAME
+    scores = settings.provenance["scores"]["test, exported"]
+    found = {(result.dataset_split, result.metric_name): result.metric_value for result in card.data.eval_results or ()}
+    for kind, part in (("Ent", "entities"), ("Rel", "relations")):
+        for rate in ("precision", "recall", "f1"):
+            key = "test, exported", f"{kind} {rate} ({scores['protocol']['name']})"
+            assert found[key] == pytest.approx(scores[part][rate], abs=1e-4)
+
+
+def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
+    settings = Settings.load(exported)
+    odd = {"base": "no: such: model #1", "licence": "null", "language": ["no", "en"], "data": ["a\nb"], "scores": {}}
+    card = ModelCard(model_card(settings.with_(provenance=odd), LabelSpace.load(exported)))
+    assert card.data.base_model == "no: such: model #1"
+    assert card.data.license == "null"
+    assert card.data.language == ["no", "en"]
+    assert card.data.eval_results is None
+
+
+@pytest.mark.parametrize("name", pretrained.names())
+def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
+    folder = pretrained.find(name)
+    written = (folder / "README.md").read_text(encoding="utf-8")
+    assert written == model_card(Settings.load(folder), LabelSpace.load(folder))
+    assert ModelCard(written).data.eval_results

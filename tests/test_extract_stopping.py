@@ -1,0 +1,174 @@
+"""`unire extract`, killed, interrupted or stopped by a bad line: nothing is lost, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from extracting import TEXT, hear_sigint
+
+
+def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    good = [f"Line number {i}." for i in range(9)]
+    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
+    ran = extract("--lines", lines, "--out", out)
+    assert "lines.txt, line 9 is not UTF-8" in str(ran.exception)
+    assert "with --resume goes on" in ran.stderr.replace("\n", " ")
+    assert not out.exists()
+    assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 8
+    lines.write_text("\n".join(good))
+    assert "go on with --resume" in str(extract("--lines", lines, "--out", out).exception)
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == good
+    ran = extract("--lines", lines, "--out", out, "--resume")
+    assert ran.exit_code == 0
+    assert "nothing to resume" in ran.stderr.replace("\n", " ")
+    assert "written" not in ran.stderr
+
+
+def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
+    lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
+    assert "not valid JSON" in str(extract(lines, "--out", out).exception)
+    assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
+    lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
+    assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
+    lines.write_text('{"id": "0", "text": "Line."}\n')
+    message = str(extract(lines, "--out", out, "--resume").exception)
+    assert re.search(r"document (\d) of it should be '\d'; delete .* to begin anew", message)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
+    assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)
+    lines.write_text("Another line.\n" * 6)
+    if hashed:
+        message = str(extract("--lines", lines, "--out", out, "--resume").exception)
+        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to begin anew", message)
+        lines.write_text("A line.\n" * 7)
+    else:  # as earlier versions noted it
+        note = tmp_path / "found.jsonl.part.json"
+        note.write_text(
+            json.dumps({key: value for key, value in json.loads(note.read_text()).items() if key != "hash"})
+        )
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
+def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
+    lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
+    texts = [f"Line {i} of a long file ." if i % 7 else "" for i in range(20_000)]
+    lines.write_text("".join(f"{text}\n" for text in texts))
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu"]
+    command += ["--lines", str(lines), "--out", str(out), "--resume"]
+    for kind in (signal.SIGKILL, signal.SIGINT):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_sigint)
+        before = part.stat().st_mtime_ns if part.exists() else 0
+        deadline = time.monotonic() + 120
+        while not part.exists() or part.stat().st_size == 0 or part.stat().st_mtime_ns == before:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(kind)
+        _, stderr = process.communicate(timeout=60)
+        assert process.returncode == (130 if kind == signal.SIGINT else -kind)
+    assert "with --resume goes on" in stderr.replace("\n", " ")
+    assert "Traceback" not in stderr
+    assert 0 < json.loads(part.with_suffix(".part.json").read_text())["documents"] < len(texts)
+    subprocess.run(command, check=True, capture_output=True)
+    items = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [item["text"] for item in items] == texts
+    assert [item["id"] for item in items] == [f"{lines}:{i}" for i in range(1, len(texts) + 1)]
+    assert not part.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
+def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(exported, tmp_path):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
+    out = tmp_path / "found.jsonl"
+    part = out.with_name("found.jsonl.part")
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": hear_sigint}
+    with subprocess.Popen([*command, "--out", out], **pipes) as process:
+        process.stdin.write(b"A line.\n" * 3000)  # more than it reads at a time, so that some are written
+        process.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not part.exists() or not part.stat().st_size:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)  # to come to the end of what there is to read
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert b"error" not in process.stderr.read().lower()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
+def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_text("A line of a long file .\n" * 80_000)
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]
+    process = subprocess.Popen(
+        [*command, "--lines", lines, "--out", out], stderr=subprocess.PIPE, preexec_fn=hear_sigint
+    )
+    part = out.with_name("found.jsonl.part")
+    deadline = time.monotonic() + 120
+    while not part.exists() or not part.stat().st_size:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    said = process.stderr.read().decode()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "--resume goes on" in " ".join(said.split())
+
+
+def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(exported):
+    command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*command, "--format", "jsonl"], **pipes) as process:
+        for text in ("One line.", "Another one."):
+            process.stdin.write(f"{text}\n".encode())
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.csv"
+    good = [f"Line number {i}." for i in range(6)]
+    lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
+    assert extract("--lines", lines, "--out", out).exit_code == 1
+    lines.write_text("\n".join(good))
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+    whole = tmp_path / "whole.csv"
+    assert extract("--lines", lines, "--out", whole).exit_code == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, monkeypatch):
+    def stop(*arguments: object, **options: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unire.extractor.Extractor.decoded", stop)
+    for name in ("graph.graphml", "page.html"):
+        ran = extract(TEXT, "--out", tmp_path / name)
+        assert ran.exit_code == 130
+        assert "is written at the end" in ran.stderr.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []

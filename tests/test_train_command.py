@@ -1,0 +1,98 @@
+"""`unire train`: folds, reports, odd data, and one clear sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from commanding import TWENTY, error, result, run
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+
+
+def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("train", "--help").output
+    assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
+    for default in ("0.1", "paper", "10.0"):
+        assert f"[default: {default}]" in text
+    assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
+    assert "JSON lines" in run("extract", "--help").output
+
+
+def test_folds_are_trained_scored_and_resumed(encoder, tmp_path):
+    arguments = [
+        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--folds", 2, "--dev-fraction", 0.3),
+        *("--epochs", 1, "--out", tmp_path / "folds"),
+    ]
+    first = result(*arguments)
+    assert len(first["folds"]) == 2
+    assert [row["average"] for row in first["mean"]] == ["micro", "macro"]
+    assert sorted(path.name for path in (tmp_path / "folds").iterdir()) == ["fold-01", "fold-02"]
+    assert result(*arguments, "--resume") == first
+    ran = run(*arguments, "--resume")
+    assert "Mean over 2 folds" in ran.output
+
+
+def test_folds_can_be_shared_by_several_processes(encoder, tmp_path):
+    command = (
+        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--folds", 2, "--dev-fraction", 0.3),
+        *("--epochs", 1, "--out", tmp_path / "folds", "--json"),
+    )
+    second, first = (json.loads(run(*command, "--fold", number).stdout) for number in (2, 1))
+    assert first["mean"] == second["mean"] == []
+    whole = json.loads(run(*command, "--resume").stdout)
+    assert whole["folds"] == first["folds"] + second["folds"]
+    assert {row["average"] for row in whole["mean"]} == {"micro", "macro"}
+    assert "there is no fold 3: they are counted from 1 to 2" in error(*command, "--fold", 3)
+    assert "give that too" in error(
+        "train", "--encoder", encoder, "--data", TWENTY, "--out", tmp_path / "x", "--fold", 1
+    )
+
+
+def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
+    result(
+        *("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--epochs", 1),
+        *("--out", tmp_path / "model", "--tensorboard", tmp_path / "events"),
+    )
+    assert list((tmp_path / "events").glob("events.out.tfevents*"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (("--beta2", 1), "beta2 = 1.0"),
+        (("--set", "beta1=1.5"), "beta1 = 1.5"),
+        (("--set", "lr=Infinity"), "lr = inf"),
+        (("--seed", 99999999999), "seed = 99999999999"),
+        (("--set", "preset=released"), "--preset"),
+        (("--set", "=3"), "NAME=VALUE"),
+        (("--folds", "²"), "'²'"),
+    ],
+)
+def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):
+    ran = run("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", *setting)
+    assert isinstance(ran.exception, UnireError)
+    assert message in str(ran.exception)
+
+
+def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_path):
+    data, model, found = tmp_path / "data.jsonl", tmp_path / "model", tmp_path / "found.jsonl"
+    documents = [
+        Document.from_words([["a"]], [(0, 1, "X")], id="one word"),
+        Document.from_words([[], ["a", "b"], []], [(0, 1, "X"), (1, 2, "X")], [(0, 1, "r")], id="empty sentences"),
+        Document.from_words([[]], id="no words"),
+        Document.from_words([], id="no sentences"),
+    ]
+    formats.write(documents, data)
+    report = result(
+        *("train", "--encoder", encoder, "--data", data, "--dev", data, "--test", data, "--epochs", 2, "--out", model)
+    )
+    assert len(report["history"]) == 2
+    assert result("extract", data, "--model", model, "--device", "cpu", "--out", found)["documents"] == 4
+    assert [document.bare for document in formats.read(found)] == [document.bare for document in documents]
+    ran = run("extract", "--words", "--model", model, "--device", "cpu", stdin="\n\na\n\n")
+    assert json.loads(ran.stdout)["sentences"] == [["a"]]
+    assert run("extract", "--words", "--model", model, "--device", "cpu", stdin="").stdout == ""

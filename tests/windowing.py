@@ -1,0 +1,79 @@
+"""Windows of tiny encoders, and words whose pieces are known."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from tiny import FAMILIES, tiny_tokenizer
+from unire.documents import Document
+from unire.windows import EncoderSpec, Passage, Windower
+
+LETTERS = [a + b for a in "abcdefghij" for b in "abcdefghij"]
+"""A hundred words of one piece each, in every family."""
+CONTROL = "\u0007"
+"""A word of which BERT's normalizer leaves nothing."""
+LONG = [word + "scientists" for word in LETTERS]
+"""A hundred words of three pieces each."""
+GENOME = "gattaca" * 300
+ODD_WORDS = [CONTROL, "", "U.S.", "Jr.", "neuroscientists", "[SEP]", "</s>", "[UNK]", "Ünïcödé", "漢字", "-", GENOME]
+WORDS = [*LETTERS, *LONG, "neuroscientists", "neuro", "U.S.", "Jr.", ".", ",", ";"]
+LAYOUTS = ["in-place", "released", "shared"]
+
+
+@cache
+def tokenizer_of(family: str) -> Tokenizer:
+    return tiny_tokenizer(family, WORDS)
+
+
+def spec_of(family: str, max_pieces: int = 128) -> EncoderSpec:
+    style, tokenizer = FAMILIES[family], tokenizer_of(family)
+    return EncoderSpec.probe(
+        tokenizer,
+        max_pieces=max_pieces,
+        token_types=style.token_types,
+        pad_id=tokenizer.token_to_id(style.pad),
+        unk_id=tokenizer.token_to_id(style.unk),
+    )
+
+
+def windower(family: str = "bert", max_pieces: int = 128, **options: object) -> Windower:
+    return Windower(tokenizer_of(family), spec_of(family, max_pieces), **options)
+
+
+@cache
+def piece_ids(word: str, family: str = "bert") -> list[int]:
+    """What a word should be spelt as, by the plainest means."""
+    tokenizer = Tokenizer.from_str(tokenizer_of(family).to_str())
+    tokenizer.encode_special_tokens = True
+    text = f" {word}" if FAMILIES[family].pieces == "byte-level" else word
+    return tokenizer.encode(text, add_special_tokens=False).ids or [tokenizer.token_to_id(FAMILIES[family].unk)]
+
+
+def first_piece(word: str, family: str = "bert") -> int:
+    return piece_ids(word, family)[0]
+
+
+def tokens(pieces: np.ndarray, family: str = "bert") -> list[str]:
+    return [tokenizer_of(family).id_to_token(int(piece)) for piece in pieces]
+
+
+def only_window(passage: Passage, family: str = "bert") -> list[str]:
+    (window,) = passage.windows
+    return tokens(window.pieces, family)
+
+
+def in_sentences(*lengths: int) -> Document:
+    """A document whose sentences have so many one-piece words, all of them different for the first hundred."""
+    words = itertools.cycle(LETTERS)
+    return Document.from_words([list(itertools.islice(words, length)) for length in lengths])
+
+
+@st.composite
+def documents(draw) -> Document:
+    words = st.sampled_from([*LETTERS[:30], *ODD_WORDS, ".", ",", ";"])
+    return Document.from_words(draw(st.lists(st.lists(words, max_size=25), max_size=8)))
