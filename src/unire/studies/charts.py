@@ -12,7 +12,7 @@ from unire.exceptions import UnireError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["bars", "dots", "histogram", "lines", "stacks"]
+__all__ = ["bars", "dots", "histogram", "lines", "matplotlib", "stacks"]
 
 COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
 LEAST_RANGE = 6.0
@@ -141,6 +141,16 @@ def stacks(names: Sequence[str], parts: Mapping[str, Sequence[float]], *, x: str
     return _svg(draw, (8.5, 1.6 + 0.3 * len(names)), note)
 
 
+def matplotlib() -> Any:
+    """The library, which is no part of every install: asked for early, it is not missed after hours of training."""
+    try:
+        import matplotlib
+        import matplotlib.figure
+    except ImportError:
+        raise UnireError('charts need matplotlib: pip install "unire[studies]"') from None
+    return matplotlib
+
+
 def _widen(axes: Any) -> None:
     """Have the x axis reach over some points at least: a small difference is to look small."""
     low, high = axes.get_xlim()
@@ -160,13 +170,9 @@ def _mark(axes: Any, mark: tuple[float, str]) -> None:
 
 
 def _svg(draw: Callable[[Figure], None], size: tuple[float, float], note: str) -> str:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UnireError('charts need matplotlib: pip install "unire[studies]"') from None
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
+    library = matplotlib()
+    with library.rc_context(STYLE):
+        figure = library.figure.Figure(figsize=size, layout="constrained")
         draw(figure)
         figure.supxlabel(note, fontsize=8.5, color="#59636e", x=0.01, ha="left")
         file = io.StringIO()
