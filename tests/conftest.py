@@ -59,6 +59,12 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
+def found(random_model: Path, twenty: list[Document]) -> list[Document]:
+    """What it finds in the twenty sentences."""
+    return list(Extractor.load(random_model, device="cpu").annotate(twenty))
+
+
+@pytest.fixture(scope="session")
 def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model that reads shared windows and tables of any size."""
     import torch
