@@ -137,7 +137,7 @@ def test_shared_windows_are_a_row_beside_the_lengths_of_others(setup, pretended)
 
 def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_path):
     results(setup, BETA2)
-    with pytest.raises(UnireError, match="another setting epochs; go on with the same settings, or give a new folder"):
+    with pytest.raises(UnireError, match=r"setting epochs \(1, not 2\); go on with the same settings, or"):
         results(replace(setup, config=replace(setup.config, epochs=2)), BETA2)
     other = tmp_path / "other.jsonl"
     other.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")

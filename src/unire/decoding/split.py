@@ -60,6 +60,11 @@ class Prepared:
         found[np.arange(N) < self.lengths[:, None]] = self.apart
         return found[:, 1:]
 
+    def only(self, tables: NDArray[np.bool_]) -> Prepared:
+        """Some of the tables: `tables` is [T]."""
+        P = take(self.P, put(np.flatnonzero(tables), self.P))
+        return Prepared(P, self.lengths[tables], self.labels, self.weight, self.apart[np.repeat(tables, self.lengths)])
+
 
 def decode(
     P: Array,
