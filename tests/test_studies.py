@@ -305,6 +305,22 @@ def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
         systems.common_labels([system, systems.System("b", twenty, LabelSpace.load("conll04"))])
 
 
+def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused_at_once(random_model, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"sentences": [["Ada"]], "ner": [[[0, 0, "PER"]]], "relations": [[]]}\n', encoding="utf-8")
+    for words in (
+        ("threshold", "--model", random_model),
+        ("errors", random_model),
+        ("speed", "--model", random_model),
+        ("compare", random_model, random_model),
+    ):
+        refused = run("study", *words, "--data", other, code=1)
+        assert "random has other labels than the data: document" in str(refused.exception)
+        assert "unknown entity type 'PER'" in str(refused.exception)
+        refused = run("study", *words, "--data", "unread.jsonl", "--out", other, code=1)
+        assert f"{other} cannot be made a folder" in str(refused.exception)
+
+
 def test_models_and_files_are_compared_by_one_command(random_model, unexported, found, tmp_path):
     file = tmp_path / "found.jsonl"
     formats.write(found, file)
