@@ -17,7 +17,7 @@ from unire.studies.pipeline import __main__ as pipeline_cell
 def command(*words: object, code: int = 0) -> Result:
     """Run `unire` with these words, and expect it to end so."""
     ran = CliRunner().invoke(app, [str(word) for word in words])
-    assert ran.exit_code == code, ran.output
+    assert ran.exit_code == code, (ran.output, ran.exception)
     return ran
 
 

@@ -115,6 +115,12 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
     assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
     assert "to run studies give --encoder, too" in refused("--data", TWENTY)
+    shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
+    shutil.rmtree(folder / "models" / "default-0")
+    (folder / "errors.json").unlink()
+    assert f"errors needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
+    (folder / "cells" / "decoder=hard-0.json").unlink()
+    assert f"decoder=hard-0 needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
     (folder / "compare.json").write_text("{", encoding="utf-8")
     assert "run the study compare again" in refused(*studied.setup, *PIPELINE)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -217,9 +223,25 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
         assert result is not published or any(any(part) for part in expected)
         found = shown(chart)
         assert [len(part) for part in found] == [len(part) for part in expected]
+        assert len(chart.titles) == (sum(map(len, expected)) if name != "distances" else 0)
         for read, true in zip(found, expected, strict=True):
             for one, other in zip(read, true, strict=True):
                 assert one == pytest.approx(other, rel=1e-3, abs=0.01)
+
+
+def test_who_points_at_a_mark_is_told_what_it_is():
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
+    assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
+    chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))
+    assert chart.titles == ["a: x 1", "b: x 2", "a: y 3", "b: y 4"]
+
+
+@pytest.mark.parametrize(("values", "ticks"), [([0.0], (0, 5)), ([100.0], (90, 100)), ([0.0, 100.0], (0, 100))])
+def test_an_axis_of_percents_ends_at_0_and_at_100(values, ticks):
+    chart = Chart(charts.dots(["a"], {"Ent": [values]}, unit="F1, %", note="n = 9"))
+    numbers = [int(word) for word in chart.text.split() if re.fullmatch(r"[\d−]+", word)][:-1]
+    assert (min(numbers), max(numbers)) == ticks
+    assert chart.dots() == [pytest.approx(values, abs=0.01)]
 
 
 def test_small_differences_between_single_seeds_look_small():

@@ -135,7 +135,8 @@ def pipeline(
     \b
         unire study pipeline --encoder bert-base-uncased --labels scierc \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl \\
-            --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 --out studies/mine
+            --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 \\
+            --out studies/mine
 
     --preset, --epochs and --set are those of the joint model. Every training is kept, as in the other studies.
     """
@@ -183,8 +184,9 @@ def report(
 
     \b
         unire study report --out studies/mine
-        unire study report --out studies/mine --encoder bert-base-uncased --labels scierc \\
-            --data train.jsonl --dev dev.jsonl --test test.jsonl --seeds 3 --jobs 3
+        unire study report --out studies/mine --encoder bert-base-uncased \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl \\
+            --labels scierc --entity-epochs 10 --seeds 3 --jobs 3
 
     Beside the page are the numbers as JSON and the charts as SVG.
     """

@@ -32,9 +32,12 @@ def run_all(setup: Setup, config: PipelineConfig, *, seeds: int, jobs: int, tell
     done = {name for name in STUDIES if load(setup.folder, name) is not None}
     trainings.cells(TRAINED, setup, seeds)
     pipeline.cells(setup, config, seeds)
+    model = setup.model()
+    for name in ("threshold", "errors", "speed"):
+        if name not in done:
+            setup.require_model(model.name, name)
     for result in trainings.run(TRAINED, setup, seeds=seeds, jobs=jobs, tell=tell):
         save(result, setup.folder)
-    model = setup.model()
     dev, test = (setup.documents(files) for files in (setup.dev, setup.test))
 
     def of_threshold() -> Json:

@@ -27,7 +27,7 @@ from unire.modeling.model import UniRE
 from unire.scoring import score
 from unire.settings import Settings
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.results import Json, Table, millions, n_sentences, percent
 from unire.studies.stopwatch import stage_seconds
 from unire.studies.systems import check_labels
 from unire.windows import Layout
@@ -135,7 +135,7 @@ def tables(result: Json) -> list[Table]:
     rows = [
         (
             name,
-            f"{row['parameters'] / 1e6:.0f}M",
+            millions(row["parameters"]),
             f"{row['sentences_per_second']:,.0f}",
             *(f"{milliseconds:.3f}" for milliseconds in _stages(row, result["sentences"]).values()),
             percent(row["ent"]),

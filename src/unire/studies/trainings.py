@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -123,6 +123,18 @@ class Setup:
                 f"{job.kept} was made with another {other[0]}; go on with the same settings, or give a new folder"
             )
         return record
+
+    def require_models(self, cells: Iterable[Job]) -> None:
+        """Refuse cells that use a model which was deleted since it was trained."""
+        for cell in cells:
+            for need in () if cell.kept.exists() else cell.needs:
+                self.require_model(need, cell.name)
+
+    def require_model(self, name: str, user: str) -> None:
+        """Refuse to go on if the model of a cell that is done was deleted; some cells never had any."""
+        kept, model = self.folder / "cells" / f"{name}.json", self.folder / "models" / name
+        if kept.exists() and not model.exists() and read_record(kept)["printed"].get("history"):
+            raise UnireError(f"{user} needs {model}, which is gone; remove {kept} to have it trained again")
 
     def _train(self, config: TrainingConfig) -> list[str]:
         preset = asdict(PRESETS[config.preset])
@@ -279,8 +291,9 @@ def cells(studies: Sequence[TrainingStudy], setup: Setup, seeds: int) -> list[Jo
     variants = [variant for study in studies for variant in study.variants(setup.config)]
     for variant in variants:
         setup.records(partial(setup.cell, variant))
-    made = [setup.cell(variant, seed) for seed in range(seeds) for variant in variants]
-    return list({cell.name: cell for cell in made}.values())
+    made = {cell.name: cell for seed in range(seeds) for cell in (setup.cell(variant, seed) for variant in variants)}
+    setup.require_models(made.values())
+    return list(made.values())
 
 
 def _files(option: str, paths: Sequence[Path]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from unire.studies import speed
 from unire.studies.jobs import Job, Record, run_jobs
 from unire.studies.pipeline.cells import Cell, Part
 from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.results import Json, Table, with_deviation
+from unire.studies.results import Json, Table, millions, with_deviation
 from unire.studies.trainings import Setup, Variant
 
 __all__ = ["cells", "charts", "run", "tables"]
@@ -49,7 +49,9 @@ def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[Job]:
     setup.records(partial(setup.cell, JOINT))
     for part in PARTS:
         setup.records(partial(_cell, setup, config, part))
-    return [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
+    made = [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
+    setup.require_models(made)
+    return made
 
 
 def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[Job]:
@@ -130,7 +132,7 @@ def tables(result: Json) -> list[Table]:
     rows = [
         (
             row["title"],
-            f"{row['parameters'] / 1e6:.0f}M",
+            millions(row["parameters"]),
             row["window"],
             *(with_deviation(row[kind]["f1"]) for kind in ("entities", "relations")),
             f"{_rate(row):,.0f}",
