@@ -186,7 +186,8 @@ def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trainings, "run_jobs", interrupted)
-    run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
+    ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
+    assert "the same command goes on from there" in ran.stderr
 
 
 # Models that are there

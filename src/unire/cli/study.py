@@ -227,4 +227,5 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        tell("interrupted; what is finished is kept, and the same command goes on from there")
         raise typer.Exit(130) from None
