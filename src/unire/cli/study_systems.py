@@ -65,6 +65,7 @@ def errors(
         unire study errors found.jsonl --data test.jsonl --labels scierc
     """
     from unire.studies.errors import errors as run
+    from unire.studies.errors import found as found_in
     from unire.studies.systems import predict
 
     prepare(out)
@@ -75,12 +76,12 @@ def errors(
     finish(result, out, json)
     if json:
         return
-    for kind in result["errors"] if show else ():
+    for kind in [kind for kind, count in result["errors"].items() if count and show]:
         printing.say((kind, "bold"), to=printing.out)
         for case in [case for case in result["cases"] if case["kind"] == kind][:show]:
             printing.say(f"  {case['text']}", to=printing.out)
             printing.say(f"    gold:  {case['gold']}", to=printing.out)
-            for item in case["relations"] or case["entities"]:
+            for item in found_in(case):
                 printing.say(f"    found: {item}", to=printing.out)
 
 

@@ -26,8 +26,8 @@ Told = list[tuple["Artist", Sequence[str]]]
 COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
 LEAST_RANGE = 6.0
 """Points of F1 from one end of an axis to the other, or more."""
-EDGE = 0.2
-"""Points beyond 0 and 100, so that a dot there is whole."""
+EDGE = 0.03
+"""Share of an axis that lies beyond 0, or 100, at most: a dot there is to be whole."""
 STYLE = {
     "font.size": 10,
     "font.family": "sans-serif",
@@ -96,7 +96,7 @@ def histogram(
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.set_xlim(edges[0], edges[-1])
-        axes.legend(frameon=False)
+        axes.legend(edgecolor="none", framealpha=0.9)  # readable where it lies on the mark
         return []
 
     return _svg(draw, (7.5, 3.8), note)
@@ -124,7 +124,7 @@ def lines(
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False)
+        axes.legend(edgecolor="none", framealpha=0.9)  # readable where it lies on the mark
         return told
 
     return _svg(draw, (7.5, 3.8), note)
@@ -181,8 +181,9 @@ def _widen(axes: Any) -> None:
     low, high = axes.get_xlim()
     missing = max(0.0, LEAST_RANGE - (high - low))
     low, high = low - missing / 2, high + missing / 2
-    inside = max(0.0, -EDGE - low) + min(0.0, 100 + EDGE - high)  # how far to move, to be between 0 and 100
-    axes.set_xlim(max(low + inside, -EDGE), min(high + inside, 100 + EDGE))
+    least, most = -EDGE * (high - low), 100 + EDGE * (high - low)
+    moved = max(0.0, least - low) + min(0.0, most - high)
+    axes.set_xlim(max(low + moved, least), min(high + moved, most))
 
 
 def _rows(axes: Any, names: Sequence[str]) -> None:

@@ -132,8 +132,7 @@ def _cases(result: Json) -> Iterator[str]:
 
 
 def _error(case: Json) -> str:
-    found = case["relations"] or case["entities"]
-    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', found)}"
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors.found(case))}"
 
 
 def _difference(case: Json) -> str:
