@@ -73,6 +73,12 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
+def found(random_model: Path, twenty: list[Document]) -> list[Document]:
+    """What it finds in the twenty sentences."""
+    return list(Extractor.load(random_model, device="cpu").annotate(twenty))
+
+
+@pytest.fixture(scope="session")
 def teacher(
     encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:

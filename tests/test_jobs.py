@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -95,6 +99,39 @@ def test_an_interrupt_lets_the_jobs_end(job, monkeypatch):
     assert job.notes() == ["slow begins", "slow ends"]
 
 
+def test_a_job_that_another_process_is_at_is_not_done_beside_it(job):
+    made = job("a")
+    made.log.parent.mkdir()
+    with made.log.open("ab") as log:  # an orphan's: its starter was killed
+        fcntl.flock(log, fcntl.LOCK_EX)
+        writer = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=log)
+    try:
+        with pytest.raises(UnireError, match=r"another process is at a, and writes .*a\.log; wait for it, or end it"):
+            run_jobs([made], 1)
+    finally:
+        writer.kill()
+        writer.wait()
+    assert job.notes() == []
+    run_jobs([made], 1)
+    assert job.notes() == ["a begins", "a ends"]
+
+
+def test_sigterm_stops_what_runs(job, tmp_path):
+    slow = job("slow", sleep=60)
+
+    def stop(line):
+        while not job.notes():
+            time.sleep(0.05)
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended:
+        run_jobs([slow], 1, tell=stop)
+    assert ended.value.code == 143
+    assert job.notes() == ["slow begins"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path):
     made = job("a")
     made.kept.parent.mkdir()
@@ -102,7 +139,7 @@ def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path
     with pytest.raises(UnireError, match="no record of a finished job"):
         read_record(made.kept)
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(UnireError, match="cannot be made a folder"):
+    with pytest.raises(UnireError, match="cannot be written to"):
         run_jobs([Job("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
 import shutil
-import sys
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
+from in_process import command as run
 from unire import formats
 from unire.cli.main import app
 from unire.decoding.split import Prepared
@@ -25,13 +21,12 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.studies import charts, errors, report, speed, systems, threshold, trainings
+from unire.studies import errors, speed, systems, threshold, trainings
 from unire.studies.ablation import ABLATION
 from unire.studies.beta2 import BETA2
 from unire.studies.compare import compare
 from unire.studies.dropout import DROPOUT
-from unire.studies.pipeline import __main__ as pipeline_cell
-from unire.studies.results import load, save
+from unire.studies.results import load
 from unire.studies.trainings import Setup, Variant
 from unire.studies.window import WINDOW
 from unire.training import TrainingConfig
@@ -39,12 +34,6 @@ from unire.windows import Stretch
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")
-
-
-def run(*arguments: object, code: int = 0):
-    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert ran.exit_code == code, ran.output
-    return ran
 
 
 def trained(encoder) -> tuple[object, ...]:
@@ -148,7 +137,7 @@ def test_shared_windows_are_a_row_beside_the_lengths_of_others(setup, pretended)
 
 def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_path):
     results(setup, BETA2)
-    with pytest.raises(UnireError, match="another setting epochs; go on with the same settings, or give a new folder"):
+    with pytest.raises(UnireError, match=r"setting epochs \(1, not 2\); go on with the same settings, or"):
         results(replace(setup, config=replace(setup.config, epochs=2)), BETA2)
     other = tmp_path / "other.jsonl"
     other.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")
@@ -192,12 +181,16 @@ def test_trainings_run_in_processes_of_their_own_and_only_once(encoder, tmp_path
     assert (tmp_path / "models" / "default-0" / "model.safetensors").exists()
 
 
+def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainings, "run_jobs", interrupted)
+    ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
+    assert "the same command goes on from there" in ran.stderr
+
+
 # Models that are there
-
-
-@pytest.fixture
-def found(random_model, twenty) -> list[Document]:
-    return list(Extractor.load(random_model, device="cpu").annotate(twenty))
 
 
 def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model, twenty):
@@ -240,6 +233,17 @@ def test_errors_and_correct_relations_are_all_of_gold(twenty, found, scierc_labe
     assert errors.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
 
 
+def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_labels):
+    words = [["trees", "are", "graphs"], ["graphs", "are", "trees"]]
+    spans = [(0, 1, "Task"), (2, 3, "Method"), (3, 4, "Task"), (5, 6, "Method")]
+    gold = Document.from_words(words, spans, [(0, 1, "USED-FOR"), (2, 3, "USED-FOR")])
+    predicted = Document.from_words(words, [(0, 1, "Metric"), *spans[1:]], [(0, 1, "USED-FOR"), (2, 3, "PART-OF")])
+    wrong_type, wrong_relation = errors.errors([gold], [predicted], scierc_labels)["cases"]
+    assert errors.found(wrong_type) == ["trees [Metric]", "graphs [Method]"]
+    assert errors.found(wrong_relation) == ["graphs [Task] –PART-OF→ trees [Method]"]
+    assert errors.found({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
+
+
 def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, found, tmp_path):
     file = tmp_path / "found.jsonl"
     formats.write(found, file)
@@ -248,7 +252,8 @@ def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model,
     assert json.loads(by_file)["errors"] == json.loads(by_model)["errors"]
     shown = run("study", "errors", random_model, "--data", TWENTY, "--show", 1).output
     assert "gold:" in shown
-    assert "span splitting" in shown
+    kinds = json.loads(by_model)["errors"]
+    assert [shown.count(kind) for kind in kinds] == [2 if count else 1 for count in kinds.values()]
 
 
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty):
@@ -314,6 +319,22 @@ def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
         systems.common_labels([system, systems.System("b", twenty, LabelSpace.load("conll04"))])
 
 
+def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused_at_once(random_model, tmp_path):
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"sentences": [["Ada"]], "ner": [[[0, 0, "PER"]]], "relations": [[]]}\n', encoding="utf-8")
+    for words in (
+        ("threshold", "--model", random_model),
+        ("errors", random_model),
+        ("speed", "--model", random_model),
+        ("compare", random_model, random_model),
+    ):
+        refused = run("study", *words, "--data", other, code=1)
+        assert "random has other labels than the data: document" in str(refused.exception)
+        assert "unknown entity type 'PER'" in str(refused.exception)
+        refused = run("study", *words, "--data", "unread.jsonl", "--out", other, code=1)
+        assert f"{other} cannot be made a folder" in str(refused.exception)
+
+
 def test_models_and_files_are_compared_by_one_command(random_model, unexported, found, tmp_path):
     file = tmp_path / "found.jsonl"
     formats.write(found, file)
@@ -334,131 +355,3 @@ def test_the_commands_of_the_page_exist():
     for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
         known = {option for parameter in group[name].params for option in parameter.opts}
         assert set(re.findall(r"--[a-z-]+", words)) <= known
-
-
-# The report
-
-
-@pytest.fixture(scope="module")
-def reported(encoder, tmp_path_factory) -> Path:
-    """Everything, trained in this process: the same commands, started sooner."""
-    folder = tmp_path_factory.mktemp("studies")
-
-    def run_jobs(jobs, at_once, *, tell):
-        for job in jobs:
-            _, module, *arguments = job.command
-            if job.kept.exists():
-                continue
-            with redirect_stdout(io.StringIO()) as printed:
-                if module == "unire.studies.pipeline":
-                    assert pipeline_cell.main(arguments) == 0
-                else:
-                    print(run(*arguments).stdout)
-            record = {**job.about, "seconds": 1.0, "printed": json.loads(printed.getvalue())}
-            job.kept.parent.mkdir(parents=True, exist_ok=True)
-            job.kept.write_text(json.dumps(record), encoding="utf-8")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainings, "run_jobs", run_jobs)
-        patch.setattr("unire.studies.pipeline.study.run_jobs", run_jobs)
-        patch.setattr("unire.studies.speed.WINDOWS", (100,))
-        patch.setattr("unire.studies.speed.PIECES", ())
-        ran = run("study", "report", "--out", folder, *trained(encoder), "--set", "lr=0.01")
-    assert ran.stdout.strip() == str(folder / "report.html")
-    return folder
-
-
-def test_one_command_runs_all_studies_and_reports_them(reported):
-    page = (reported / "report.html").read_text(encoding="utf-8")
-    numbers = json.loads((reported / "report.json").read_text(encoding="utf-8"))
-    assert list(numbers) == ["ablate", "window", "dropout", "beta2", "threshold", "errors", "speed", "pipeline"]
-    assert all(f'<section id="{name}">' in page for name in numbers)
-    assert numbers["threshold"]["of"] == ["default-0"]
-    assert page.count("<figure>") == 11
-
-
-def test_every_chart_names_its_axes_and_says_how_much_it_counts(reported):
-    drawn = {file.stem: file.read_text(encoding="utf-8") for file in reported.glob("*.svg")}
-    axes = {
-        "ablate": ["Ent", "Rel", "F1 on test, %", "hard decoding"],
-        "window": ["F1 on dev, %", "W = 100", "shared windows"],
-        "dropout": ["F1 on dev, %", "p = 0.4"],
-        "beta2": ["F1 on dev, %", "β₂ = 0.999"],
-        "distances": [
-            "distance between adjacent rows and columns",
-            "share of the positions, %",
-            "entity boundary (n =",
-        ],
-        "threshold": ["threshold α", "F1, %", "Span F1"],
-        "errors": ["share of the errors, %", "span splitting", "relation type"],
-        "speed": ["sentences per second", "as trained"],
-        "stages": ["milliseconds per sentence", "encoder", "biaffine", "decoder"],
-        "pipeline": ["Ent", "Rel", "F1 on test, %", "pipeline, exact"],
-        "pipeline-speed": ["sentences per second", "pipeline, approximate"],
-    }
-    assert drawn.keys() == axes.keys()
-    for name, said in axes.items():
-        text = " ".join(ElementTree.fromstring(drawn[name]).itertext())
-        assert "n = " in text
-        assert all(words in text for words in said), name
-
-
-def test_a_report_collects_what_is_there_and_needs_no_network(twenty, found, scierc_labels, tmp_path):
-    nasty, other = (
-        [replace(document, id="<script>alert(1)</script>") for document in documents] for documents in (twenty, found)
-    )
-    pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
-    result = compare(nasty, pair, scierc_labels, samples=10)
-    save({**result, "of": ["a", "b"], "data": ["twenty.jsonl"]}, tmp_path)
-    page = report.write(tmp_path).read_text(encoding="utf-8")
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "✗" in page
-    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!["'#])""", page)
-
-
-def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, found, scierc_labels, tmp_path):
-    monkeypatch.setattr(report, "LISTED", 1)
-    result = errors.errors(twenty, found, scierc_labels)
-    save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
-    assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
-
-
-def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
-    with pytest.raises(UnireError, match="there is no study in"):
-        report.write(tmp_path)
-    (tmp_path / "errors.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(UnireError, match="not the result of the study errors"):
-        report.write(tmp_path)
-    (tmp_path / "errors.json").write_text("{", encoding="utf-8")
-    with pytest.raises(UnireError, match="run the study errors again"):
-        report.write(tmp_path)
-    refused = run("study", "report", "--out", tmp_path, "--encoder", "x", "--data", TWENTY, code=1)
-    assert "give --data, --dev and --test" in str(refused.exception)
-
-
-def test_small_differences_between_single_seeds_look_small():
-    one, several = (
-        charts.dots(["a", "b"], {"Ent": [values, values[::-1]]}, unit="F1, %", note="n = 9", dot="seed")
-        for values in ([70.0], [70.0, 70.1])
-    )
-    text = " ".join(ElementTree.fromstring(one).itertext())
-    assert "67" in text
-    assert "73" in text  # the ends of the axis
-    assert "n = 9; a dot is a seed" in text
-    assert "a bar the mean" not in text
-    assert "a bar the mean" in several
-
-
-def test_charts_without_matplotlib_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UnireError, match=r"pip install \"unire\[studies\]\""):
-        charts.bars(["a"], [1.0], ["1"], x="x", note="n = 1")
-
-
-def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(trainings, "run_jobs", interrupted)
-    run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)

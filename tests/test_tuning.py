@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from tiny import tiny_tokenizer
+from unire.decoding import split
+from unire.decoding.split import decode_prepared
 from unire.documents import Document
 from unire.engines import Started
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.scoring import score
 from unire.settings import Settings
 from unire.tables import fill_sentence
 from unire.training.tuning import ALPHAS, sweep, tune_alpha
@@ -66,6 +69,55 @@ def test_a_sweep_costs_one_pass(documents):
     tuned = extractor(documents, 0.8)
     sweep(tuned, documents)
     assert tuned.engine.passes == 1
+
+
+def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monkeypatch):
+    decoded: list[tuple[float, int]] = []
+
+    def decode(prepared, alpha, permits):
+        decoded.append((alpha, len(prepared.P)))
+        return decode_prepared(prepared, alpha, permits)
+
+    monkeypatch.setattr(split, "decode_prepared", decode)
+    sweep(extractor(documents, 0.8), documents)
+    assert decoded == [(0.4, 3), (1.15, 3)]  # √2 · 0.8 ≈ 1.13
+
+
+class Unsure(SoftGold):
+    """Tables of chance, the same for the same words, which are cut in all sorts of ways."""
+
+    def tables(self, batch):
+        T, N = batch.words.shape
+        P = np.empty((T, N, N, len(LABELS)))
+        for k, place in enumerate(batch.tables):
+            random = np.random.default_rng(place.document * 100 + place.start)
+            sure = random.random(N) ** 0.5
+            share = np.outer(sure, sure)[..., None] * (random.random((N, N, 1)) < 0.3)  # most cells are blank
+            P[k] = share * random.dirichlet([0.2] * len(LABELS), (N, N)) + (1 - share) * np.eye(len(LABELS))[0]
+            P[k][np.arange(N), np.arange(N), 1] += 1.0  # and the diagonal is not
+        return P
+
+
+def test_a_sweep_gives_what_every_alpha_gives_alone():
+    """Also for sentences that have several tables, and documents without any."""
+    words = [list("abcd") * 3, list("dcba") * 8, list("ab")]
+    documents = [
+        Document.from_words(words, [(1, 3, "X"), (4, 5, "X"), (20, 22, "X")], [(0, 1, "r")], id=str(i))
+        for i in range(4)
+    ]
+    documents.insert(2, Document.from_words([], id="empty"))
+    unsure = extractor(documents, 0.0)
+    unsure.engine = Unsure(documents, 0.0)
+    unsure.settings = unsure.settings.with_(max_table=15)
+    alphas = (1.4, *(round(0.1 * step, 1) for step in range(1, 25)), 0.7)
+    swept = sweep(unsure, documents, alphas)
+    found = set()
+    for alpha, scores in zip(alphas, swept, strict=True):
+        unsure.settings = unsure.settings.with_(alpha=alpha)
+        alone = score(documents, unsure.annotate(documents), LABELS)
+        assert scores.to_dict() == alone.to_dict(), alpha
+        found.add(alone.relations.total.predicted)
+    assert len(found) > 5
 
 
 def test_alpha_stays_as_it_is_where_it_makes_no_difference(documents):

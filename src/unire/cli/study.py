@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from unire.cli.options import Format, Json, Labels, Symmetric
 from unire.cli.study_output import finish, tell
 from unire.cli.training import changes_from, config_from
 from unire.exceptions import UnireError
+
+if TYPE_CHECKING:
+    from unire.studies.pipeline.config import PipelineConfig
 
 __all__ = ["app"]
 
@@ -40,6 +43,18 @@ Set = Annotated[
 ]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Trainings of every variant.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Trainings side by side; 2 to 5 share a large GPU well.")]
+
+EntityEpochs = Annotated[
+    int | None, typer.Option("--entity-epochs", min=1, help="Of the pipeline's span model; 10.", show_default=False)
+]
+RelationEpochs = Annotated[
+    int | None,
+    typer.Option("--relation-epochs", min=1, help="Of the pipeline's models of markers; 5.", show_default=False),
+]
+PipelineSettings = Annotated[
+    list[str] | None,
+    typer.Option("--pipeline", metavar="NAME=VALUE", help="Any other setting of PipelineConfig.", show_default=False),
+]
 
 TRAININGS = {
     "ablate": ("ablation", "ABLATION", "Train without one part of the method at a time (Table 4; scores on test)."),
@@ -108,18 +123,9 @@ def pipeline(
     preset: Preset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
-    entity_epochs: Annotated[
-        int | None, typer.Option("--entity-epochs", min=1, help="Of the span model; 10.", show_default=False)
-    ] = None,
-    relation_epochs: Annotated[
-        int | None, typer.Option("--relation-epochs", min=1, help="Of the markers' model; 5.", show_default=False)
-    ] = None,
-    pipeline_settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pipeline", metavar="NAME=VALUE", help="Any other setting of PipelineConfig.", show_default=False
-        ),
-    ] = None,
+    entity_epochs: EntityEpochs = None,
+    relation_epochs: RelationEpochs = None,
+    pipeline_settings: PipelineSettings = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
     json: Json = False,
@@ -129,18 +135,17 @@ def pipeline(
     \b
         unire study pipeline --encoder bert-base-uncased --labels scierc \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl \\
-            --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 --out studies/mine
+            --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 \\
+            --out studies/mine
 
     --preset, --epochs and --set are those of the joint model. Every training is kept, as in the other studies.
     """
-    from unire.studies.pipeline.config import PipelineConfig
     from unire.studies.pipeline.study import run
     from unire.studies.trainings import Setup
 
     config = config_from(preset, settings or [], epochs=epochs)
     setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
-    more = {"entity_epochs": entity_epochs, "relation_epochs": relation_epochs}
-    of_pipeline = PipelineConfig.changed(**changes_from("--pipeline", pipeline_settings or [], **more))
+    of_pipeline = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
     with _interruptible():
         result = run(setup, of_pipeline, seeds=seeds, jobs=jobs, tell=tell)
     finish(result, out, json)
@@ -168,6 +173,9 @@ def report(
     preset: Preset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
+    entity_epochs: EntityEpochs = None,
+    relation_epochs: RelationEpochs = None,
+    pipeline_settings: PipelineSettings = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
     json: Json = False,
@@ -176,8 +184,9 @@ def report(
 
     \b
         unire study report --out studies/mine
-        unire study report --out studies/mine --encoder bert-base-uncased --labels scierc \\
-            --data train.jsonl --dev dev.jsonl --test test.jsonl --seeds 3 --jobs 3
+        unire study report --out studies/mine --encoder bert-base-uncased \\
+            --data train.jsonl --dev dev.jsonl --test test.jsonl \\
+            --labels scierc --entity-epochs 10 --seeds 3 --jobs 3
 
     Beside the page are the numbers as JSON and the charts as SVG.
     """
@@ -191,13 +200,25 @@ def report(
             raise UnireError("to run all studies give --data, --dev and --test")
         config = config_from(preset, settings or [], epochs=epochs)
         setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
+        of_pipeline = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
         with _interruptible():
-            run_all(setup, seeds=seeds, jobs=jobs, tell=tell)
+            run_all(setup, of_pipeline, seeds=seeds, jobs=jobs, tell=tell)
+    elif data or dev or test:
+        raise UnireError("to run studies give --encoder, too; without it, those of --out are reported as they are")
     page = write(out)
     if json:
         printing.print_json({"page": str(page)})
     else:
         printing.say(str(page), to=printing.out)
+
+
+def _pipeline_config(
+    settings: list[str] | None, entity_epochs: int | None, relation_epochs: int | None
+) -> PipelineConfig:
+    from unire.studies.pipeline.config import PipelineConfig
+
+    epochs = {"entity_epochs": entity_epochs, "relation_epochs": relation_epochs}
+    return PipelineConfig.changed(**changes_from("--pipeline", settings or [], **epochs))
 
 
 @contextmanager
@@ -206,4 +227,5 @@ def _interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        tell("interrupted; what is finished is kept, and the same command goes on from there")
         raise typer.Exit(130) from None

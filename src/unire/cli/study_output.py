@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from unire.cli import printing
+from unire.exceptions import UnireError
 
-__all__ = ["finish", "tell"]
+__all__ = ["finish", "prepare", "tell"]
 
 
 def tell(line: str) -> None:
     """Say how far a study is."""
     printing.say(line)
+
+
+def prepare(out: Path | None) -> None:
+    """Make the folder of the numbers, if they are to be kept: what cannot be written to is to be known at once."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnireError(f"{out} cannot be made a folder: {error.strerror}") from None
+    if not os.access(out, os.W_OK):
+        raise UnireError(f"{out} cannot be written to; give another --out")
 
 
 def finish(result: dict[str, Any], out: Path | None, json: bool) -> None:

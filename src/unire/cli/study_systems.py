@@ -9,7 +9,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.study_output import finish, tell
+from unire.cli.study_output import finish, prepare, tell
 
 __all__ = ["compare", "errors", "speed", "threshold"]
 
@@ -37,11 +37,13 @@ def threshold(
         unire study threshold --model models/mine --data dev.jsonl --out studies/mine
     """
     from unire.extractor import Extractor
+    from unire.studies.systems import check_labels
     from unire.studies.threshold import threshold as run
 
+    prepare(out)
     documents = documents_from(data, format)
     extractor = Extractor.load(model, device=device)
-    extractor.labels.check(documents)
+    check_labels(model, extractor.labels, documents)
     finish({**run(extractor, documents), **_facts([model], data)}, out, json)
 
 
@@ -63,8 +65,10 @@ def errors(
         unire study errors found.jsonl --data test.jsonl --labels scierc
     """
     from unire.studies.errors import errors as run
+    from unire.studies.errors import found as found_in
     from unire.studies.systems import predict
 
+    prepare(out)
     gold = documents_from(data, format)
     found = predict(system, gold, device=device, format=format)
     space = found.labels or label_space(labels, symmetric, [*gold, *found.documents])
@@ -72,12 +76,12 @@ def errors(
     finish(result, out, json)
     if json:
         return
-    for kind in result["errors"] if show else ():
+    for kind in [kind for kind, count in result["errors"].items() if count and show]:
         printing.say((kind, "bold"), to=printing.out)
         for case in [case for case in result["cases"] if case["kind"] == kind][:show]:
             printing.say(f"  {case['text']}", to=printing.out)
             printing.say(f"    gold:  {case['gold']}", to=printing.out)
-            for item in case["relations"] or case["entities"]:
+            for item in found_in(case):
                 printing.say(f"    found: {item}", to=printing.out)
 
 
@@ -98,6 +102,7 @@ def speed(
     from unire.studies.speed import collected
     from unire.studies.speed import speed as run
 
+    prepare(out)
     documents = documents_from(data, format)
     rows = [row for model in models for row in run(model, documents, device=device, rounds=rounds, tell=tell)]
     finish({**collected(rows, documents, device), **_facts(models, data)}, out, json)
@@ -129,6 +134,7 @@ def compare(
     from unire.studies.compare import compare as run
     from unire.studies.systems import common_labels, predict
 
+    prepare(out)
     gold = documents_from(data, format)
     found = [predict(system, gold, device=device, format=format) for system in systems]
     space = common_labels(found) or label_space(

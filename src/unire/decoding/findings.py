@@ -57,21 +57,35 @@ class Findings:
             else:
                 self._parts.setdefault((document, position), []).append((place.start, *within))
 
+    def update(self, others: Findings) -> set[int]:
+        """Take over all that others have of the same documents, table by table; the places of these documents."""
+        touched = set()
+        for place, (mine, theirs) in enumerate(zip(self._whole, others._whole, strict=True)):
+            for position, sentence in enumerate(theirs):
+                if sentence is not None:
+                    mine[position] = sentence
+                    touched.add(place)
+        for where, parts in others._parts.items():
+            known = {part[0]: part for part in (*self._parts.get(where, ()), *parts)}
+            self._parts[where] = list(known.values())
+            touched.add(where[0])
+        return touched
+
     def documents(self) -> list[Document]:
         """The documents with what was found, in their order."""
-        for (document, position), parts in self._parts.items():
-            self._whole[document][position] = _joined(self._given[document].sentences[position], parts)
-        return [
-            document.with_sentences(
-                tuple(
-                    [
-                        _joined(given, ()) if made is None else made
-                        for given, made in zip(document.sentences, whole, strict=True)
-                    ]
-                )
+        return [self.document(place) for place in range(len(self._given))]
+
+    def document(self, place: int) -> Document:
+        """One of them."""
+        document, whole = self._given[place], self._whole[place]
+        return document.with_sentences(
+            tuple(
+                [
+                    _joined(given, self._parts.get((place, position), ())) if made is None else made
+                    for position, (given, made) in enumerate(zip(document.sentences, whole, strict=True))
+                ]
             )
-            for document, whole in zip(self._given, self._whole, strict=True)
-        ]
+        )
 
     def _entities(self, tables: Sequence[Stretch], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
         """Those of a batch. A decoder knows where a table ends, so they are not checked as `Document.entity` does."""

@@ -65,6 +65,19 @@ class Prepared:
         found[to_host(self.table), to_host(self.word)] = to_host(self.apart)
         return found[:, 1:]
 
+    def begins(self, alpha: float) -> Array:
+        """[words]: whether a span begins with it, for a table is cut where the distance is greater than `alpha`."""
+        return (self.apart > alpha) | (self.word == 0)
+
+    def only(self, tables: NDArray[np.int64]) -> Prepared:
+        """Some of the tables, [T'], in their order."""
+        chosen = put(tables, self.P)
+        place = full((len(self.P),), -1, self.table)
+        place[chosen] = count(len(tables), self.P)
+        words = where(take(place, self.table) >= 0)
+        table, word, apart = (take(x, words) for x in (self.table, self.word, self.apart))
+        return Prepared(take(self.P, chosen), self.labels, self.weight, take(place, table), word, apart)
+
 
 def decode(
     P: Array,
@@ -106,7 +119,7 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     P, labels, weight = prepared.P, prepared.labels, prepared.weight
 
     # Spans
-    first = where((prepared.apart > alpha) | (prepared.word == 0))
+    first = where(prepared.begins(alpha))
     table, start = take(prepared.table, first), take(prepared.word, first)
     size = library(P).diff(first, append=full((1,), len(prepared.word), first))
     spans = table, start

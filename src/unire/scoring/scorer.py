@@ -21,7 +21,7 @@ from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.scores import Scores
 
-__all__ = ["Compared", "Tally", "compared", "score", "tallies"]
+__all__ = ["Compared", "Tally", "compared", "score", "tallies", "total"]
 
 SPLIT = LabelSpace.NONE
 """The id under which split positions are counted: ⊥'s, which is never counted for itself."""
@@ -45,9 +45,14 @@ def score(
         labels: The types to count, and which relations are symmetric; any other type is an error.
         protocol: What counts as right.
     """
+    return total(tallies(gold, predicted, labels, protocol), labels, protocol)
+
+
+def total(tallied: Iterable[Tally], labels: LabelSpace, protocol: Protocol = HEADLINE) -> Scores:
+    """The scores of documents that were counted one by one."""
     counts = np.zeros((len(labels), 3), dtype=np.int64)
     dropped = 0
-    for tally in tallies(gold, predicted, labels, protocol):
+    for tally in tallied:
         counts += tally.counts
         dropped += tally.dropped
     rows = [Counts(*row) for row in counts.tolist()]
@@ -81,7 +86,7 @@ class Compared(NamedTuple):
 
 
 def tallies(
-    gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol
+    gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol = HEADLINE
 ) -> Iterator[Tally]:
     """Count each document for itself."""
     for truth, guess, dropped, true_keys, found_keys in compared(gold, predicted, labels, protocol):

@@ -12,7 +12,7 @@ from unire.scoring.diagnosis import ERRORS, diagnose
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, n_sentences, percent
 
-__all__ = ["charts", "errors", "tables"]
+__all__ = ["charts", "errors", "found", "tables"]
 
 
 def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: LabelSpace) -> Json:
@@ -75,6 +75,12 @@ def charts(result: Json) -> dict[str, str]:
             note=f"{counted}; counts at the bars",
         )
     }
+
+
+def found(case: Json) -> list[str]:
+    """What the sentence of a case has instead: entities, or where these are right its relations, if it has any."""
+    of_relation = case["kind"] in ("relation not found", "relation type")
+    return list(case["relations"] if of_relation and case["relations"] else case["entities"])
 
 
 def _correct(result: Json) -> float:

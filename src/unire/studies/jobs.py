@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from unire.exceptions import UnireError
 from unire.files import text_output
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["Job", "Record", "read_record", "run_jobs"]
 
@@ -57,6 +63,20 @@ class _Running:
         return round(time.monotonic() - self.started, 1)
 
 
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Have SIGTERM, which a queue or a container sends, end us by way of `finally`: it reaches none of the jobs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@_stoppable()
 def run_jobs(
     jobs: Sequence[Job],
     at_once: int,
@@ -66,8 +86,8 @@ def run_jobs(
 ) -> None:
     """Do what is not done yet.
 
-    Where a job fails, those that run beside it are stopped. An interrupt reaches them too (they are of one group), and
-    is waited for, so that each can save where it stands.
+    Where a job fails, or SIGTERM comes, those that run are stopped. An interrupt reaches them too (they are of one
+    group), and is waited for, so that each can save where it stands.
 
     Args:
         jobs: Their needs must not go round in a circle.
@@ -76,7 +96,7 @@ def run_jobs(
         finished: Called with a job and its record before that is kept.
 
     Raises:
-        UnireError: A job failed.
+        UnireError: A job failed, or another process is at it.
     """
     waiting = [job for job in jobs if not job.kept.exists()]
     running: list[_Running] = []
@@ -95,7 +115,7 @@ def run_jobs(
                     file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
                 running.remove(ended)
                 tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
-    except Exception:
+    except (Exception, SystemExit):
         for one in running:
             one.process.terminate()
         raise
@@ -122,13 +142,9 @@ def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at
 
 
 def _start(job: Job, at_once: int) -> _Running:
-    try:
-        job.kept.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnireError(f"{job.kept.parent} cannot be made a folder: {error.strerror}") from None
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
     threads = str(max(1, (os.cpu_count() or 1) // at_once))
-    with job.log.open("wb") as log:
+    with _own_log(job) as log:
         process = subprocess.Popen(  # noqa: S603 - our own commands
             [sys.executable, *job.command],
             stdout=printed,
@@ -136,6 +152,28 @@ def _start(job: Job, at_once: int) -> _Running:
             env={"OMP_NUM_THREADS": threads, **os.environ},
         )
     return _Running(job, process, printed, time.monotonic())
+
+
+@contextmanager
+def _own_log(job: Job) -> Iterator[IO[bytes]]:
+    """The log of a job, emptied. Whoever writes it has it locked: also a process whose starter was killed."""
+    try:
+        job.kept.parent.mkdir(parents=True, exist_ok=True)
+        log = job.log.open("ab")
+    except OSError as error:
+        raise UnireError(f"{job.kept.parent} cannot be written to: {error.strerror}") from None
+    with log:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UnireError(
+                    f"another process is at {job.name}, and writes {job.log}; wait for it, or end it"
+                ) from None
+            except OSError:  # a file system without locks
+                pass
+        log.truncate(0)
+        yield log
 
 
 def _record(ended: _Running) -> Record:

@@ -110,7 +110,7 @@ def _table(table: Table) -> str:
         for name, *cells in table.rows
     )
     return (
-        f'<div class="wide"><table><caption>{shown(table.title)}</caption>\n'
+        f'<h3>{shown(table.title)}</h3>\n<div class="wide"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
     )
 
@@ -132,8 +132,7 @@ def _cases(result: Json) -> Iterator[str]:
 
 
 def _error(case: Json) -> str:
-    found = case["relations"] or case["entities"]
-    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', found)}"
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors.found(case))}"
 
 
 def _difference(case: Json) -> str:

@@ -12,7 +12,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import text_output
 
-__all__ = ["Json", "Table", "load", "n_sentences", "percent", "save", "with_deviation"]
+__all__ = ["Json", "Table", "load", "millions", "n_sentences", "percent", "save", "with_deviation"]
 
 Json = dict[str, Any]
 """The raw numbers of a study; `study` is its name, and rates are fractions."""
@@ -53,6 +53,12 @@ def percent(rate: float) -> str:
 def with_deviation(rates: Sequence[float]) -> str:
     """The mean, and the standard deviation where there are several."""
     return percent(mean(rates)) + (f" ± {percent(stdev(rates))}" if len(rates) > 1 else "")
+
+
+def millions(parameters: int) -> str:
+    """A model's size."""
+    size = parameters / 1e6
+    return f"{size:.0f}M" if size >= 10 else f"{size:.2g}M"
 
 
 def n_sentences(documents: Sequence[Document]) -> int:

@@ -27,8 +27,9 @@ from unire.modeling.model import UniRE
 from unire.scoring import score
 from unire.settings import Settings
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.results import Json, Table, millions, n_sentences, percent
 from unire.studies.stopwatch import stage_seconds
+from unire.studies.systems import check_labels
 from unire.windows import Layout
 
 __all__ = ["PAPER", "Case", "charts", "collected", "machine", "paper", "speed", "tables"]
@@ -93,6 +94,7 @@ def speed(
         tell: Told of every case.
     """
     folder = ModelFolder.open(source)
+    check_labels(source, folder.labels, documents)
     model = UniRE.from_pretrained(folder.path).to(choose_device(device)).eval()
     rows = []
     for name, case in _cases(folder, model):
@@ -133,7 +135,7 @@ def tables(result: Json) -> list[Table]:
     rows = [
         (
             name,
-            f"{row['parameters'] / 1e6:.0f}M",
+            millions(row["parameters"]),
             f"{row['sentences_per_second']:,.0f}",
             *(f"{milliseconds:.3f}" for milliseconds in _stages(row, result["sentences"]).values()),
             percent(row["ent"]),

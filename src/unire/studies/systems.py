@@ -12,7 +12,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-__all__ = ["System", "common_labels", "predict"]
+__all__ = ["System", "check_labels", "common_labels", "predict"]
 
 
 class System(NamedTuple):
@@ -29,8 +29,16 @@ def predict(source: str, gold: Sequence[Document], *, device: str | None = None,
     if Path(source).is_file():
         return System(Path(source).stem, list(formats.read(source, format, predicted=True)), None)
     extractor = Extractor.load(source, device=device)
-    extractor.labels.check(gold)
+    check_labels(source, extractor.labels, gold)
     return System(Path(source).name, list(extractor.annotate(gold)), extractor.labels)
+
+
+def check_labels(source: str | Path, labels: LabelSpace, gold: Sequence[Document]) -> None:
+    """Refuse documents whose labels a model does not know, before it reads them."""
+    try:
+        labels.check(gold)
+    except UnireError as error:
+        raise UnireError(f"{Path(source).name} has other labels than the data: {error}") from None
 
 
 def common_labels(systems: Sequence[System]) -> LabelSpace | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from unire.studies.results import Json, Table, n_sentences, with_deviation
 from unire.training import PRESETS, TrainingConfig
 from unire.training.state import fingerprint
 
-__all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "run"]
+__all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "cells", "run"]
 
 Published = Mapping[str, tuple[float, float]]
 """The paper's Ent F1 and Rel F1, in percent, by data set."""
@@ -95,10 +95,13 @@ class Setup:
         """Where the model of the default cell is."""
         return self.folder / "models" / f"{DEFAULT}-{seed}"
 
-    def records(self, variant: Variant) -> list[Record]:
-        """What was kept of a variant, of every seed that there is."""
-        kind = self.cell(variant, 0).name.removesuffix("-0")
-        return [self.record(self.cell(variant, seed)) for seed in self.seeds(kind)]
+    def records(self, cell: Callable[[int], Job]) -> list[Record]:
+        """What was kept of a cell, of every seed that there is; refused if it was not made as the setup has it.
+
+        Args:
+            cell: The cell of a seed.
+        """
+        return [self.record(cell(seed)) for seed in self.seeds(cell(0).name.removesuffix("-0"))]
 
     def seeds(self, kind: str) -> list[int]:
         """The seeds of a kind of cell that are done."""
@@ -110,12 +113,28 @@ class Setup:
         record = read_record(job.kept)
         other = [name for name, value in job.about.items() if name != "config" and record.get(name) != value]
         config = record.get("config", {})
-        other += [f"setting {name}" for name, value in job.about["config"].items() if config.get(name) != value]
+        other += [
+            f"setting {name} ({config.get(name)}, not {value})"
+            for name, value in job.about["config"].items()
+            if config.get(name) != value
+        ]
         if other:
             raise UnireError(
                 f"{job.kept} was made with another {other[0]}; go on with the same settings, or give a new folder"
             )
         return record
+
+    def require_models(self, cells: Iterable[Job]) -> None:
+        """Refuse cells that use a model which was deleted since it was trained."""
+        for cell in cells:
+            for need in () if cell.kept.exists() else cell.needs:
+                self.require_model(need, cell.name)
+
+    def require_model(self, name: str, user: str) -> None:
+        """Refuse to go on if the model of a cell that is done was deleted; some cells never had any."""
+        kept, model = self.folder / "cells" / f"{name}.json", self.folder / "models" / name
+        if kept.exists() and not model.exists() and read_record(kept)["printed"].get("history"):
+            raise UnireError(f"{user} needs {model}, which is gone; remove {kept} to have it trained again")
 
     def _train(self, config: TrainingConfig) -> list[str]:
         preset = asdict(PRESETS[config.preset])
@@ -199,7 +218,7 @@ class TrainingStudy:
         }
 
     def _row(self, setup: Setup, variant: Variant) -> Json:
-        records = setup.records(variant)
+        records = setup.records(partial(setup.cell, variant))
         scores = [record["printed"]["scores"] for record in records]
         if variant.decoder is None:
             scores = [by_split[self.split] for by_split in scores]
@@ -261,15 +280,20 @@ def run(
         jobs: Trainings side by side.
         tell: Told of every start and end.
     """
+    run_jobs(cells(studies, setup, seeds), jobs, tell=tell)
+    return [study.collect(setup) for study in studies]
+
+
+def cells(studies: Sequence[TrainingStudy], setup: Setup, seeds: int) -> list[Job]:
+    """The cells of some studies, each once; a setup that they cannot be made with is refused before any is."""
     for study in studies:
         study.check(setup)
     variants = [variant for study in studies for variant in study.variants(setup.config)]
-    cells = {cell.name: cell for seed in range(seeds) for cell in (setup.cell(variant, seed) for variant in variants)}
-    for cell in cells.values():
-        if cell.kept.exists():
-            setup.record(cell)  # before anything is trained
-    run_jobs(list(cells.values()), jobs, tell=tell)
-    return [study.collect(setup) for study in studies]
+    for variant in variants:
+        setup.records(partial(setup.cell, variant))
+    made = {cell.name: cell for seed in range(seeds) for cell in (setup.cell(variant, seed) for variant in variants)}
+    setup.require_models(made.values())
+    return list(made.values())
 
 
 def _files(option: str, paths: Sequence[Path]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -13,12 +14,13 @@ from unire.studies import speed
 from unire.studies.jobs import Job, Record, run_jobs
 from unire.studies.pipeline.cells import Cell, Part
 from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.results import Json, Table, with_deviation
+from unire.studies.results import Json, Table, millions, with_deviation
 from unire.studies.trainings import Setup, Variant
 
-__all__ = ["charts", "run", "tables"]
+__all__ = ["cells", "charts", "run", "tables"]
 
 TRAINED: tuple[Part, ...] = ("entities", "exact", "approximate")
+PARTS: tuple[Part, ...] = (*TRAINED, "measured")
 JOINT = Variant("joint")
 PAPER = {(name, window): float(rate) for name, _, window, _, rate in speed.PAPER}
 """Sentences per second on SciERC, by model and W."""
@@ -36,14 +38,20 @@ def run(
         jobs: Trainings side by side. Nothing runs beside a measurement.
         tell: Told of every start and end.
     """
+    run_jobs(cells(setup, config, seeds), jobs, tell=tell)
+    return _collected(setup, config)
+
+
+def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[Job]:
+    """The cells of the study; a setup that they cannot be made with is refused before any is."""
     if not setup.test:
         raise UnireError("the study pipeline reports scores on test; give --test")
-    cells = [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
-    for cell in cells:
-        if cell.kept.exists():
-            setup.record(cell)  # before anything is trained
-    run_jobs(cells, jobs, tell=tell)
-    return _collected(setup, config)
+    setup.records(partial(setup.cell, JOINT))
+    for part in PARTS:
+        setup.records(partial(_cell, setup, config, part))
+    made = [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
+    setup.require_models(made)
+    return made
 
 
 def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[Job]:
@@ -80,11 +88,11 @@ def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> Job:
 
 
 def _collected(setup: Setup, config: PipelineConfig) -> Json:
-    seeds = setup.seeds("pipeline-measured")
-    records = [setup.record(_cell(setup, config, "measured", seed)) for seed in seeds]
+    records = setup.records(partial(_cell, setup, config, "measured"))
+    seeds = [record["seed"] for record in records]
     first = records[0]["printed"]
-    cells = [setup.cell(JOINT, seeds[0]), *(_cell(setup, config, part, seeds[0]) for part in TRAINED)]
-    trained = {name: setup.record(cell) for name, cell in zip(("joint", *TRAINED), cells, strict=True)}
+    made = _cells(setup, config, seeds[0])[:-1]
+    trained = {name: setup.record(cell) for name, cell in zip(("joint", *TRAINED), made, strict=True)}
     return {
         "study": "pipeline",
         "sentences": setup.sentences["test"],
@@ -124,7 +132,7 @@ def tables(result: Json) -> list[Table]:
     rows = [
         (
             row["title"],
-            f"{row['parameters'] / 1e6:.0f}M",
+            millions(row["parameters"]),
             row["window"],
             *(with_deviation(row[kind]["f1"]) for kind in ("entities", "relations")),
             f"{_rate(row):,.0f}",

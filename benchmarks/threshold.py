@@ -1,0 +1,46 @@
+"""What does the sweep of `unire study threshold` cost? Beside one pass over the same documents, on this machine.
+
+    python benchmarks/threshold.py --data FILE [--model NAME] [--rounds 5]
+
+A pass is `Extractor.annotate`: entities and relations for one α. The study is everything that its command computes
+behind reading the data: distances, and scores for 50 values of α. The two take turns; the best round of each counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+from unire import Extractor, formats
+from unire.studies.threshold import ALPHAS, threshold
+
+
+def seconds(what: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    what()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--model", default="science")
+    parser.add_argument("--device")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    extractor = Extractor.load(arguments.model, device=arguments.device)
+    documents = list(formats.read(arguments.data))
+    list(extractor.annotate(documents))  # warms up
+    rounds = [
+        (seconds(lambda: list(extractor.annotate(documents))), seconds(lambda: threshold(extractor, documents)))
+        for _ in range(arguments.rounds)
+    ]
+    one, study = (min(times) for times in zip(*rounds, strict=True))
+    n = sum(len(document.sentences) for document in documents)
+    print(f"{n:,} sentences, {arguments.model}: a pass {one:.2f} s; {len(ALPHAS)} values of α {study:.2f} s,", end=" ")
+    print(f"{study / one:.2f} passes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""Every study by its command, all of them in one report, and what its charts show."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from chart_reading import Chart
+from in_process import command, runner
+from unire import formats
+from unire.exceptions import UnireError
+from unire.studies import charts, errors, report, systems
+from unire.studies.compare import compare
+from unire.studies.report import STUDIES
+from unire.studies.results import load, save
+
+TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
+SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
+PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
+
+
+class Studied(NamedTuple):
+    folder: Path
+    setup: tuple[object, ...]
+    """How every training is asked for."""
+    printed: dict[str, dict]
+    """What every command printed."""
+    made: list[str]
+    """The cells that were made, one after the other."""
+
+
+@pytest.fixture(scope="module")
+def studied(encoder, random_model, twenty, tmp_path_factory):
+    """Every study by its own command, on the first few sentences."""
+    folder = tmp_path_factory.mktemp("studies") / "mine"
+    few = folder.with_name("few.jsonl")
+    formats.write(twenty[:3], few)
+    setup = ("--encoder", encoder, "--data", few, "--dev", few, "--test", few, "--labels", "scierc", *SETTINGS)
+    made: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("unire.studies.trainings", "unire.studies.pipeline.study"):
+            patch.setattr(f"{module}.run_jobs", runner(made))
+        patch.setattr("unire.studies.speed.WINDOWS", (100,))
+        patch.setattr("unire.studies.speed.PIECES", ())
+        asked = {
+            **dict.fromkeys(("ablate", "window", "dropout", "beta2"), setup),
+            "pipeline": (*setup, *PIPELINE),
+            "threshold": ("--model", random_model, "--data", few),
+            "errors": (random_model, "--data", few),
+            "speed": ("--model", random_model, "--data", few, "--rounds", 1),
+            "compare": (random_model, folder / "models" / "default-0", "--data", few, "--bootstrap", 20),
+        }
+        printed = {
+            name: json.loads(command("study", name, *words, "--out", folder, "--json").stdout)
+            for name, words in asked.items()
+        }
+        assert command("study", "report", "--out", folder).stdout.strip() == str(folder / "report.html")
+        yield Studied(folder, setup, printed, made)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_prints_and_keeps_its_numbers_by_its_command(studied, name):
+    printed = studied.printed[name]
+    assert printed["study"] == name
+    assert printed["sentences"] == 9
+    assert load(studied.folder, name) == printed
+    assert all(table.rows for table in STUDIES[name].tables(printed))
+
+
+def test_a_report_has_all_studies_of_its_folder(studied):
+    page = (studied.folder / "report.html").read_text(encoding="utf-8")
+    assert json.loads((studied.folder / "report.json").read_text(encoding="utf-8")) == {
+        name: studied.printed[name] for name in STUDIES
+    }
+    assert re.findall(r'<section id="(\w+)">', page) == list(STUDIES)
+    assert page.count("<figure>") == len(list(studied.folder.glob("*.svg"))) == 12
+    assert "pipeline entity_epochs 2" in page
+
+
+def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
+    folder = shutil.copytree(studied.folder, tmp_path / "mine")
+    for missing in ("cells/beta2=0.999-0.json", "cells/pipeline-measured-0.json", "errors.json", "threshold.json"):
+        (folder / missing).unlink()
+    before = len(studied.made)
+    command("study", "report", "--out", folder, *studied.setup, *PIPELINE)
+    assert studied.made[before:] == ["beta2=0.999-0", "pipeline-measured-0"]
+    numbers = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert list(numbers) == list(STUDIES)
+    assert [numbers[name]["of"] for name in ("errors", "threshold", "speed")] == [
+        ["default-0"],
+        ["default-0"],
+        ["random"],
+    ]
+
+
+def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, tmp_path, monkeypatch):
+    folder = shutil.copytree(studied.folder, tmp_path / "mine")
+    (folder / "cells" / "default-0.json").unlink()
+    before = len(studied.made)
+
+    def refused(*words: object) -> str:
+        return str(command("study", "report", "--out", folder, *words, code=1).exception)
+
+    assert "made with another setting pipeline max_span (3, not 8)" in refused(*studied.setup)
+    epochs = ("--entity-epochs", 3)  # of options that are given twice the last one counts
+    assert "made with another setting pipeline entity_epochs (2, not 3)" in refused(*studied.setup, *PIPELINE, *epochs)
+    assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
+    assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
+    assert "to run studies give --encoder, too" in refused("--data", TWENTY)
+    shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
+    shutil.rmtree(folder / "models" / "default-0")
+    (folder / "errors.json").unlink()
+    assert f"errors needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
+    (folder / "cells" / "decoder=hard-0.json").unlink()
+    assert f"decoder=hard-0 needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
+    (folder / "compare.json").write_text("{", encoding="utf-8")
+    assert "run the study compare again" in refused(*studied.setup, *PIPELINE)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert 'pip install "unire[studies]"' in refused(*studied.setup, *PIPELINE)
+    assert len(studied.made) == before
+
+
+# Charts
+
+
+def _trained(result):
+    return [[100 * f1 for row in result["rows"] for f1 in row[kind]["f1"]] for kind in ("entities", "relations")]
+
+
+def _swept(result):
+    curves = ("span", "ent", "rel")
+    return [[(point["alpha"], 100 * point[curve]) for point in result["sweep"]] for curve in curves]
+
+
+def _shares(counts):
+    return [100 * count / max(sum(counts), 1) for count in counts]
+
+
+def _rates(result):
+    rates = (row["sentences_per_second"] for row in result["rows"])
+    return [sum(rate) / len(rate) if isinstance(rate, list) else rate for rate in rates]
+
+
+def _stages(result):
+    ends = []
+    for row in result["rows"]:
+        seconds = list(row["seconds"].values())
+        ends.append([1000 * sum(seconds[:i]) / result["sentences"] for i in range(len(seconds) + 1)])
+    return [[(bar[part], bar[part + 1]) for bar in ends] for part in range(len(ends[0]) - 1)]
+
+
+def _systems(result):
+    headline = {"relations": "strict", "symmetric": "doubled"}
+    scores = [
+        next(one for one in system["scores"] if headline.items() <= one["protocol"].items())
+        for system in result["systems"]
+    ]
+    return [[100 * score[kind]["f1"] for score in scores] for kind in ("entities", "relations")]
+
+
+def _bars(values):
+    return [[(0, value) for value in values]]
+
+
+TITLES = ("Ent", "Rel")
+CHARTS = {
+    "ablate": ("ablate", (*TITLES, "F1 on test, %", "hard decoding"), Chart.dots, _trained),
+    "window": ("window", (*TITLES, "F1 on dev, %", "W = 100", "shared windows"), Chart.dots, _trained),
+    "dropout": ("dropout", (*TITLES, "F1 on dev, %", "p = 0.4"), Chart.dots, _trained),
+    "beta2": ("beta2", (*TITLES, "F1 on dev, %", "β₂ = 0.999"), Chart.dots, _trained),
+    "distances": (
+        "threshold",
+        ("distance between adjacent rows and columns", "share of the positions, %", "entity boundary (n = "),
+        lambda chart: chart.steps(2),
+        lambda result: [_shares(result["distances"][name]) for name in ("boundary", "other")],
+    ),
+    "threshold": ("threshold", ("threshold α", "F1, %", "Span F1"), lambda chart: chart.curves(3), _swept),
+    "errors": (
+        "errors",
+        ("share of the errors, %", "span splitting", "relation type", "missed of"),
+        Chart.bars,
+        lambda result: _bars(_shares(result["errors"].values())),
+    ),
+    "speed": ("speed", ("sentences per second", "as trained"), Chart.bars, lambda result: _bars(_rates(result))),
+    "stages": ("speed", ("milliseconds per sentence", "decoder"), lambda chart: chart.bars(4), _stages),
+    "pipeline": ("pipeline", (*TITLES, "F1 on test, %", "pipeline, exact"), Chart.dots, _trained),
+    "pipeline-speed": (
+        "pipeline",
+        ("sentences per second", "pipeline, approximate"),
+        Chart.bars,
+        lambda result: _bars(_rates(result)),
+    ),
+    "compare": ("compare", (*TITLES, "F1, %", "science", "strict"), Chart.dots, _systems),
+}
+"""Of every chart: its study, what it must say, how it is read, and the numbers that must be read in it."""
+
+
+def test_every_chart_of_every_study_is_looked_at():
+    drawn = {chart: name for name in STUDIES for chart in STUDIES[name].charts(load(PUBLISHED, name))}
+    assert drawn == {chart: study for chart, (study, *_) in CHARTS.items()}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
+    study, said, shown, numbers = CHARTS[name]
+    published = load(PUBLISHED, study)
+    for result, svg in (
+        (published, STUDIES[study].charts(published)[name]),
+        (studied.printed[study], (studied.folder / f"{name}.svg").read_text(encoding="utf-8")),
+    ):
+        chart, expected = Chart(svg), numbers(result)
+        assert "n = " in chart.text
+        assert f"{result['sentences']} sentences" in chart.text
+        assert all(words in chart.text for words in said if words != "science" or result is published)
+        assert result is not published or any(any(part) for part in expected)
+        found = shown(chart)
+        assert [len(part) for part in found] == [len(part) for part in expected]
+        assert len(chart.titles) == (sum(map(len, expected)) if name != "distances" else 0)
+        for read, true in zip(found, expected, strict=True):
+            for one, other in zip(read, true, strict=True):
+                assert one == pytest.approx(other, rel=1e-3, abs=0.01)
+
+
+def test_who_points_at_a_mark_is_told_what_it_is():
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
+    assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
+    chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))
+    assert chart.titles == ["a: x 1", "b: x 2", "a: y 3", "b: y 4"]
+
+
+@pytest.mark.parametrize(("values", "ticks"), [([0.0], (0, 5)), ([100.0], (90, 100)), ([0.0, 100.0], (0, 100))])
+def test_an_axis_of_percents_ends_at_0_and_at_100(values, ticks):
+    chart = Chart(charts.dots(["a"], {"Ent": [values]}, unit="F1, %", note="n = 9"))
+    numbers = [int(word) for word in chart.text.split() if re.fullmatch(r"[\d−]+", word)][:-1]
+    assert (min(numbers), max(numbers)) == ticks
+    assert chart.dots() == [pytest.approx(values, abs=0.01)]
+
+
+def test_small_differences_between_single_seeds_look_small():
+    one, several = (
+        charts.dots(["a", "b"], {"Ent": [values, values[::-1]]}, unit="F1, %", note="n = 9", dot="seed")
+        for values in ([70.0], [70.0, 70.1])
+    )
+    text = Chart(one).text
+    assert "67" in text
+    assert "73" in text  # the ends of the axis
+    assert "n = 9; a dot is a seed" in text
+    assert "a bar the mean" not in text
+    assert "a bar the mean" in several
+
+
+# Pages
+
+
+def test_a_report_collects_what_is_there_and_needs_no_network(twenty, found, scierc_labels, tmp_path):
+    nasty, other = (
+        [replace(document, id="<script>alert(1)</script>") for document in documents] for documents in (twenty, found)
+    )
+    pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
+    result = compare(nasty, pair, scierc_labels, samples=10)
+    save({**result, "of": ["a", "b"], "data": ["twenty.jsonl"]}, tmp_path)
+    page = report.write(tmp_path).read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "✗" in page
+    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!["'#])""", page)
+
+
+def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, found, scierc_labels, tmp_path):
+    monkeypatch.setattr(report, "LISTED", 1)
+    result = errors.errors(twenty, found, scierc_labels)
+    save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
+    assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
+
+
+def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
+    with pytest.raises(UnireError, match="there is no study in"):
+        report.write(tmp_path)
+    (tmp_path / "errors.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(UnireError, match="not the result of the study errors"):
+        report.write(tmp_path)
+    (tmp_path / "errors.json").write_text("{", encoding="utf-8")
+    with pytest.raises(UnireError, match="run the study errors again"):
+        report.write(tmp_path)
