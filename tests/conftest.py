@@ -73,7 +73,7 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
-def found(random_model: Path, twenty: list[Document]) -> list[Document]:
+def random_findings(random_model: Path, twenty: list[Document]) -> list[Document]:
     """What it finds in the twenty sentences."""
     return list(Extractor.load(random_model, device="cpu").annotate(twenty))
 

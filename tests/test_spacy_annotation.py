@@ -20,6 +20,13 @@ from unire import Document, formats
 from unire.spacy_pipe import arcs, register_extensions
 from unire.spacy_pipe.annotation import LEFT_OUT, UNLINKED, WIDENED, annotate
 
+
+@pytest.fixture(scope="module", autouse=True)
+def extensions() -> None:
+    """What a pipeline with the component in it registers."""
+    register_extensions()
+
+
 # Other entities, other tokens
 
 

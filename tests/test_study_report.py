@@ -260,9 +260,10 @@ def test_small_differences_between_single_seeds_look_small():
 # Pages
 
 
-def test_a_report_collects_what_is_there_and_needs_no_network(twenty, found, scierc_labels, tmp_path):
+def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_findings, scierc_labels, tmp_path):
     nasty, other = (
-        [replace(document, id="<script>alert(1)</script>") for document in documents] for documents in (twenty, found)
+        [replace(document, id="<script>alert(1)</script>") for document in documents]
+        for documents in (twenty, random_findings)
     )
     pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
     result = compare(nasty, pair, scierc_labels, samples=10)
@@ -274,9 +275,9 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, found, sci
     assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!["'#])""", page)
 
 
-def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, found, scierc_labels, tmp_path):
+def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_findings, scierc_labels, tmp_path):
     monkeypatch.setattr(report, "LISTED", 1)
-    result = errors.errors(twenty, found, scierc_labels)
+    result = errors.errors(twenty, random_findings, scierc_labels)
     save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
     assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
 
