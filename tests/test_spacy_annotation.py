@@ -288,7 +288,6 @@ def test_a_part_of_a_doc_has_the_relations_inside_it(docs: list[Doc]):
 
 
 def test_relations_of_our_format_are_read_too(twenty: list[Document], tmp_path: Path):
-    register_extensions()  # there is no pipeline that would
     formats.write(twenty, tmp_path / "twenty.spacy", "spacy")
     docs = DocBin().from_disk(tmp_path / "twenty.spacy").get_docs(spacy.blank("en").vocab)
     for doc, document in zip(docs, twenty, strict=True):
