@@ -11,6 +11,7 @@ from unire.scoring import score
 from unire.scoring.diagnosis import ERRORS, diagnose
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.systems import in_sentences_of
 
 __all__ = ["charts", "errors", "found", "tables"]
 
@@ -20,7 +21,7 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
     scores = score(gold, predicted, labels)  # also checks that they are the same documents
     counts: Counter[str] = Counter()
     cases = []
-    for truth, guess in zip(gold, predicted, strict=True):
+    for truth, guess in zip(gold, in_sentences_of(gold, predicted), strict=True):
         for found in diagnose(truth, guess, labels):
             counts[found.kind] += 1
             if found.kind == "correct":
