@@ -233,6 +233,12 @@ def test_errors_and_correct_relations_are_all_of_gold(twenty, found, scierc_labe
     assert errors.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
 
 
+def test_where_there_are_no_relations_none_is_missed(scierc_labels):
+    bare = [Document.from_words([["we", "parse", "trees"]])]
+    (table,) = errors.tables(errors.errors(bare, bare, scierc_labels))
+    assert [row[1:] for row in table.rows[-2:]] == [("0", "", "0.0"), ("0", "", "0.0")]
+
+
 def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_labels):
     words = [["trees", "are", "graphs"], ["graphs", "are", "trees"]]
     spans = [(0, 1, "Task"), (2, 3, "Method"), (3, 4, "Task"), (5, 6, "Method")]

@@ -50,14 +50,14 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
 
 
 def tables(result: Json) -> list[Table]:
-    missed = max(sum(result["errors"].values()), 1)
+    missed, gold = sum(result["errors"].values()), max(result["gold"], 1)
     rows = [
-        (kind, str(count), percent(count / missed), percent(count / max(result["gold"], 1)))
+        (kind, str(count), percent(count / max(missed, 1)), percent(count / gold))
         for kind, count in result["errors"].items()
     ]
     rows += [
-        ("all errors", str(sum(result["errors"].values())), "", percent(1 - _correct(result))),
-        ("correct", str(result["correct"]), "", percent(_correct(result))),
+        (name, str(count), "", percent(count / gold))
+        for name, count in (("all errors", missed), ("correct", result["correct"]))
     ]
     title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
     return [Table(title, ("", "relations", "% of errors", "% of gold"), rows)]
@@ -82,7 +82,3 @@ def found(case: Json) -> list[str]:
     """What the sentence of a case has instead: entities, or where these are right its relations, if it has any."""
     of_relation = case["kind"] in ("relation not found", "relation type")
     return list(case["relations"] if of_relation and case["relations"] else case["entities"])
-
-
-def _correct(result: Json) -> float:
-    return float(result["correct"] / max(result["gold"], 1))
