@@ -135,9 +135,10 @@ def test_sigterm_stops_what_runs(job, tmp_path):
 def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path):
     made = job("a")
     made.kept.parent.mkdir()
-    made.kept.write_text("{", encoding="utf-8")
-    with pytest.raises(UnireError, match="no record of a finished job"):
-        read_record(made.kept)
+    for broken in ("{", "[]"):
+        made.kept.write_text(broken, encoding="utf-8")
+        with pytest.raises(UnireError, match="no record of a finished job"):
+            read_record(made.kept)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UnireError, match="cannot be written to"):
         run_jobs([Job("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)

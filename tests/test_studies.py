@@ -233,6 +233,12 @@ def test_errors_and_correct_relations_are_all_of_gold(twenty, random_findings, s
     assert errors.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
 
 
+def test_where_there_are_no_relations_none_is_missed(scierc_labels):
+    bare = [Document.from_words([["we", "parse", "trees"]])]
+    (table,) = errors.tables(errors.errors(bare, bare, scierc_labels))
+    assert [row[1:] for row in table.rows[-2:]] == [("0", "", "0.0"), ("0", "", "0.0")]
+
+
 def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_labels):
     words = [["trees", "are", "graphs"], ["graphs", "are", "trees"]]
     spans = [(0, 1, "Task"), (2, 3, "Method"), (3, 4, "Task"), (5, 6, "Method")]
@@ -309,12 +315,29 @@ def test_where_systems_differ_is_listed_with_who_is_right(scierc_labels):
     }
 
 
+def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_gold(scierc_labels):
+    words, entities = [["we", "parse", "trees"], ["and", "graphs"]], [(1, 2, "Task"), (4, 5, "Material")]
+    gold = Document.from_words(words, [*entities, (2, 3, "Material")], [(0, 2, "USED-FOR")])
+    joined = Document.from_words([[*words[0], *words[1]]], entities)
+    (case,) = errors.errors([gold], [joined], scierc_labels)["cases"]
+    assert (case["kind"], case["sentence"], case["text"]) == ("entity not found", 0, "we parse trees")
+    assert case["entities"] == ["parse [Task]"]
+    pair = [systems.System("gold", [gold] * 2, None), systems.System("joined", [joined] * 2, None)]
+    result = compare([gold] * 2, pair, scierc_labels, samples=10)
+    assert [case["sentence"] for case in result["cases"]] == [0, 0]
+    assert result["only"]["joined"] == {}
+
+
 def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
     system = systems.System("a", twenty, scierc_labels)
     with pytest.raises(UnireError, match="at least two systems"):
         compare(twenty, [system], scierc_labels)
     with pytest.raises(UnireError, match="two of the systems are called a"):
         compare(twenty, [system, system], scierc_labels)
+    with pytest.raises(UnireError, match="the predicted documents end after 3"):
+        compare(twenty, [system, systems.System("b", twenty[:3], None)], scierc_labels)
+    with pytest.raises(UnireError, match="the same documents"):
+        compare(twenty[:3], [system, systems.System("b", twenty, None)], scierc_labels)
     with pytest.raises(UnireError, match="a and b have different label spaces"):
         systems.common_labels([system, systems.System("b", twenty, LabelSpace.load("conll04"))])
 

@@ -12,7 +12,7 @@ from unire.labels import LabelSpace
 from unire.scoring import HEADLINE, Protocol, paired_bootstrap, score
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, n_sentences, percent
-from unire.studies.systems import System
+from unire.studies.systems import System, in_sentences_of
 
 __all__ = ["charts", "compare", "tables"]
 
@@ -35,19 +35,16 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
         raise UnireError(f"two of the systems are called {twice[0]}; rename one of the files or folders")
     protocols = list(Protocol.all())
     first, *others = systems
+    scores = [  # this also checks that they are the same documents
+        [score(gold, system.documents, labels, protocol).to_dict() for protocol in protocols] for system in systems
+    ]
     cases = list(_cases(gold, systems, labels))
     return {
         "study": "compare",
         "sentences": n_sentences(gold),
         "documents": len(gold),
         "samples": samples,
-        "systems": [
-            {
-                "name": system.name,
-                "scores": [score(gold, system.documents, labels, protocol).to_dict() for protocol in protocols],
-            }
-            for system in systems
-        ],
+        "systems": [{"name": name, "scores": of_system} for name, of_system in zip(names, scores, strict=True)],
         "differences": [
             {
                 "first": first.name,
@@ -128,9 +125,10 @@ def _difference(difference: Json) -> tuple[str, str]:
 
 def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace) -> Iterator[Json]:
     """The sentences in which not all systems found the same, with what each found that not all did."""
-    for place, truth in enumerate(gold):
+    documents = zip(gold, *(in_sentences_of(gold, system.documents) for system in systems), strict=True)
+    for truth, *guesses in documents:
         for position, sentence in enumerate(truth.sentences):
-            found = [_items(system.documents[place].sentences[position]) for system in systems]
+            found = [_items(guess.sentences[position]) for guess in guesses]
             shared = set(found[0]).intersection(*found[1:])
             if all(len(items) == len(shared) for items in found):
                 continue

@@ -11,6 +11,7 @@ from unire.scoring import score
 from unire.scoring.diagnosis import ERRORS, diagnose
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.systems import in_sentences_of
 
 __all__ = ["charts", "errors", "found", "tables"]
 
@@ -20,7 +21,7 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
     scores = score(gold, predicted, labels)  # also checks that they are the same documents
     counts: Counter[str] = Counter()
     cases = []
-    for truth, guess in zip(gold, predicted, strict=True):
+    for truth, guess in zip(gold, in_sentences_of(gold, predicted), strict=True):
         for found in diagnose(truth, guess, labels):
             counts[found.kind] += 1
             if found.kind == "correct":
@@ -49,14 +50,14 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
 
 
 def tables(result: Json) -> list[Table]:
-    missed = max(sum(result["errors"].values()), 1)
+    missed, gold = sum(result["errors"].values()), max(result["gold"], 1)
     rows = [
-        (kind, str(count), percent(count / missed), percent(count / max(result["gold"], 1)))
+        (kind, str(count), percent(count / max(missed, 1)), percent(count / gold))
         for kind, count in result["errors"].items()
     ]
     rows += [
-        ("all errors", str(sum(result["errors"].values())), "", percent(1 - _correct(result))),
-        ("correct", str(result["correct"]), "", percent(_correct(result))),
+        (name, str(count), "", percent(count / gold))
+        for name, count in (("all errors", missed), ("correct", result["correct"]))
     ]
     title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
     return [Table(title, ("", "relations", "% of errors", "% of gold"), rows)]
@@ -81,7 +82,3 @@ def found(case: Json) -> list[str]:
     """What the sentence of a case has instead: entities, or where these are right its relations, if it has any."""
     of_relation = case["kind"] in ("relation not found", "relation type")
     return list(case["relations"] if of_relation and case["relations"] else case["entities"])
-
-
-def _correct(result: Json) -> float:
-    return float(result["correct"] / max(result["gold"], 1))

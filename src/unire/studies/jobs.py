@@ -128,7 +128,9 @@ def run_jobs(
 def read_record(path: Path) -> Record:
     """A record that was kept."""
     try:
-        record: Record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict):
+            raise ValueError("it is no JSON object")
     except (OSError, ValueError) as error:
         raise UnireError(f"{path} is no record of a finished job ({error}); remove it to have it made again") from None
     return record

@@ -12,7 +12,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-__all__ = ["System", "check_labels", "common_labels", "predict"]
+__all__ = ["System", "check_labels", "common_labels", "in_sentences_of", "predict"]
 
 
 class System(NamedTuple):
@@ -39,6 +39,11 @@ def check_labels(source: str | Path, labels: LabelSpace, gold: Sequence[Document
         labels.check(gold)
     except UnireError as error:
         raise UnireError(f"{Path(source).name} has other labels than the data: {error}") from None
+
+
+def in_sentences_of(gold: Sequence[Document], predicted: Sequence[Document]) -> list[Document]:
+    """Predictions for the same words, sentence by sentence as in gold: a file may have them split otherwise."""
+    return [truth.annotated(guess.entities, guess.relations) for truth, guess in zip(gold, predicted, strict=True)]
 
 
 def common_labels(systems: Sequence[System]) -> LabelSpace | None:
