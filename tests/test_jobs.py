@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from unire.exceptions import UnireError
+from unire.studies import jobs
 from unire.studies.jobs import Job, read_record, run_jobs
 
 
@@ -27,6 +29,7 @@ def job(tmp_path):
         )
         return Job(name, ("-c", program), tmp_path / "kept" / f"{name}.json", **more)
 
+    make.file = notes
     make.notes = lambda: notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
     return make
 
@@ -130,6 +133,31 @@ def test_sigterm_stops_what_runs(job, tmp_path):
     assert ended.value.code == 143
     assert job.notes() == ["slow begins"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypatch):
+    monkeypatch.setattr(jobs, "PATIENCE", 2.0)
+    saving = "try:\n time.sleep(60)\nexcept KeyboardInterrupt:\n notes.write('saved\\n')"
+    stubborn = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+    def begun(program):
+        return f"import time; notes = open({str(job.file)!r}, 'a', buffering=1); {program}"
+
+    def fail(line):
+        while len(job.notes()) < 2:
+            time.sleep(0.05)
+        raise UnireError("stop")
+
+    made = [
+        replace(job("saving"), command=("-c", begun(f"notes.write('saving begins\\n')\n{saving}"))),
+        job("stubborn", sleep=60),
+    ]
+    made[1] = replace(made[1], command=("-c", f"{stubborn}; {made[1].command[1]}"))
+    began = time.monotonic()
+    with pytest.raises(UnireError, match="stop"):
+        run_jobs(made, 2, tell=lambda line: fail(line) if "stubborn" in line else None)
+    assert time.monotonic() - began < 30
+    assert sorted(job.notes()) == ["saved", "saving begins", "stubborn begins"]
 
 
 def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path):

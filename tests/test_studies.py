@@ -208,6 +208,9 @@ def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model,
     assert sum(result["distances"]["boundary"]) == len(boundaries)
     assert sum(result["distances"]["other"]) == places - len(boundaries)
     assert len(result["sweep"]) == 50
+    between = threshold.threshold(extractor.with_alpha(0.515), twenty[:2])
+    assert len(between["sweep"]) == 51
+    assert threshold.tables(between)[0].rows[1][:2] == ("the model's α", "0.515")
     own = next(point for point in result["sweep"] if point["alpha"] == extractor.settings.alpha)
     scored = run("evaluate", "--model", random_model, "--data", TWENTY, "--json")
     assert own["ent"] == json.loads(scored.stdout)["scores"]["entities"]["f1"]
@@ -366,6 +369,8 @@ def test_models_and_files_are_compared_by_one_command(random_model, unexported, 
     assert "unexported − random" in ran.output
     assert "wrong" in ran.output
     assert len(load(tmp_path, "compare")["systems"]) == 3
+    for study in (command, ("study", "errors", random_model, "--data", TWENTY)):
+        assert "its own label space" in str(run(*study, "--labels", "conll04", code=1).exception)
 
 
 # The page about them

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.cli.study_output import finish, prepare, tell
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+
+if TYPE_CHECKING:
+    from unire.studies.systems import System
 
 __all__ = ["compare", "errors", "speed", "threshold"]
 
@@ -71,7 +78,7 @@ def errors(
     prepare(out)
     gold = documents_from(data, format)
     found = predict(system, gold, device=device, format=format)
-    space = found.labels or label_space(labels, symmetric, [*gold, *found.documents])
+    space = _space([found], labels, symmetric, gold)
     result = {**run(gold, found.documents, space), **_facts([system], data)}
     finish(result, out, json)
     if json:
@@ -132,14 +139,12 @@ def compare(
         unire study compare found.jsonl theirs.jsonl --data test.jsonl --labels scierc --show 5
     """
     from unire.studies.compare import compare as run
-    from unire.studies.systems import common_labels, predict
+    from unire.studies.systems import predict
 
     prepare(out)
     gold = documents_from(data, format)
     found = [predict(system, gold, device=device, format=format) for system in systems]
-    space = common_labels(found) or label_space(
-        labels, symmetric, [*gold, *(document for system in found for document in system.documents)]
-    )
+    space = _space(found, labels, symmetric, gold)
     result = {**run(gold, found, space, samples=samples), **_facts(systems, data)}
     finish(result, out, json)
     for case in [] if json else result["cases"][:show]:
@@ -148,6 +153,20 @@ def compare(
             for item in items:
                 verdict = ("right", "green") if item["right"] else ("wrong", "red")
                 printing.say(f"  {name}: ", verdict, f"  {item['item']}", to=printing.out)
+
+
+def _space(
+    systems: Sequence[System], labels: str | None, symmetric: str | None, gold: Sequence[Document]
+) -> LabelSpace:
+    """The labels of the models among the systems; of files alone, those that are asked for, or that are in them."""
+    from unire.studies.systems import common_labels
+
+    own = common_labels(systems)
+    if own is None:
+        return label_space(labels, symmetric, [*gold, *(document for some in systems for document in some.documents)])
+    if labels is not None or symmetric is not None:
+        raise UnireError("a model has its own label space; leave out --labels and --symmetric")
+    return own
 
 
 def _facts(systems: list[str], data: list[Path]) -> dict[str, list[str]]:

@@ -140,7 +140,7 @@ def bars(names: Sequence[str], values: Sequence[float], labels: Sequence[str], *
         _rows(axes, names)
         axes.set_xlabel(x)
         axes.margins(x=0.16)
-        said = (f"{name}: {label} ({value:.4g})" for name, label, value in zip(names, labels, values, strict=True))
+        said = (f"{name}: {label}; {x}: {value:.4g}" for name, label, value in zip(names, labels, values, strict=True))
         return [(bar, [text]) for bar, text in zip(drawn, said, strict=True)]
 
     return _svg(draw, (7.5, 1.3 + 0.36 * len(names)), note)

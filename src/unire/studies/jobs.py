@@ -28,6 +28,8 @@ Record = dict[str, Any]
 
 POLL = 0.1
 """Seconds between two looks at what runs."""
+PATIENCE = 60.0
+"""Seconds in which what is interrupted may save where it stands."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def run_jobs(
 ) -> None:
     """Do what is not done yet.
 
-    Where a job fails, or SIGTERM comes, those that run are stopped. An interrupt reaches them too (they are of one
-    group), and is waited for, so that each can save where it stands.
+    Where a job fails, or SIGTERM comes, those that run are interrupted, as they are by Ctrl-C, which reaches them too
+    (they are of one group): each can save where it stands, and is waited for.
 
     Args:
         jobs: Their needs must not go round in a circle.
@@ -116,13 +118,23 @@ def run_jobs(
                 running.remove(ended)
                 tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
     except (Exception, SystemExit):
-        for one in running:
-            one.process.terminate()
+        _interrupt([one.process for one in running])
         raise
     finally:
         for one in running:
             one.process.wait()
             one.printed.close()
+
+
+def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
+    last = time.monotonic() + PATIENCE
+    for process in processes:
+        try:
+            process.wait(max(0, last - time.monotonic()))
+        except subprocess.TimeoutExpired:  # a shell may have it ignore interrupts
+            process.terminate()
 
 
 def read_record(path: Path) -> Record:

@@ -30,7 +30,8 @@ CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α."""
     distances = _Distances(documents, extractor.labels)
-    scores = sweep(extractor, documents, ALPHAS, see=distances.see)
+    alphas = sorted({*ALPHAS, extractor.settings.alpha})
+    scores = sweep(extractor, documents, alphas, see=distances.see)
     return {
         "study": "threshold",
         "sentences": n_sentences(documents),
@@ -43,7 +44,7 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
                 "ent": score.entities.f1,
                 "rel": score.relations.f1,
             }
-            for alpha, score in zip(ALPHAS, scores, strict=True)
+            for alpha, score in zip(alphas, scores, strict=True)
         ],
     }
 

@@ -133,7 +133,7 @@ class Setup:
     def require_model(self, name: str, user: str) -> None:
         """Refuse to go on if the model of a cell that is done was deleted; some cells never had any."""
         kept, model = self.folder / "cells" / f"{name}.json", self.folder / "models" / name
-        if kept.exists() and not model.exists() and read_record(kept)["printed"].get("history"):
+        if kept.exists() and not model.exists() and (read_record(kept)["printed"] or {}).get("history"):
             raise UnireError(f"{user} needs {model}, which is gone; remove {kept} to have it trained again")
 
     def _train(self, config: TrainingConfig) -> list[str]:
