@@ -158,7 +158,7 @@ def where(mask: Array) -> Array:
 
 def take(x: Array, index: Array) -> Array:
     """`x[index]`: rows of `x`."""
-    return x.take(index, axis=0) if isinstance(x, np.ndarray) else x[index]
+    return x.take(index, axis=0) if isinstance(x, np.ndarray) else x.index_select(0, index)
 
 
 def pick(x: Array, column: Array) -> Array:
