@@ -164,6 +164,8 @@ def charts(result: Json) -> dict[str, str]:
         for name, kind in (("Ent", "entities"), ("Rel", "relations"))
     }
     rates = [_rate(row) for row in result["rows"]]
+    often = _often(result)
+    between = "\n" if often else " "  # or it would be wider than the chart
     return {
         "pipeline": draw.dots(
             names,
@@ -177,9 +179,8 @@ def charts(result: Json) -> dict[str, str]:
             rates,
             [f"{rate:,.0f}" for rate in rates],
             x="sentences per second",
-            note=f"{counted}{_often(result)} on {result['machine']} in {result['precision']},"
-            + ("\n" if _often(result) else " ")
-            + "from words to entities and relations",
+            note=f"{counted}{often} on {result['machine']} in {result['precision']},{between}"
+            "from words to entities and relations",
         ),
     }
 
