@@ -24,9 +24,9 @@ from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.modeling.encoder import load_encoder
 from unire.scoring import score
-from unire.studies import trainings
+from unire.studies import stopwatch, trainings
 from unire.studies.pipeline import __main__ as command
-from unire.studies.pipeline import study
+from unire.studies.pipeline import measuring, study
 from unire.studies.pipeline.batching import in_parts, random_steps
 from unire.studies.pipeline.cells import Cell
 from unire.studies.pipeline.config import PipelineConfig
@@ -413,6 +413,7 @@ def in_process(monkeypatch):
     made: list[str] = []
 
     monkeypatch.setattr(study, "run_jobs", runner(made))
+    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
     return made
 
 
@@ -473,6 +474,51 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
     other = asked(encoder, tmp_path, "--relation-epochs", 4)
     assert "was made with another setting pipeline relation_epochs" in str(other.exception)
     assert load(tmp_path, "pipeline")["seeds"] == [0]
+
+
+def test_the_study_says_how_often_documents_were_read_where_it_is_known():
+    result = load(Path(__file__).parents[1] / "docs" / "studies", "pipeline")
+    rows = result["rows"]
+    known = {**result, "rows": [{**row, "repeats": [count, 9]} for count, row in enumerate(rows, 2)]}
+    unknown = {**result, "rows": [{name: row[name] for name in row if name != "repeats"} for row in rows]}
+    often = "read 2 to 9 times over so that a round lasts 1 s, on NVIDIA"
+    assert f"seeds; {often}" in study.tables(known)[0].title
+    assert f"sentences, {often}" in study.charts(known)["pipeline-speed"]
+    assert "seeds; on NVIDIA" in study.tables(unknown)[0].title
+    assert "sentences on NVIDIA" in study.charts(unknown)["pipeline-speed"]
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+@pytest.mark.parametrize("family", ["bert", "mpnet"])
+def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
+    family, bf16, encoders, scierc_labels, random_model, monkeypatch
+):
+    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
+    ran = []
+
+    class Engine(measuring.TorchEngine):
+        def __init__(self, model, **more):
+            super().__init__(model, **more)
+            ran.append(model)
+
+    monkeypatch.setattr(measuring, "TorchEngine", Engine)
+    encoder = encoders(family)
+    entities = replace(span_stage(encoder, scierc_labels), bf16=bf16)
+    torch.nn.init.zeros_(entities.model.classifier.bias)  # as good as every span is an entity
+    ways = ("exact", "approximate")
+    relations = {way: replace(marker_stage(encoder, scierc_labels, way != "exact"), bf16=bf16) for way in ways}
+    few = [Document.from_words([["we", "parse", "trees"], ["and", "graphs"]], [(1, 2, "Task")])]
+    found = entities.find([document.bare for document in few])
+    expected = {way: finder.find(found) for way, finder in relations.items()}
+    assert all(documents[0].relations for documents in expected.values())
+
+    measuring.measured(random_model, entities, relations, few, QUICK)
+    models = [*ran, entities.model, *(finder.model for finder in relations.values())]
+    kinds = {layer.weight.dtype for model in models for layer in model.modules() if isinstance(layer, torch.nn.Linear)}
+    assert len(models) == 4
+    assert kinds == {torch.bfloat16 if bf16 else torch.float32}
+    assert entities.find([document.bare for document in few]) == found
+    assert {way: finder.find(found) for way, finder in relations.items()} == expected
 
 
 def cell(encoder, out, part, **more) -> Cell:

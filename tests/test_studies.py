@@ -21,7 +21,8 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.studies import errors, speed, systems, threshold, trainings
+from unire.scoring import score
+from unire.studies import errors, speed, stopwatch, systems, threshold, trainings
 from unire.studies.ablation import ABLATION
 from unire.studies.beta2 import BETA2
 from unire.studies.compare import compare
@@ -32,6 +33,7 @@ from unire.studies.window import WINDOW
 from unire.training import TrainingConfig
 from unire.windows import Stretch
 
+cases = speed._cases
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")
 
@@ -265,7 +267,8 @@ def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model,
     assert [shown.count(kind) for kind in kinds] == [2 if count else 1 for count in kinds.values()]
 
 
-def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty):
+def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
+    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
     told = []
     rows = speed.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
     assert [row["name"] for row in rows] == [
@@ -291,6 +294,26 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     table, paper = speed.tables(speed.collected(rows, twenty, "cpu"))
     assert len(table.rows) == len(rows)
     assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
+
+
+def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
+    monkeypatch.setattr(stopwatch, "SHORTEST", 0.2)
+    monkeypatch.setattr(speed, "_cases", lambda *given: [*cases(*given)][:1])
+    rows = speed.speed(random_model, twenty[:1], device="cpu", rounds=1)
+    n, (row,) = len(twenty[0].sentences), rows
+    assert row["repeats"] > 1
+    assert row["repeats"] * n / row["sentences_per_second"] >= 0.2
+    assert sum(row["seconds"].values()) < 0.2  # of one pass
+    assert row["sentences_per_batch"] > n
+    found = list(Extractor.load(random_model, device="cpu").annotate([twenty[0].bare]))
+    assert row["ent"] == score(twenty[:1], found, LabelSpace.load("scierc")).entities.f1
+    result = speed.collected(rows, twenty[:1], "cpu")
+    often = f"{n} sentences, read {row['repeats']} times over so that a round lasts 0.2 s, on"
+    assert often in speed.tables(result)[0].title
+    assert all(often in chart for chart in speed.charts(result).values())
+    older = {**result, "rows": [{name: row[name] for name in row if name != "repeats"}]}
+    assert f"{n} sentences on" in speed.tables(older)[0].title
+    assert all(f"{n} sentences on" in chart for chart in speed.charts(older).values())
 
 
 def test_systems_that_find_the_same_do_not_differ(twenty, random_findings, scierc_labels):

@@ -14,7 +14,7 @@ from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.modeling.precision import has_bf16
 from unire.windows import SLICE, Batch, Rounded, of_like_length
 
-__all__ = ["TorchEngine", "choose_device"]
+__all__ = ["TorchEngine", "choose_device", "keep_in_bf16"]
 
 NUMBERS = 448
 """Numbers of P, of all labels together, for each piece of a batch that a GPU is given."""
@@ -28,6 +28,16 @@ def choose_device(name: str | None = None) -> torch.device:
     except (RuntimeError, AssertionError, ImportError):
         raise UnireError(f"there is no device {name!r} here that PyTorch can use; try cpu") from None
     return torch.device(name)
+
+
+def keep_in_bf16(module: nn.Module) -> None:
+    """Keep what linear layers multiply in bf16 so from now on, in a module that is run under autocast.
+
+    It gives the same as before; but these weights are not turned into bf16 once for every batch.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.to(torch.bfloat16)
 
 
 class TorchEngine:
@@ -57,14 +67,11 @@ class TorchEngine:
     def frozen(cls, model: UniRE, *, bf16: bool | None = None, max_pieces: int | None = None) -> TorchEngine:
         """An engine that a model is given up to: nobody goes on training it, or saves it.
 
-        What its linear layers multiply in bf16 is kept so from now on. The tables are the same; but these weights are
-        not turned into bf16 once for every batch.
+        What its linear layers multiply in bf16 is kept so from now on.
         """
         engine = cls(model, bf16=bf16, max_pieces=max_pieces)
         if engine.bf16:
-            for module in model.modules():
-                if isinstance(module, nn.Linear):
-                    module.to(torch.bfloat16)
+            keep_in_bf16(model)
         return engine
 
     @staticmethod

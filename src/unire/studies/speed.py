@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -28,7 +27,7 @@ from unire.scoring import score
 from unire.settings import Settings
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, millions, n_sentences, percent
-from unire.studies.stopwatch import stage_seconds
+from unire.studies.stopwatch import ROUNDS, best_stages, repetition, timed
 from unire.studies.systems import check_labels
 from unire.windows import Layout
 
@@ -81,7 +80,7 @@ def speed(
     documents: Sequence[Document],
     *,
     device: str | None = None,
-    rounds: int = 3,
+    rounds: int = ROUNDS,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Json]:
     """Run a model over annotated documents in every way there is, and take the time.
@@ -107,7 +106,7 @@ def speed(
                 **asdict(case),
                 "pieces": engine.max_pieces,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                **_timed(engine, model, settings, documents, rounds),
+                **_measured(engine, model, settings, documents, rounds),
             }
         )
         tell(f"{Path(source).name}, {name}: {rows[-1]['sentences_per_second']:,.0f} sentences/s")
@@ -145,7 +144,7 @@ def tables(result: Json) -> list[Table]:
     ]
     stages = _stages(result["rows"][0], result["sentences"])
     columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
-    title = f"Speed (Table 5): {result['sentences']:,} sentences on {result['machine']}; stages in ms a sentence"
+    title = f"Speed (Table 5): {_counted(result)}; stages in ms a sentence"
     return [Table(title, columns, rows), paper()]
 
 
@@ -155,12 +154,12 @@ def paper() -> Table:
 
 def charts(result: Json) -> dict[str, str]:
     rates = [row["sentences_per_second"] for row in result["rows"]]
-    counted = f"n = {result['sentences']:,} sentences on {result['machine']}"
+    counted = f"n = {_counted(result)}"
     stages: dict[str, list[float]] = {}
     for row in result["rows"]:
         for stage, milliseconds in _stages(row, result["sentences"]).items():
             stages.setdefault(stage, []).append(milliseconds)
-    both = "; onnxruntime does not tell encoder and biaffine apart: both are in encoder"
+    both = "\nonnxruntime does not tell encoder and biaffine apart: both are in encoder"
     note = counted + both * any(row["engine"] == "onnxruntime" for row in result["rows"])
     return {
         "speed": draw.bars(
@@ -170,6 +169,12 @@ def charts(result: Json) -> dict[str, str]:
             _names(result), stages, x="milliseconds per sentence, one stage after the other", note=note
         ),
     }
+
+
+def _counted(result: Json) -> str:
+    """What was read, how often, and on what."""
+    often = repetition(row.get("repeats", 1) for row in result["rows"])
+    return f"{result['sentences']:,} sentences{often} on {result['machine']}"
 
 
 def _names(result: Json) -> list[str]:
@@ -213,23 +218,18 @@ def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
     return OnnxEngine(folder.path)
 
 
-def _timed(engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document], rounds: int) -> Json:
+def _measured(engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document], rounds: int) -> Json:
     """The best round end to end, as a user runs it, and the best round stage by stage."""
     extractor = Extractor(engine, model.tokenizer, settings, model.labels)
-    bare = [document.bare for document in documents]
-    n = n_sentences(documents)
-    seconds = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        found = list(extractor.annotate(bare))
-        seconds.append(time.perf_counter() - began)
+    found, seconds, repeats = timed({"all": lambda some: list(extractor.annotate(some))}, documents, rounds)
     run = engine.model if isinstance(engine, TorchEngine) else model
-    passes = [stage_seconds(engine, run, settings, bare) for _ in range(rounds)]
-    stages, n_batches = min(passes, key=lambda timed: sum(timed[0]))
+    stages, n_batches = best_stages(engine, run, settings, documents, repeats, rounds)
     scores = score(documents, found, model.labels)
+    n = n_sentences(documents)
     return {
-        "sentences_per_second": n / min(seconds),
-        "sentences_per_batch": n / max(n_batches, 1),
+        "sentences_per_second": n / seconds["all"],
+        "sentences_per_batch": n * repeats / max(n_batches, 1),
+        "repeats": repeats,
         "seconds": stages._asdict(),
         "ent": scores.entities.f1,
         "rel": scores.relations.f1,

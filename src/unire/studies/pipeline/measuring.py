@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine
+from unire.engines.torch_engine import TorchEngine, keep_in_bf16
 from unire.extractor import Extractor
 from unire.modeling.model import UniRE
 from unire.scoring import score
@@ -19,14 +18,10 @@ from unire.studies.pipeline.entities import EntityFinder, unreachable
 from unire.studies.pipeline.relations import RelationFinder
 from unire.studies.results import Json, n_sentences
 from unire.studies.speed import machine
+from unire.studies.stopwatch import Step, Timed, timed
 
 __all__ = ["measured"]
 
-Stage = Callable[[list[Document]], list[Document]]
-"""Documents with more in them than before."""
-
-ROUNDS = 3
-"""The best of so many counts; the first also warms up."""
 WINDOWS = (200, 100)
 """W in which the joint model is run beside its own way, as in the paper."""
 
@@ -38,22 +33,28 @@ def measured(
     documents: Sequence[Document],
     config: PipelineConfig,
 ) -> Json:
-    """Run the joint model, in its own way and in the paper's windows, and the pipeline in each of its ways."""
+    """Run the joint model, in its own way and in the paper's windows, and the pipeline in each of its ways.
+
+    All models are given up to this: nobody goes on training them, or saves them.
+    """
     model = UniRE.from_pretrained(joint).to(entities.model.device).eval()
-    engine = TorchEngine(model, bf16=entities.bf16)
-    bare = [document.bare for document in documents]
+    engine = TorchEngine.frozen(model, bf16=entities.bf16)
+    if entities.bf16:
+        for part in (entities.model, *(finder.model for finder in relations.values())):
+            keep_in_bf16(part)
     n = n_sentences(documents)
     rows = []
 
-    def add(title: str, window: str, parameters: int, seconds: Mapping[str, float], found: Sequence[Document]) -> None:
-        scores = score(documents, found, model.labels)
+    def add(title: str, window: str, parameters: int, run: Timed) -> None:
+        scores = score(documents, run.found, model.labels)
         rows.append(
             {
                 "title": title,
                 "window": window,
                 "parameters": parameters,
-                "sentences_per_second": n / sum(seconds.values()),
-                "seconds": dict(seconds),
+                "sentences_per_second": n / sum(run.seconds.values()),
+                "repeats": run.repeats,
+                "seconds": run.seconds,
                 "entities": scores.entities.to_dict(),
                 "relations": scores.relations.to_dict(),
             }
@@ -61,18 +62,17 @@ def measured(
 
     for title, settings in _ways(model.settings):
         extractor = Extractor(engine, model.tokenizer, settings, model.labels)
-        seconds, found = _best({"all": _annotated(extractor)}, bare)
         window = "shared" if settings.layout == "shared" else str(settings.window)
-        add(title, window, _size(model), seconds, found)
+        add(title, window, _size(model), timed({"all": _annotated(extractor)}, documents))
     notes = unreachable(documents, config.max_span)
     for _ in entities.reader.read(documents, notes):
         pass
     for name, finder in relations.items():
-        seconds, found = _best({"entities": entities.find, "relations": finder.find}, bare)
+        run = timed({"entities": entities.find, "relations": finder.find}, documents)
         window = f"{config.entity_window} and {config.relation_window}"
-        add(f"pipeline, {name}", window, _size(entities.model) + _size(finder.model), seconds, found)
+        add(f"pipeline, {name}", window, _size(entities.model) + _size(finder.model), run)
         unread: Counter[str] = Counter()
-        finder.find(found, unread)
+        finder.find(run.found, unread)
         notes.update({f"{note} ({name})": count for note, count in unread.items()})
     precision = "bf16" if entities.bf16 else "fp32"
     return {"rows": rows, "notes": dict(notes), "precision": precision, **machine(model.device)}
@@ -88,21 +88,8 @@ def _ways(settings: Settings) -> list[tuple[str, Settings]]:
     return ways
 
 
-def _annotated(extractor: Extractor) -> Stage:
+def _annotated(extractor: Extractor) -> Step:
     return lambda documents: list(extractor.annotate(documents))
-
-
-def _best(stages: Mapping[str, Stage], documents: list[Document]) -> tuple[dict[str, float], list[Document]]:
-    """The seconds of each stage, which goes on from the one before, in the fastest of some rounds; and the outcome."""
-    rounds = []
-    for _ in range(ROUNDS):
-        seconds, found = {}, documents
-        for name, stage in stages.items():
-            began = time.perf_counter()
-            found = stage(found)
-            seconds[name] = time.perf_counter() - began
-        rounds.append((seconds, found))
-    return min(rounds, key=lambda timed: sum(timed[0].values()))
 
 
 def _size(model: Any) -> int:

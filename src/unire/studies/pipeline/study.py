@@ -15,6 +15,7 @@ from unire.studies.jobs import Job, Record, run_jobs
 from unire.studies.pipeline.cells import Cell, Part
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.results import Json, Table, millions, with_deviation
+from unire.studies.stopwatch import repetition
 from unire.studies.trainings import Setup, Variant
 
 __all__ = ["cells", "charts", "run", "tables"]
@@ -117,6 +118,7 @@ def _row(records: Sequence[Record], place: int) -> Json:
     return {
         **{name: first[name] for name in ("title", "window", "parameters")},
         "sentences_per_second": [row["sentences_per_second"] for row in rows],
+        "repeats": [row.get("repeats", 1) for row in rows],
         "seconds": {stage: [row["seconds"][stage] for row in rows] for stage in first["seconds"]},
         **{
             kind: {rate: [row[kind][rate] for row in rows] for rate in ("precision", "recall", "f1")}
@@ -128,7 +130,8 @@ def _row(records: Sequence[Record], place: int) -> Json:
 def tables(result: Json) -> list[Table]:
     seeds = "1 seed" if len(result["seeds"]) == 1 else f"{len(result['seeds'])} seeds"
     counted = f"test, {result['sentences']:,} sentences, {seeds}"
-    title = f"Joint model and pipeline (Table 5): {counted}; on {result['machine']} in {result['precision']}"
+    on = f"{_often(result)} on {result['machine']} in {result['precision']}".lstrip(", ")
+    title = f"Joint model and pipeline (Table 5): {counted}; {on}"
     rows = [
         (
             row["title"],
@@ -161,6 +164,8 @@ def charts(result: Json) -> dict[str, str]:
         for name, kind in (("Ent", "entities"), ("Rel", "relations"))
     }
     rates = [_rate(row) for row in result["rows"]]
+    often = _often(result)
+    between = "\n" if often else " "  # or it would be wider than the chart
     return {
         "pipeline": draw.dots(
             names,
@@ -174,7 +179,8 @@ def charts(result: Json) -> dict[str, str]:
             rates,
             [f"{rate:,.0f}" for rate in rates],
             x="sentences per second",
-            note=f"{counted} on {result['machine']} in {result['precision']}, from words to entities and relations",
+            note=f"{counted}{often} on {result['machine']} in {result['precision']},{between}"
+            "from words to entities and relations",
         ),
     }
 
@@ -202,6 +208,11 @@ def _stages(result: Json) -> list[Sequence[str]]:
         (row["title"], *(f"{1000 * mean(seconds) / result['sentences']:.2f}" for seconds in row["seconds"].values()))
         for row in _rows(result, "pipeline")
     ]
+
+
+def _often(result: Json) -> str:
+    """How often the sentences were read in a round, where a record says so."""
+    return repetition(count for row in result["rows"] for count in row.get("repeats", ()))
 
 
 def _rows(result: Json, kind: str) -> list[Json]:
