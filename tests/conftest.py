@@ -57,6 +57,25 @@ def encoder(tmp_path_factory: pytest.TempPathFactory, twenty: list[Document]) ->
 
 
 @pytest.fixture(scope="session")
+def few(twenty: list[Document]) -> list[Document]:
+    """Three documents of nine sentences."""
+    return twenty[:3]
+
+
+@pytest.fixture(scope="session")
+def encoders(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """A tiny encoder of any family."""
+    words = {word for document in twenty for word in document.words}
+    folder = tmp_path_factory.mktemp("encoders")
+
+    def make(family: str, **more: int) -> str:
+        out = folder / "-".join([family, *map(str, more.values())])
+        return str(out if out.exists() else tiny_encoder(family, out, words, **more))
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with random weights, which finds something everywhere."""
     import torch

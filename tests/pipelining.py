@@ -1,0 +1,40 @@
+"""Tiny parts of the pipeline."""
+
+from __future__ import annotations
+
+import torch
+
+from unire.labels import LabelSpace
+from unire.modeling.encoder import load_encoder
+from unire.studies.pipeline.config import PipelineConfig
+from unire.studies.pipeline.entities import EntityFinder
+from unire.studies.pipeline.marker_model import MarkerModel
+from unire.studies.pipeline.reading import Reader
+from unire.studies.pipeline.relations import RelationFinder, spare
+from unire.studies.pipeline.span_model import SpanModel
+
+QUICK = PipelineConfig(
+    entity_epochs=100,
+    relation_epochs=40,
+    sentences=3,
+    pairs=12,
+    entity_lr=3e-3,
+    relation_lr=3e-3,
+    entity_head_lr=6e-3,
+    relation_head_lr=6e-3,
+)
+
+
+def span_stage(encoder: str, labels: LabelSpace, config: PipelineConfig = QUICK) -> EntityFinder:
+    torch.manual_seed(0)
+    loaded, tokenizer, spec = load_encoder(encoder)
+    model = SpanModel(loaded, len(labels.entity_types), config)
+    return EntityFinder(model, Reader(tokenizer, spec, config.entity_window), labels, False, 4096)
+
+
+def marker_stage(encoder: str, labels: LabelSpace, approximate: bool) -> RelationFinder:
+    torch.manual_seed(0)
+    loaded, tokenizer, spec = load_encoder(encoder)
+    model = MarkerModel(loaded, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
+    reader = Reader(tokenizer, spec, QUICK.relation_window, spare=spare(approximate))
+    return RelationFinder(model.eval(), reader, labels, False, 4096)
