@@ -195,7 +195,7 @@ def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Arra
     sizes = full((n_parts,), PART, area)
     sizes[parts.cumsum(0) - 1] = area - PART * (parts - 1)
     # with few calls, for each takes the host longer than it takes a GPU
-    owner = count(len(area), P).repeat_interleave(area, output_size=total)  # the rectangle of every cell
+    owner = repeat(count(len(area), P), area, total)  # the rectangle of every cell
     before, shift, width, skip = xp.stack([before, first - before, width, N - width]).index_select(1, owner)
     cell = count(total, P)
     place = cell + shift + (cell - before) // width * skip  # at the end of a row, what is right of it is skipped
