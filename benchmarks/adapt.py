@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from unire.modeling.attention import use_fast_attention
+from unire.modeling.encoder import build_encoder, load_encoder
 from unire.training.masked_lm import CLIP, MaskedLM, Trainer, WholeWordMasking
 
 GPU = torch.cuda.is_available()
@@ -82,13 +82,9 @@ def _wait() -> None:
 
 def encoder_of(folder: str | None) -> Any:
     if folder:
-        encoder = transformers.AutoModel.from_pretrained(folder, dtype="float32")
-    else:
-        size = {} if GPU else {"hidden_size": 48, "num_hidden_layers": 2, "intermediate_size": 96}
-        encoder = transformers.AutoModel.from_config(transformers.MPNetConfig(max_position_embeddings=514, **size))
-    encoder.pooler = None
-    use_fast_attention(encoder)
-    return encoder
+        return load_encoder(folder)[0]
+    size = {} if GPU else {"hidden_size": 48, "num_hidden_layers": 2, "intermediate_size": 96}
+    return build_encoder(transformers.MPNetConfig(max_position_embeddings=514, **size).to_dict())
 
 
 def trainer_of(folder: str | None, variant: str) -> Trainer:

@@ -91,6 +91,15 @@ def test_a_mask_says_for_every_piece_what_it_sees(models) -> None:
     assert (found - fast(ids).last_hidden_state).abs().max() > 1e-2
 
 
+@pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
+def test_what_layers_hold_is_given_as_transformers_gives_it(models, asked: str) -> None:
+    inputs = {"input_ids": torch.randint(6, 20, (2, 30)), asked: True}
+    slow, fast = (model(**inputs) for model in models)
+    torch.testing.assert_close(slow[0], fast[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(slow[-1], fast[-1], rtol=1e-4, atol=1e-5)
+    assert len(fast[-1]) > 1
+
+
 def test_a_frozen_position_bias_gets_no_gradient(models) -> None:
     _, fast = models
     freeze_position_bias(fast)

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
-from unire.modeling.attention import use_fast_attention
+from unire.modeling.encoder import load_encoder
 from unire.training import masked_lm
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
 
@@ -23,8 +22,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def model(tmp_path: Path) -> MaskedLM:
     torch.manual_seed(0)
-    encoder = transformers.AutoModel.from_pretrained(tiny_encoder("mpnet", tmp_path, WORDS), add_pooling_layer=False)
-    use_fast_attention(encoder)
+    encoder, _, _ = load_encoder(tiny_encoder("mpnet", tmp_path, WORDS))
     return MaskedLM(encoder, masking("mpnet"))
 
 

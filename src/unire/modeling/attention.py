@@ -98,11 +98,22 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
         diagonals: Tensor = bias.unfold(1, length, 1).flip(1).unsqueeze(0)  # row i starts at distance -i
         return diagonals.contiguous()
 
+    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, **options: Any) -> Any:
+        if options.get("output_attentions") or options.get("output_hidden_states"):
+            return super().forward(hidden_states, attention_mask, **options)
+        return self._layers(hidden_states, self.compute_position_bias(hidden_states), attention_mask)
+
     def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
         """All layers, for pieces that stand where `position_ids` `[B, L]` says; several may stand in one place."""
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)  # [B, L, L], from the row's to the column's
         bias = self.relative_attention_bias(self.relative_position_bucket(distances)).permute(0, 3, 1, 2).contiguous()
-        mask = bias if attention_mask is None else bias + attention_mask  # [B, H, L, L]
+        return self._layers(hidden, bias, attention_mask)
+
+    def _layers(self, hidden: Tensor, bias: Tensor, attention_mask: Tensor | None) -> BaseModelOutput:
+        """All layers; what they add to attention is laid out once, [B, H, L, L], and as narrow as they want it."""
+        mask = bias if attention_mask is None else bias + attention_mask
+        if torch.is_autocast_enabled(kind := hidden.device.type):
+            mask = mask.to(torch.get_autocast_dtype(kind))
         for layer in self.layer:
             hidden = layer(hidden, None, mask)[0]
         return BaseModelOutput(last_hidden_state=hidden)

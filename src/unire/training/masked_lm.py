@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
-from unire.modeling.attention import freeze_position_bias
 from unire.modeling.precision import has_bf16
 
 __all__ = ["MaskedLM", "Trainer", "WholeWordMasking"]
@@ -137,7 +136,6 @@ class Trainer:
     """
 
     def __init__(self, model: MaskedLM, *, lr: float, device: torch.device, compiled: bool | None = None) -> None:
-        freeze_position_bias(model.encoder)
         self.model = model.to(device).eval()
         self.device = device
         self.bf16 = device.type == "cuda" and has_bf16()

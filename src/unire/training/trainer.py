@@ -131,7 +131,7 @@ class Trainer:
         self.gradients = Recorder(self._gradients, self.accelerator.device, record=record)
         if record:  # a graph adds to the gradients where they are
             for parameter in self.model.parameters():
-                parameter.grad = torch.zeros_like(parameter)
+                parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
         self._losses = torch.zeros(len(self.LOSSES), device=self.accelerator.device)
         self._record = {
             **asdict(self.config),
