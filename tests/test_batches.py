@@ -91,11 +91,11 @@ def test_batches_are_formed_by_length():
     assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
 
 
-@given(st.lists(st.integers(0, 300), min_size=1, max_size=50))
-def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths):
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=50), st.sampled_from([1, 2]))
+def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, finer):
     everything = np.arange(len(lengths))
-    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths))]
+    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths), finer)]
     assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
-        assert n <= 32 or min(lengths[i] for i in group) > n / 2
+        assert n <= 32 // finer or min(lengths[i] for i in group) > n / 2 ** (1 / finer)

@@ -131,6 +131,16 @@ def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) 
         np.testing.assert_array_equal(once.relations, again.relations)
 
 
+def test_a_large_batch_on_a_gpu_in_more_stacks_is_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    problem = Problem([noise(rng, n, 5) for n in (40, 31, 20, 16, 3, 1)], PER_LOC)
+    P = AS_ARRAY["torch float64"](problem.padded())
+    few = split.prepare(P, problem.lengths, PER_LOC).distances
+    monkeypatch.setattr(arrays, "MANY", 0)
+    assert [n for _, n in arrays.of_like_length(problem.lengths, 2)] == [16, 20, 31, 40]
+    np.testing.assert_allclose(split.prepare(P, problem.lengths, PER_LOC).distances, few, rtol=1e-12)
+
+
 @pytest.mark.parametrize("as_array", [AS_ARRAY["numpy float32"], AS_ARRAY["torch float32"]])
 def test_distances_are_the_references_and_nan_beyond_the_last_word(as_array: Callable[[Any], Any]) -> None:
     rng = np.random.default_rng(1)

@@ -90,8 +90,11 @@ def _bent(x: Floats, bend: float) -> Floats:
 
 
 def _sigmoid(x: Floats) -> Floats:
-    chances: Floats = np.exp(-np.logaddexp(0, -x))  # exact next to 0 too
-    return chances
+    odds_against: Floats = np.negative(x)
+    with np.errstate(over="ignore"):  # then the chance is 0
+        np.exp(odds_against, out=odds_against)
+    odds_against += 1
+    return np.reciprocal(odds_against, out=odds_against)
 
 
 def _minimum(X: Floats, offset: Floats, y: Floats, start: Floats) -> Floats:

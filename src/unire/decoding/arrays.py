@@ -29,11 +29,12 @@ __all__ = [
     "distances",
     "full",
     "library",
+    "owners",
     "pick",
     "pinned",
     "put",
     "rectangle_means",
-    "repeat",
+    "rows",
     "send",
     "stacks",
     "take",
@@ -54,8 +55,8 @@ Places = slice | Array
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
 
-PART = 32
-"""How many cells torch sums one after the other."""
+MANY = 2**26
+"""Numbers of a batch that take a GPU longer than it takes the host to ask for twice as many stacks."""
 
 AS_NUMPY = "cpu"
 """Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
@@ -103,12 +104,18 @@ def to_host(x: Array) -> NDArray[Any]:
     return array
 
 
-def together(*arrays: Array) -> list[NDArray[Any]]:
-    """[n], [m], … on the host; a GPU is asked but once, for each time whoever asks has to wait."""
-    if isinstance(arrays[0], np.ndarray):
-        return list(arrays)
-    joined = to_host(library(arrays[0]).concatenate(arrays))
-    return np.split(joined, np.cumsum([len(array) for array in arrays[:-1]]))
+def together(*tables: Array) -> list[NDArray[Any]]:
+    """[k, n], [l, m], … on the host; a GPU is asked but once, for each time whoever asks has to wait."""
+    if isinstance(tables[0], np.ndarray):
+        return list(tables)
+    xp = library(tables[0])
+    joined = xp.concatenate([table.reshape(-1) for table in tables])
+    sizes = [table.numel() for table in tables]
+    if joined.device.type == "cuda":  # into pinned memory, which it writes by itself
+        joined = joined.to("cpu", non_blocking=True)
+        xp.cuda.current_stream(tables[0].device).synchronize()
+    parts = np.split(to_host(joined), np.cumsum(sizes[:-1]))
+    return [part.reshape(table.shape) for part, table in zip(parts, tables, strict=True)]
 
 
 def put(host: NDArray[Any], like: Array) -> Array:
@@ -144,11 +151,11 @@ def count(n: int, like: Array) -> Array:
     return np.arange(n) if isinstance(like, np.ndarray) else library(like).arange(n, device=like.device)
 
 
-def repeat(x: Array, times: Array, total: int) -> Array:
-    """The numbers of `x`, each so many times; `total` of them, which a GPU would have to be asked for."""
-    if isinstance(x, np.ndarray):
-        return np.repeat(x, times)
-    return x.repeat_interleave(times, output_size=total)
+def owners(sizes: Array, total: int) -> Array:
+    """Whose each is of `total` things, of which the first `sizes[0]` are 0's, the next `sizes[1]` 1's, …"""
+    if isinstance(sizes, np.ndarray):
+        return np.repeat(np.arange(len(sizes)), sizes)
+    return library(sizes).repeat_interleave(sizes, output_size=total)  # a GPU would have to be asked for the total
 
 
 def where(mask: Array) -> Array:
@@ -156,9 +163,14 @@ def where(mask: Array) -> Array:
     return np.flatnonzero(mask) if isinstance(mask, np.ndarray) else mask.nonzero()[:, 0]
 
 
-def take(x: Array, index: Array) -> Array:
-    """`x[index]`: rows of `x`."""
-    return x.take(index, axis=0) if isinstance(x, np.ndarray) else x.index_select(0, index)
+def rows(*arrays: Array) -> Array:
+    """[k, n] of k arrays: with few calls, for each takes the host longer than it takes a GPU."""
+    return np.array(arrays) if isinstance(arrays[0], np.ndarray) else library(arrays[0]).stack(arrays)
+
+
+def take(x: Array, index: Array, axis: int = 0) -> Array:
+    """`x[index]`: rows of `x`, or what lies along another axis."""
+    return x.take(index, axis=axis) if isinstance(x, np.ndarray) else x.index_select(axis, index)
 
 
 def pick(x: Array, column: Array) -> Array:
@@ -182,25 +194,19 @@ def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Arra
     area = height * width
     if not len(area):
         return cells[:0]
-    before = area.cumsum(0) - area
     if isinstance(P, np.ndarray):
-        rows = runs(first, height, step=N)
-        inside = cells.take(runs(rows, np.repeat(width, height)), axis=0)
-        return np.add.reduceat(inside, before) / area[:, None].astype(P.dtype)
+        starts = runs(first, height, step=N)
+        inside = cells.take(runs(starts, np.repeat(width, height)), axis=0)
+        return np.add.reduceat(inside, area.cumsum() - area) / area[:, None].astype(P.dtype)
 
-    # torch sums a group number after number, so that a long one is better summed in parts first
-    parts = (area + PART - 1) // PART
+    # torch sums a group number after number, so that each row is better summed first
     xp = library(P)
-    total, n_parts = xp.stack([area.sum(), parts.sum()]).tolist()
-    sizes = full((n_parts,), PART, area)
-    sizes[parts.cumsum(0) - 1] = area - PART * (parts - 1)
-    # with few calls, for each takes the host longer than it takes a GPU
-    owner = repeat(count(len(area), P), area, total)  # the rectangle of every cell
-    before, shift, width, skip = xp.stack([before, first - before, width, N - width]).index_select(1, owner)
-    cell = count(total, P)
-    place = cell + shift + (cell - before) // width * skip  # at the end of a row, what is right of it is skipped
-    inside = cells.index_select(0, place)
-    for some in (sizes, parts):
+    n_rows, n_cells = rows(height, area).sum(1).tolist()
+    start, size = take(rows(first - N * (height.cumsum(0) - height), width), owners(height, n_rows), 1)
+    start = start + N * count(n_rows, P)
+    place = take(start - (size.cumsum(0) - size), owners(size, n_cells)) + count(n_cells, P)
+    inside = take(cells, place)
+    for some in (size, height):
         inside = xp.segment_reduce(inside, "sum", lengths=some, unsafe=True)
     return inside / area[:, None]
 
@@ -218,7 +224,7 @@ def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array
     numpy likes neighbours that fit into a cache, torch many tables of like length.
     """
     if not isinstance(P, np.ndarray):
-        for group, n in of_like_length(lengths):
+        for group, n in of_like_length(lengths, finer=2 if P.numel() > MANY else 1):
             places = group if isinstance(group, slice) else put(group, P)
             yield places, P[places, :n, :n], None, None
         return

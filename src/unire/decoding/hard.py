@@ -18,6 +18,7 @@ from unire.decoding.arrays import (
     blank,
     full,
     library,
+    pick,
     put,
     stacks,
     to_float,
@@ -49,7 +50,9 @@ def decode(
     corner = of_entities[:, border, border]
     squares = corner[:, :, None] + corner[:, None, :] - of_entities - of_entities.swapaxes(1, 2)
     place = library(P).where((border[:, None] < border) & (border <= put(lengths, P)[:, None, None]))
-    label, count = winners(squares[place], labels.entity_ids)
+    squares = squares[place]
+    label = winners(squares, labels.entity_ids)
+    count = pick(squares, label)
     found = (label != LabelSpace.NONE) & (count > 0)
     candidates = np.array([to_host(x[found]) for x in (*place, label, count)])
     table, start, end, label, count = candidates[:, _apart(*candidates[:3])]
@@ -63,7 +66,8 @@ def decode(
     upper = counts[here, top, right] - counts[here, top, left]
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
     rectangles = permitted(rectangles, put(label[head], P), put(label[tail], P), permits)
-    relation, shared = (to_host(x) for x in winners(rectangles, labels.relation_ids))
+    relation = winners(rectangles, labels.relation_ids)
+    relation, shared = to_host(relation), to_host(pick(rectangles, relation))
     related = (relation != LabelSpace.NONE) & (shared > 0)
     share, relation_share = count / size**2, (shared / (size[head] * size[tail]))[related]
 

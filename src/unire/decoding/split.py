@@ -22,9 +22,11 @@ from unire.decoding.arrays import (
     distances,
     full,
     library,
+    owners,
+    pick,
     put,
     rectangle_means,
-    repeat,
+    rows,
     stacks,
     take,
     to_float,
@@ -105,7 +107,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
         measured[:, :1] = P[:, :1, :1].sum((2, 3))
     total = int(lengths.sum())
-    table = repeat(count(T, P), n_words, total)
+    table = owners(n_words, total)
     word = count(total, P) - take(before, table)
     apart = take(measured.reshape(T * N), table * N + word) / 2  # the mean of two distances
     # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
@@ -121,54 +123,50 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     # Spans
     first = where(prepared.begins(alpha))
     table, start = take(prepared.table, first), take(prepared.word, first)
-    size = library(P).diff(first, append=full((1,), len(prepared.word), first))
-    spans = table, start
+    end = start + library(P).diff(first, append=full((1,), len(prepared.word), first))
 
     # Entity types: the squares
-    squares = _means(P, table, start, size, start, size)
-    label, mean = winners(squares, labels.entity_ids)
+    squares = _means(P, table, start, end, start, end)
+    label = winners(squares, labels.entity_ids)
     named = where(label != LabelSpace.NONE)
-    table, start, size, label, mean, squares = (take(x, named) for x in (table, start, size, label, mean, squares))
-    sides = _sides(squares, label, mean)
+    entities = take(rows(table, start, end, label), named, 1)
+    sides = _sides(take(squares, named), entities[3])
 
     # Relation types: the rectangles
-    head, tail, mirrored = Pairs.of(table)
-    pairs = _means(P, take(table, head), *(take(x, end) for end in (head, tail) for x in (start, size)))
+    head, tail, mirrored = Pairs.of(entities[0])
+    of_head, of_tail = take(entities, head, 1), take(entities, tail, 1)
+    pairs = _means(P, *of_head[:3], *of_tail[1:3])
     to_mirror = take(pairs, mirrored) - pairs
-    symmetric = permitted(pairs + weight * to_mirror, take(label, head), take(label, tail), permits)
-    relation, mean = winners(symmetric, labels.relation_ids)
-    related = where(relation != LabelSpace.NONE)
-    head, tail, relation, mean, pairs, to_mirror = (
-        take(x, related) for x in (head, tail, relation, mean, pairs, to_mirror)
-    )
-    seen = pairs + weight[relation][:, None] * to_mirror  # from where the label is read: one way, or both
-    relation_sides = _sides(seen, relation, mean)
+    symmetric = permitted(pairs + weight * to_mirror, of_head[3], of_tail[3], permits)
+    label = winners(symmetric, labels.relation_ids)
+    related = where(label != LabelSpace.NONE)
+    relations = take(rows(head, tail, label), related, 1)
+    pairs, to_mirror = take(pairs, related), take(to_mirror, related)
+    seen = pairs + take(weight, relations[2])[:, None] * to_mirror  # from where the label is read: one way, or both
+    relation_sides = _sides(seen, relations[2])
 
-    numbers = together(*spans, table, start, start + size, label, head, tail, relation)
-    inner = numbers[1] > 0
-    cuts, entities, relations = (
-        np.array(some).T for some in ([x[inner] for x in numbers[:2]], numbers[2:6], numbers[6:])
-    )
-    chances = together(*sides, *relation_sides)
+    spans, entities, relations = together(rows(table, start), entities, relations)
+    sides, relation_sides = together(sides, relation_sides)
+    inner = np.flatnonzero(spans[1])
     return Decoded(
-        entities=entities,
-        entity_scores=log_odds(np.array(chances[:2])),
-        relations=relations,
-        relation_scores=log_odds(np.array(chances[2:])),
-        cuts=cuts,
+        entities=entities.T,
+        entity_scores=log_odds(sides),
+        relations=relations.T,
+        relation_scores=log_odds(relation_sides),
+        cuts=spans.take(inner, axis=1).T,
     )
 
 
-def _means(P: Array, table: Array, top: Array, height: Array, left: Array, width: Array) -> Array:
+def _means(P: Array, table: Array, top: Array, bottom: Array, left: Array, right: Array) -> Array:
     """[K, |Y|]: the mean cell of each rectangle."""
     N = P.shape[1]
-    return rectangle_means(P, (table * N + top) * N + left, height, width)
+    return rectangle_means(P, (table * N + top) * N + left, bottom - top, right - left)
 
 
-def _sides(means: Array, label: Array, mean: Array) -> tuple[Array, Array]:
-    """What is for each label in its row of `means`, [K, |Y|], and what is against it.
+def _sides(means: Array, label: Array) -> Array:
+    """[2, K]: what is for each label in its row of `means`, [K, |Y|], and what is against it.
 
     float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
     sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
     """
-    return mean, all_but(means, label)
+    return rows(pick(means, label), all_but(means, label))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, count, library, pick, put, repeat, take, to_host
+from unire.decoding.arrays import Array, count, library, owners, put, rows, take, to_host
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
@@ -38,18 +38,18 @@ def refuse_not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) 
             )
 
 
-def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
-    """The best of `ids` and ⊥ in every row of [K, |Y|], and its score. A label wins a tie against ⊥."""
+def winners(scores: Array, ids: slice) -> Array:
+    """The best of `ids` and ⊥ in every row of [K, |Y|]. A label wins a tie against ⊥."""
     xp = library(scores)
     candidates = xp.concatenate([scores[:, ids], scores[:, LabelSpace.NONE, None]], 1)
     best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
-    label = xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
-    return label, pick(candidates, best)
+    return xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
 
 
 def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
     """[K]: ln(for / against), of [2, K]; as if there were a little of each, no less than float32 can hold."""
-    logs = np.log(np.maximum(sides, LITTLE, dtype=np.float64))
+    logs = sides.astype(np.float64)
+    np.log(np.maximum(logs, LITTLE, out=logs), out=logs)
     odds: NDArray[np.float64] = logs[0] - logs[1]
     return odds
 
@@ -80,8 +80,10 @@ class Pairs(NamedTuple):
         partners = end - first - 1
         before = partners.cumsum(0) - partners  # pairs of heads that come earlier
         total = int(partners.sum())
-        head = repeat(everyone, partners, total)
-        nth = count(total, table) - take(before, head)
-        of_head = take(rank, head)
-        tail = take(first, head) + nth + (nth >= of_head)  # all but itself
-        return cls(head, tail, take(before, tail) + of_head - 1 + (of_head < take(rank, tail)))
+        head = owners(partners, total)
+        known = rows(before, rank, first)
+        before_head, of_head, first = take(known, head, 1)
+        nth = count(total, table) - before_head
+        tail = first + nth + (nth >= of_head)  # all but itself
+        before_tail, of_tail, _ = take(known, tail, 1)
+        return cls(head, tail, before_tail + of_head - 1 + (of_head < of_tail))

@@ -123,13 +123,14 @@ def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) 
         start += len(batch)
 
 
-def of_like_length(lengths: NDArray[np.int64]) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
+def of_like_length(lengths: NDArray[np.int64], finer: int = 1) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
     """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
 
     Yields positions of tables, a slice where they are neighbours, and the number of words that all of them fit in. More
-    groups would be less padding, but more calls of a GPU, which take the host longer than padding takes the GPU.
+    groups would be less padding, but more calls of a GPU, which take the host longer than padding takes the GPU; unless
+    tables are very many, for which groups can be so many times `finer`.
     """
-    steps = np.ceil(np.log2(np.maximum(lengths, SHORT)))
+    steps = np.ceil(finer * np.log2(np.maximum(lengths, SHORT // finer)))
     for step in np.unique(steps[lengths > 0]):
         group = np.flatnonzero((steps == step) & (lengths > 0))
         first, end = int(group[0]), int(group[-1]) + 1
