@@ -36,7 +36,7 @@ class Row:
 SCIERC = (
     Row("preset `paper`, 40 epochs", "mpnet", "scierc-paper"),
     Row("preset `released`, 40 epochs", "mpnet", "scierc-released"),
-    Row("preset `best`", "mpnet-science", "scierc-best"),
+    Row("preset `best`", "mpnet-science, mpnet-science-b", "scierc-best"),
     Row("`best`, self-trained by five teachers", "mpnet-science", "scierc-self-trained"),
     Row("`science`, before quantisation", "gte-science, 33M", "scierc-small"),
     Row("`science`, as in the box (int8)", "gte-science, 33M", "science"),
@@ -80,6 +80,8 @@ TRIED = (
     ("SciERC", "… without `symmetry` and `implication`", "scierc-try-no-losses", "no difference"),
     ("SciERC", "… with `case_marks`", "scierc-try-marks", "no gain"),
     ("SciERC", "… with `d` of 300", "scierc-try-d-300", "no gain"),
+    ("SciERC", "… with `pooling` of a word's pieces by their mean", "scierc-try-pooling-mean", "no gain in relations"),
+    ("SciERC", "… with `focal` cells, γ = 1", "scierc-try-focal", "dropped: no gain"),
     ("SciERC", "… with rate 2e-4", "scierc-try-lr-2e-4", "no gain in relations"),
     ("SciERC", "… with rate 5e-5", "scierc-try-lr-5e-5", "worse"),
     ("SciERC", "… with `layer_decay` of 0.9", "scierc-try-layer-decay", "worse"),
