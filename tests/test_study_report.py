@@ -16,10 +16,12 @@ from chart_reading import Chart
 from in_process import command, runner
 from unire import formats
 from unire.exceptions import UnireError
+from unire.folders import fingerprint
 from unire.studies import charts, errors, report, systems
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
 from unire.studies.results import load, save
+from unire.training import trainer
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
@@ -100,6 +102,80 @@ def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
         ["default-0"],
         ["random"],
     ]
+
+
+OF_MODEL = ("threshold", "errors", "speed")
+
+
+class Reported(NamedTuple):
+    folder: Path
+    words: tuple[object, ...]
+
+    def again(self) -> tuple[list[str], dict[str, dict]]:
+        """Ask for the report once more: which studies of the model it says that it does, and those that are there."""
+        ran = command("study", "report", "--out", self.folder, *self.words)
+        said = [line for line in ran.stderr.splitlines() if ": of " in line]
+        return said, {name: load(self.folder, name) for name in OF_MODEL}
+
+
+@pytest.fixture(scope="module")
+def first_report(studied, tmp_path_factory):
+    """A report that has run its own studies of the default model."""
+    folder = shutil.copytree(studied.folder, tmp_path_factory.mktemp("reported") / "mine")
+    for name in OF_MODEL:
+        (folder / f"{name}.json").unlink()
+    first = Reported(folder, (*studied.setup, *PIPELINE))
+    assert first.again()[0] == [f"{name}: of default-0" for name in OF_MODEL]
+    return first
+
+
+@pytest.fixture
+def reported(first_report, tmp_path):
+    return first_report._replace(folder=shutil.copytree(first_report.folder, tmp_path / "mine"))
+
+
+def _train_another(folder, monkeypatch) -> None:
+    """Have the default cell trained again by the next report, and come out differently, as on a GPU."""
+    shutil.rmtree(folder / "models" / "default-0")
+    (folder / "cells" / "default-0.json").unlink()
+    seeded = trainer.set_seed
+    monkeypatch.setattr(trainer, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
+
+
+def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
+    folder = reported.folder
+    before = {name: load(folder, name) for name in OF_MODEL}
+    _train_another(folder, monkeypatch)
+    said, now = reported.again()
+    assert studied.made[-1] == "default-0"
+    assert said == [f"{name}: of default-0, which was trained anew" for name in OF_MODEL]
+    for name in OF_MODEL:
+        assert now[name]["of"] == ["default-0"]
+        assert now[name]["fingerprints"] == [fingerprint(folder / "models" / "default-0")]
+        assert now[name]["fingerprints"] != before[name]["fingerprints"]
+    assert now["speed"]["rows"] != before["speed"]["rows"]
+    assert reported.again() == ([], now)
+
+
+@pytest.mark.parametrize("why", ["older", "deleted", "of others"])
+def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, why):
+    folder = reported.folder
+    if why == "deleted":
+        shutil.rmtree(folder / "models" / "default-0")
+    else:
+        _train_another(folder, monkeypatch)
+    for name in OF_MODEL:
+        result = load(folder, name)
+        if why == "older":
+            del result["fingerprints"]
+        elif why == "of others":
+            result |= {"of": ["default-0", "mine"], "fingerprints": [*result["fingerprints"], "0123456789abcdef"]}
+        save(result, folder)
+    kept = {name: load(folder, name) for name in OF_MODEL}
+    assert reported.again() == ([], kept)
+    numbers = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert list(numbers) == list(STUDIES)
+    assert {name: numbers[name] for name in OF_MODEL} == kept
 
 
 def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, tmp_path, monkeypatch):
