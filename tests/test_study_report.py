@@ -212,6 +212,17 @@ def _trained(result):
     return [[100 * f1 for row in result["rows"] for f1 in row[kind]["f1"]] for kind in ("entities", "relations")]
 
 
+def _published(result):
+    """The paper's scores in percent by what the legend calls them: of every row, for entities and for relations."""
+    names = {"ACE05": "paper, ACE05 (BERT-base)", "SciERC": "paper, SciERC (SciBERT)"}
+    papers = [row.get("paper", {}) for row in result.get("rows", ())]
+    return {
+        name: [[100 * paper[data][kind] for paper in papers if data in paper] for kind in (0, 1)]
+        for data, name in names.items()
+        if any(data in paper for paper in papers)
+    }
+
+
 def _swept(result):
     curves = ("span", "ent", "rel")
     return [[(point["alpha"], 100 * point[curve]) for point in result["sweep"]] for curve in curves]
@@ -300,15 +311,43 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
         assert result is not published or any(any(part) for part in expected)
         found = shown(chart)
         assert [len(part) for part in found] == [len(part) for part in expected]
-        assert len(chart.titles) == (sum(map(len, expected)) if name != "distances" else 0)
+        others = _published(result)
+        assert chart.others().keys() == others.keys()
+        for whose, panels in others.items():
+            for read, true in zip(chart.others()[whose], panels, strict=True):
+                assert read == pytest.approx(true, abs=0.01)
+        marks = [*expected, *(panel for panels in others.values() for panel in panels)]
+        assert len(chart.titles) == (sum(map(len, marks)) if name != "distances" else 0)
         for read, true in zip(found, expected, strict=True):
             for one, other in zip(read, true, strict=True):
                 assert one == pytest.approx(other, rel=1e-3, abs=0.01)
 
 
+@pytest.mark.parametrize("name", ["ablate", "window", "dropout", "beta2"])
+def test_a_chart_has_the_papers_scores_where_the_table_has_them(name):
+    result = load(PUBLISHED, name)
+    (table,) = STUDIES[name].tables(result)
+    shown = Chart(STUDIES[name].charts(result)[name]).others()
+    assert [whose.split()[1] for whose in shown] == list(table.columns[4:])
+    assert len(shown) == (0 if name == "beta2" else 2)
+    without = {**result, "rows": [{**row, "paper": {}} for row in result["rows"]]}
+    assert not Chart(STUDIES[name].charts(without)[name]).others()
+
+
+def test_published_charts_are_those_of_their_numbers():
+    for name in STUDIES:
+        for chart, svg in STUDIES[name].charts(load(PUBLISHED, name)).items():
+            shown = Chart((PUBLISHED / f"{chart}.svg").read_text(encoding="utf-8"))
+            assert (shown.text, shown.titles) == (Chart(svg).text, Chart(svg).titles)
+
+
 def test_who_points_at_a_mark_is_told_what_it_is():
     chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
     assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
+    others = {"theirs": {"Ent": [None, 73.0]}}
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", others=others))
+    assert chart.titles == ["a: Ent 70.0", "<b>: Ent 72.0", "<b>: Ent 73.0; theirs"]
+    assert chart.others() == {"theirs": [[pytest.approx(73, abs=0.01)]]}
     chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))
     assert chart.titles == ["a: x 1", "b: x 2", "a: y 3", "b: y 4"]
 
