@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from unire.studies.charts import COLOURS
 
+XLINK = "{http://www.w3.org/1999/xlink}"
 SVG = "{http://www.w3.org/2000/svg}"
 Scale = Callable[[float], float]
 
@@ -29,6 +30,13 @@ class Chart:
             [_scale(panel, "x")(x) for x, _ in _marks(panel, colour, faint=True)]
             for panel, colour in zip(self.panels, COLOURS, strict=False)
         ]
+
+    def others(self) -> dict[str, list[list[float]]]:
+        """The values at the hollow marks of every panel, first row to last, by their name in the legend."""
+        return {
+            name: [[_scale(panel, "x")(x) for x, _ in _like(panel, mark)] for panel in self.panels]
+            for name, mark in _named(self.root)
+        }
 
     def curves(self, n: int) -> list[list[tuple[float, float]]]:
         """The points of every curve."""
@@ -72,6 +80,20 @@ def _marks(panel: ElementTree.Element, colour: str, *, faint: bool = False) -> I
         style = mark.get("style", "")
         if f"fill: {colour}" in style and ("fill-opacity" in style) == faint and mark not in legend:
             yield float(mark.attrib["x"]), float(mark.attrib["y"])
+
+
+def _named(chart: ElementTree.Element) -> Iterator[tuple[str, ElementTree.Element]]:
+    """The names and marks of a legend that all panels share."""
+    for legend in chart.iterfind(f"{SVG}g/{SVG}g[@id='legend_1']"):
+        names = ("".join(text.itertext()) for text in legend.iter(f"{SVG}text"))
+        yield from zip(names, legend.iter(f"{SVG}use"), strict=True)
+
+
+def _like(panel: ElementTree.Element, mark: ElementTree.Element) -> Iterator[tuple[float, float]]:
+    """Where the marks are that have a mark's shape, and are as hollow."""
+    for other in panel.iter(f"{SVG}use"):
+        if all(other.get(name) == mark.get(name) for name in (f"{XLINK}href", "style")):
+            yield float(other.attrib["x"]), float(other.attrib["y"])
 
 
 def _paths(panel: ElementTree.Element, style: str) -> Iterator[str]:

@@ -137,8 +137,11 @@ def test_sigterm_stops_what_runs(job, tmp_path):
 
 def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypatch):
     monkeypatch.setattr(jobs, "PATIENCE", 2.0)
+    willing, stubborn = (
+        f"import signal; signal.signal(signal.SIGTERM, signal.{answer})"
+        for answer in ("default_int_handler", "SIG_IGN")
+    )
     saving = "try:\n time.sleep(60)\nexcept KeyboardInterrupt:\n notes.write('saved\\n')"
-    stubborn = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
     def begun(program):
         return f"import time; notes = open({str(job.file)!r}, 'a', buffering=1); {program}"
@@ -149,7 +152,7 @@ def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypa
         raise UnireError("stop")
 
     made = [
-        replace(job("saving"), command=("-c", begun(f"notes.write('saving begins\\n')\n{saving}"))),
+        replace(job("saving"), command=("-c", begun(f"{willing}; notes.write('saving begins\\n')\n{saving}"))),
         job("stubborn", sleep=60),
     ]
     made[1] = replace(made[1], command=("-c", f"{stubborn}; {made[1].command[1]}"))

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -23,6 +24,7 @@ from unire.cli.training import in_company
 from unire.documents import Document
 from unire.settings import Settings
 from unire.training.adapt import AdaptationConfig, adapt
+from unire.training.interrupt import SIGNALS
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
@@ -95,8 +97,14 @@ def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[D
     assert {path.name for path in tmp_path.iterdir()} == {"alone", "together", "one.jsonl"}
 
 
-def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder: Path, tmp_path: Path):
-    """Dropout and all, with states saved by the clocks of processes that do not agree on the time."""
+@pytest.mark.parametrize("number", SIGNALS)
+def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(
+    number: signal.Signals, encoder: Path, tmp_path: Path
+):
+    """Dropout and all, with states saved by the clocks of processes that do not agree on the time.
+
+    The launcher passes on what it is sent; SIGTERM a queue may have sent to everyone before.
+    """
     often = ("--set", "evaluate_every=3", "--save-every-minutes", 0.002)
     arguments = training(encoder, "--epochs", 12, "--lr", 0.002, *often)
     straight = run("torchrun", *arguments, "--out", tmp_path / "straight")
@@ -108,7 +116,9 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
         assert process.poll() is None, "the training ended before it could be stopped"
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    launcher = psutil.Process(process.pid)
+    for one in (*(launcher.children(recursive=True) if number == signal.SIGTERM else ()), launcher):
+        one.send_signal(number)
     process.wait(60)
     assert Settings.load(out).provenance["interrupted"]
     with pytest.raises(UnireError, match="was started with 2 processes, not 1; resume with as many"):

@@ -16,10 +16,12 @@ from chart_reading import Chart
 from in_process import command, runner
 from unire import formats
 from unire.exceptions import UnireError
+from unire.folders import fingerprint
 from unire.studies import charts, errors, report, systems
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
 from unire.studies.results import load, save
+from unire.training import trainer
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
@@ -102,6 +104,80 @@ def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
     ]
 
 
+OF_MODEL = ("threshold", "errors", "speed")
+
+
+class Reported(NamedTuple):
+    folder: Path
+    words: tuple[object, ...]
+
+    def again(self) -> tuple[list[str], dict[str, dict]]:
+        """Ask for the report once more: which studies of the model it says that it does, and those that are there."""
+        ran = command("study", "report", "--out", self.folder, *self.words)
+        said = [line for line in ran.stderr.splitlines() if ": of " in line]
+        return said, {name: load(self.folder, name) for name in OF_MODEL}
+
+
+@pytest.fixture(scope="module")
+def first_report(studied, tmp_path_factory):
+    """A report that has run its own studies of the default model."""
+    folder = shutil.copytree(studied.folder, tmp_path_factory.mktemp("reported") / "mine")
+    for name in OF_MODEL:
+        (folder / f"{name}.json").unlink()
+    first = Reported(folder, (*studied.setup, *PIPELINE))
+    assert first.again()[0] == [f"{name}: of default-0" for name in OF_MODEL]
+    return first
+
+
+@pytest.fixture
+def reported(first_report, tmp_path):
+    return first_report._replace(folder=shutil.copytree(first_report.folder, tmp_path / "mine"))
+
+
+def _train_another(folder, monkeypatch) -> None:
+    """Have the default cell trained again by the next report, and come out differently, as on a GPU."""
+    shutil.rmtree(folder / "models" / "default-0")
+    (folder / "cells" / "default-0.json").unlink()
+    seeded = trainer.set_seed
+    monkeypatch.setattr(trainer, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
+
+
+def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
+    folder = reported.folder
+    before = {name: load(folder, name) for name in OF_MODEL}
+    _train_another(folder, monkeypatch)
+    said, now = reported.again()
+    assert studied.made[-1] == "default-0"
+    assert said == [f"{name}: of default-0, which was trained anew" for name in OF_MODEL]
+    for name in OF_MODEL:
+        assert now[name]["of"] == ["default-0"]
+        assert now[name]["fingerprints"] == [fingerprint(folder / "models" / "default-0")]
+        assert now[name]["fingerprints"] != before[name]["fingerprints"]
+    assert now["speed"]["rows"] != before["speed"]["rows"]
+    assert reported.again() == ([], now)
+
+
+@pytest.mark.parametrize("why", ["older", "deleted", "of others"])
+def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, why):
+    folder = reported.folder
+    if why == "deleted":
+        shutil.rmtree(folder / "models" / "default-0")
+    else:
+        _train_another(folder, monkeypatch)
+    for name in OF_MODEL:
+        result = load(folder, name)
+        if why == "older":
+            del result["fingerprints"]
+        elif why == "of others":
+            result |= {"of": ["default-0", "mine"], "fingerprints": [*result["fingerprints"], "0123456789abcdef"]}
+        save(result, folder)
+    kept = {name: load(folder, name) for name in OF_MODEL}
+    assert reported.again() == ([], kept)
+    numbers = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert list(numbers) == list(STUDIES)
+    assert {name: numbers[name] for name in OF_MODEL} == kept
+
+
 def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, tmp_path, monkeypatch):
     folder = shutil.copytree(studied.folder, tmp_path / "mine")
     (folder / "cells" / "default-0.json").unlink()
@@ -134,6 +210,17 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
 
 def _trained(result):
     return [[100 * f1 for row in result["rows"] for f1 in row[kind]["f1"]] for kind in ("entities", "relations")]
+
+
+def _published(result):
+    """The paper's scores in percent by what the legend calls them: of every row, for entities and for relations."""
+    names = {"ACE05": "paper, ACE05 (BERT-base)", "SciERC": "paper, SciERC (SciBERT)"}
+    papers = [row.get("paper", {}) for row in result.get("rows", ())]
+    return {
+        name: [[100 * paper[data][kind] for paper in papers if data in paper] for kind in (0, 1)]
+        for data, name in names.items()
+        if any(data in paper for paper in papers)
+    }
 
 
 def _swept(result):
@@ -224,15 +311,43 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
         assert result is not published or any(any(part) for part in expected)
         found = shown(chart)
         assert [len(part) for part in found] == [len(part) for part in expected]
-        assert len(chart.titles) == (sum(map(len, expected)) if name != "distances" else 0)
+        others = _published(result)
+        assert chart.others().keys() == others.keys()
+        for whose, panels in others.items():
+            for read, true in zip(chart.others()[whose], panels, strict=True):
+                assert read == pytest.approx(true, abs=0.01)
+        marks = [*expected, *(panel for panels in others.values() for panel in panels)]
+        assert len(chart.titles) == (sum(map(len, marks)) if name != "distances" else 0)
         for read, true in zip(found, expected, strict=True):
             for one, other in zip(read, true, strict=True):
                 assert one == pytest.approx(other, rel=1e-3, abs=0.01)
 
 
+@pytest.mark.parametrize("name", ["ablate", "window", "dropout", "beta2"])
+def test_a_chart_has_the_papers_scores_where_the_table_has_them(name):
+    result = load(PUBLISHED, name)
+    (table,) = STUDIES[name].tables(result)
+    shown = Chart(STUDIES[name].charts(result)[name]).others()
+    assert [whose.split()[1] for whose in shown] == list(table.columns[4:])
+    assert len(shown) == (0 if name == "beta2" else 2)
+    without = {**result, "rows": [{**row, "paper": {}} for row in result["rows"]]}
+    assert not Chart(STUDIES[name].charts(without)[name]).others()
+
+
+def test_published_charts_are_those_of_their_numbers():
+    for name in STUDIES:
+        for chart, svg in STUDIES[name].charts(load(PUBLISHED, name)).items():
+            shown = Chart((PUBLISHED / f"{chart}.svg").read_text(encoding="utf-8"))
+            assert (shown.text, shown.titles) == (Chart(svg).text, Chart(svg).titles)
+
+
 def test_who_points_at_a_mark_is_told_what_it_is():
     chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
     assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
+    others = {"theirs": {"Ent": [None, 73.0]}}
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", others=others))
+    assert chart.titles == ["a: Ent 70.0", "<b>: Ent 72.0", "<b>: Ent 73.0; theirs"]
+    assert chart.others() == {"theirs": [[pytest.approx(73, abs=0.01)]]}
     chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))
     assert chart.titles == ["a: x 1", "b: x 2", "a: y 3", "b: y 4"]
 

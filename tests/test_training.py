@@ -26,6 +26,7 @@ from unire.scoring import score
 from unire.splits import draw_folds, split_folds
 from unire.training import TrainingConfig, train
 from unire.training.folds import cross_validate
+from unire.training.interrupt import SIGNALS
 from unire.training.new_model import new_model
 from unire.training.objective import tensors_of
 from unire.training.optimizer import Schedule
@@ -211,14 +212,29 @@ def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_
     assert len(resumed.history) == 2
 
 
-def test_ctrl_c_while_finishing_keeps_the_trained_model(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
+    number, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
     def interrupted(*args):
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
+    how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
     monkeypatch.setattr("unire.training.trainer.tune_alpha", interrupted)
-    trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=quick(), out=tmp_path / "model")
+    trained = train(encoder, twenty, out=tmp_path / "model", **how)
+    assert trained.stopped_by == number
     assert trained.interrupted
     assert Extractor.load(tmp_path / "model", device="cpu").settings.provenance["epochs"] > 0
+    monkeypatch.undo()
+    finished = train(encoder, twenty, out=tmp_path / "model", resume=True, **how)
+    straight = train(encoder, twenty, out=tmp_path / "straight", **how)
+    assert not finished.interrupted
+    assert finished.history == straight.history
+    assert finished.test == straight.test
+    assert finished.model.settings.alpha == straight.model.settings.alpha
+    for a, b in zip(finished.model.parameters(), straight.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert not (tmp_path / "model.resume").exists()
 
 
 def test_a_reporter_is_closed_however_training_ends(twenty, scierc_labels, encoder, tmp_path):

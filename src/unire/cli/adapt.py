@@ -10,7 +10,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Json
-from unire.cli.training import in_company
+from unire.cli.training import in_company, stopped
 
 if TYPE_CHECKING:
     from unire.training.adapt import Progress
@@ -82,9 +82,9 @@ def adapt(
     try:
         with _Bar(shown=not json) as bar:
             report = run(encoder, corpus, out, config, resume=resume, device=chosen, on_progress=bar.update)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         printing.say("interrupted; --resume goes on")
-        raise typer.Exit(130) from None
+        raise stopped(*interrupt.args) from None
     if json:
         printing.print_json({"out": str(out), **asdict(report)})
         return

@@ -9,7 +9,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
-from unire.cli.training import config_from, in_company, new_reporter, report
+from unire.cli.training import config_from, in_company, new_reporter, report, stopped
 from unire.windows import Layout
 
 __all__ = ["distill"]
@@ -149,5 +149,5 @@ def distill(
     report(trained, out, json)
     if not json and trained.main:
         printing.print_notes(trained.notes)
-    if trained.interrupted:
-        raise typer.Exit(130)
+    if trained.stopped_by is not None:
+        raise stopped(trained.stopped_by)

@@ -44,14 +44,14 @@ def threshold(
         unire study threshold --model models/mine --data dev.jsonl --out studies/mine
     """
     from unire.extractor import Extractor
-    from unire.studies.systems import check_labels
+    from unire.studies.systems import check_labels, facts
     from unire.studies.threshold import threshold as run
 
     prepare(out)
     documents = documents_from(data, format)
     extractor = Extractor.load(model, device=device)
     check_labels(model, extractor.labels, documents)
-    finish({**run(extractor, documents), **_facts([model], data)}, out, json)
+    finish({**run(extractor, documents), **facts([model], data)}, out, json)
 
 
 def errors(
@@ -73,13 +73,13 @@ def errors(
     """
     from unire.studies.errors import errors as run
     from unire.studies.errors import found as found_in
-    from unire.studies.systems import predict
+    from unire.studies.systems import facts, predict
 
     prepare(out)
     gold = documents_from(data, format)
     found = predict(system, gold, device=device, format=format)
     space = _space([found], labels, symmetric, gold)
-    result = {**run(gold, found.documents, space), **_facts([system], data)}
+    result = {**run(gold, found.documents, space), **facts([system], data)}
     finish(result, out, json)
     if json:
         return
@@ -108,11 +108,12 @@ def speed(
     """
     from unire.studies.speed import collected
     from unire.studies.speed import speed as run
+    from unire.studies.systems import facts
 
     prepare(out)
     documents = documents_from(data, format)
     rows = [row for model in models for row in run(model, documents, device=device, rounds=rounds, tell=tell)]
-    finish({**collected(rows, documents, device), **_facts(models, data)}, out, json)
+    finish({**collected(rows, documents, device), **facts(models, data)}, out, json)
 
 
 def compare(
@@ -139,13 +140,13 @@ def compare(
         unire study compare found.jsonl theirs.jsonl --data test.jsonl --labels scierc --show 5
     """
     from unire.studies.compare import compare as run
-    from unire.studies.systems import predict
+    from unire.studies.systems import facts, predict
 
     prepare(out)
     gold = documents_from(data, format)
     found = [predict(system, gold, device=device, format=format) for system in systems]
     space = _space(found, labels, symmetric, gold)
-    result = {**run(gold, found, space, samples=samples), **_facts(systems, data)}
+    result = {**run(gold, found, space, samples=samples), **facts(systems, data)}
     finish(result, out, json)
     for case in [] if json else result["cases"][:show]:
         printing.say((case["document"], "bold"), f"  {case['text']}", to=printing.out)
@@ -167,7 +168,3 @@ def _space(
     if labels is not None or symmetric is not None:
         raise UnireError("a model has its own label space; leave out --labels and --symmetric")
     return own
-
-
-def _facts(systems: list[str], data: list[Path]) -> dict[str, list[str]]:
-    return {"of": [Path(system).name for system in systems], "data": [path.name for path in data]}

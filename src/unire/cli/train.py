@@ -9,7 +9,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.training import config_from, in_company, new_reporter, report
+from unire.cli.training import config_from, in_company, new_reporter, report, stopped
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
@@ -165,8 +165,8 @@ def train(
         **shared,
     )
     report(trained, out, json)
-    if trained.interrupted:
-        raise typer.Exit(130)
+    if trained.stopped_by is not None:
+        raise stopped(trained.stopped_by)
 
 
 def _train_folds(
@@ -197,8 +197,8 @@ def _train_folds(
     parts = list(split_folds(documents, ids, dev_fraction, seed))
     try:
         results = cross_validate(encoder, parts, out=out, only=only, reporter_for=reporter_for, **shared)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as interrupt:
+        raise stopped(*interrupt.args) from None
     if not is_main():
         return
     means = [over_folds(results, average) for average in ("micro", "macro")] if len(results) == len(ids) else []

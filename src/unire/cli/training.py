@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from unire.training import Trained, TrainingConfig
     from unire.training.reporting import Reporter
 
-__all__ = ["changes_from", "config_from", "in_company", "new_reporter", "report"]
+__all__ = ["changes_from", "config_from", "in_company", "new_reporter", "report", "stopped"]
 
 PATIENCE = 10.0
 """Seconds in which the first process of a machine fails too, if it is going to; then the launcher ends all others."""
@@ -84,6 +85,11 @@ def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:
     if tensorboard is not None:
         reporters.append(TensorBoard(tensorboard))
     return Reporters(reporters)
+
+
+def stopped(number: int = signal.SIGINT) -> typer.Exit:
+    """How a command ends that a signal has stopped: as shells count it."""
+    return typer.Exit(128 + number)
 
 
 def report(trained: Trained, out: Path, json: bool) -> None:

@@ -24,6 +24,10 @@ Told = list[tuple["Artist", Sequence[str]]]
 """What was drawn, and what is said of each of its dots, or of it as a whole."""
 
 COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
+QUIET = "#59636e"
+"""What is not ours, and what is said below."""
+HOLLOW = ("s", "D", "^", "v")
+"""The shapes of what is not ours."""
 LEAST_RANGE = 6.0
 """Points of F1 from one end of an axis to the other, or more."""
 EDGE = 0.03
@@ -48,10 +52,12 @@ def dots(
     unit: str,
     note: str,
     dot: str | None = None,
+    others: Mapping[str, Mapping[str, Sequence[float | None]]] | None = None,
 ) -> str:
     """A panel for each measure with a row for each name: its values as dots, and the mean and deviation of several.
 
-    `dot` is what the note says that a dot is.
+    `dot` is what the note says that a dot is. `others` are values of somebody else's, by who that is and by panel, one
+    for each name that has one: hollow marks above ours, with a legend.
     """
     if dot is not None:
         barred = any(len(values) > 1 for rows in panels.values() for values in rows)
@@ -70,14 +76,22 @@ def dots(
                 if several:
                     spread = stdev(values)
                     axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
+            for (whose, of_panels), shape in zip((others or {}).items(), HOLLOW, strict=False):
+                there = [(value, place) for place, value in enumerate(of_panels[title]) if value is not None]
+                xs, ys = [value for value, _ in there], [place - 0.24 for _, place in there]
+                drawn = axes.plot(xs, ys, shape, color=QUIET, markerfacecolor="none", markersize=5, label=whose)
+                told.append((drawn[0], [f"{names[place]}: {title} {value:.1f}; {whose}" for value, place in there]))
             _widen(axes)
             axes.set_title(title)
             axes.set_xlabel(unit)
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)  # the first on top
+        if others:
+            handles, labels = axes.get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
         return told
 
-    return _svg(draw, (9, 1.4 + 0.34 * len(names)), note)
+    return _svg(draw, (9, 1.4 + 0.34 * len(names) + (0.3 if others else 0)), note)
 
 
 def histogram(
@@ -204,7 +218,7 @@ def _svg(draw: Callable[[Figure], Told], size: tuple[float, float], note: str) -
         told = draw(figure)
         for place, (artist, _) in enumerate(told):
             artist.set_gid(f"told-{place}")
-        figure.supxlabel(note, fontsize=8.5, color="#59636e", x=0.01, ha="left")
+        figure.supxlabel(note, fontsize=8.5, color=QUIET, x=0.01, ha="left")
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from unire.extractor import Extractor
+from unire.folders import fingerprint
 from unire.studies import charts, errors, speed, threshold, trainings
 from unire.studies.ablation import ABLATION
 from unire.studies.beta2 import BETA2
@@ -13,6 +15,7 @@ from unire.studies.pipeline import study as pipeline
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.report import STUDIES
 from unire.studies.results import Json, load, save
+from unire.studies.systems import facts
 from unire.studies.trainings import Setup
 from unire.studies.window import WINDOW
 
@@ -25,16 +28,16 @@ TRAINED = (ABLATION, WINDOW, DROPOUT, BETA2)
 def run_all(setup: Setup, config: PipelineConfig, *, seeds: int, jobs: int, tell: Callable[[str], None]) -> None:
     """Do what is missing of all studies but the comparison, which is of systems that only the user knows.
 
-    Threshold, errors and speed are those of the default cell's model of seed 0. What cannot be done is refused before
-    anything is trained.
+    Threshold, errors and speed are those of the default cell's model of seed 0, and are missing too where they are of
+    an earlier one that the cell had. What cannot be done is refused before anything is trained.
     """
     charts.matplotlib()
-    done = {name for name in STUDIES if load(setup.folder, name) is not None}
+    earlier = {name: load(setup.folder, name) for name in STUDIES}
     trainings.cells(TRAINED, setup, seeds)
     pipeline.cells(setup, config, seeds)
     model = setup.model()
     for name in ("threshold", "errors", "speed"):
-        if name not in done:
+        if earlier[name] is None:
             setup.require_model(model.name, name)
     for result in trainings.run(TRAINED, setup, seeds=seeds, jobs=jobs, tell=tell):
         save(result, setup.folder)
@@ -55,7 +58,17 @@ def run_all(setup: Setup, config: PipelineConfig, *, seeds: int, jobs: int, tell
         ("errors", setup.test, of_errors),
         ("speed", setup.test, of_speed),
     ):
-        if name not in done:
-            tell(f"{name}: of {model.name}")
-            save({**study(), "of": [model.name], "data": [file.name for file in files]}, setup.folder)
+        if (before := earlier[name]) is None or _outdated(before, model):
+            tell(f"{name}: of {model.name}" + (", which was trained anew" if before else ""))
+            save({**study(), **facts([model], files)}, setup.folder)
     save(pipeline.run(setup, config, seeds=seeds, jobs=jobs, tell=tell), setup.folder)
+
+
+def _outdated(result: Json, model: Path) -> bool:
+    """Whether a study is of a model that was here before this one; what somebody asked of other models stays.
+
+    Older results do not say which model it was, and the model may have been deleted since: then nobody knows.
+    """
+    if result["of"] != [model.name] or "fingerprints" not in result or not model.exists():
+        return False
+    return bool(result["fingerprints"] != [fingerprint(model)])

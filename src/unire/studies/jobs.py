@@ -29,7 +29,7 @@ Record = dict[str, Any]
 POLL = 0.1
 """Seconds between two looks at what runs."""
 PATIENCE = 60.0
-"""Seconds in which what is interrupted may save where it stands."""
+"""Seconds in which what is stopped may save where it stands."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,12 @@ def _stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one says nothing new
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
@@ -88,8 +93,8 @@ def run_jobs(
 ) -> None:
     """Do what is not done yet.
 
-    Where a job fails, or SIGTERM comes, those that run are interrupted, as they are by Ctrl-C, which reaches them too
-    (they are of one group): each can save where it stands, and is waited for.
+    Where a job fails, or SIGTERM comes, those that run get SIGTERM; by Ctrl-C they are reached themselves (they are of
+    one group). Each can save where it stands, and is waited for.
 
     Args:
         jobs: Their needs must not go round in a circle.
@@ -118,7 +123,7 @@ def run_jobs(
                 running.remove(ended)
                 tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
     except (Exception, SystemExit):
-        _interrupt([one.process for one in running])
+        _stop([one.process for one in running])
         raise
     finally:
         for one in running:
@@ -126,15 +131,15 @@ def run_jobs(
             one.printed.close()
 
 
-def _interrupt(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
-        process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGINT)
+        process.terminate()
     last = time.monotonic() + PATIENCE
     for process in processes:
         try:
             process.wait(max(0, last - time.monotonic()))
-        except subprocess.TimeoutExpired:  # a shell may have it ignore interrupts
-            process.terminate()
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def read_record(path: Path) -> Record:

@@ -10,9 +10,11 @@ from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.folders import fingerprint, resolve
 from unire.labels import LabelSpace
+from unire.studies.results import Json
 
-__all__ = ["System", "check_labels", "common_labels", "in_sentences_of", "predict"]
+__all__ = ["System", "check_labels", "common_labels", "facts", "in_sentences_of", "predict"]
 
 
 class System(NamedTuple):
@@ -55,3 +57,12 @@ def common_labels(systems: Sequence[System]) -> LabelSpace | None:
                 f"{known[0].name} and {system.name} have different label spaces; compare models of the same labels"
             )
     return known[0].labels if known else None
+
+
+def facts(systems: Sequence[str | Path], data: Sequence[Path]) -> Json:
+    """Of what the numbers of a study are: which systems, as they are now, and which files."""
+    return {
+        "of": [Path(system).name for system in systems],
+        "fingerprints": [None if Path(system).is_file() else fingerprint(resolve(system)) for system in systems],
+        "data": [path.name for path in data],
+    }

@@ -30,6 +30,9 @@ __all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "cells",
 Published = Mapping[str, tuple[float, float]]
 """The paper's Ent F1 and Rel F1, in percent, by data set."""
 
+ENCODERS = {"ACE05": "BERT-base", "SciERC": "SciBERT"}
+"""The paper's, in the tables that are studied here."""
+
 DEFAULT = "default"
 """The cell without changes."""
 
@@ -237,7 +240,7 @@ class TrainingStudy:
 
     @staticmethod
     def tables(result: Json) -> list[Table]:
-        published = list(dict.fromkeys(data for row in result["rows"] for data in row["paper"]))
+        published = _data_sets(result)
         rows = [
             (
                 row["title"],
@@ -253,17 +256,27 @@ class TrainingStudy:
 
     @staticmethod
     def charts(result: Json) -> dict[str, str]:
-        """Ent F1 and Rel F1 of every row, seed by seed."""
+        """Ent F1 and Rel F1 of every row, seed by seed, and the paper's."""
+        measures = {"Ent": "entities", "Rel": "relations"}
+        papers = [row["paper"] for row in result["rows"]]
+        published = {
+            f"paper, {data} ({ENCODERS[data]})": {
+                name: [100 * paper[data][place] if data in paper else None for paper in papers]
+                for place, name in enumerate(measures)
+            }
+            for data in _data_sets(result)
+        }
         return {
             result["study"]: charts.dots(
                 [row["title"] for row in result["rows"]],
                 {
                     name: [[100 * f1 for f1 in row[kind]["f1"]] for row in result["rows"]]
-                    for name, kind in (("Ent", "entities"), ("Rel", "relations"))
+                    for name, kind in measures.items()
                 },
                 unit=f"F1 on {result['split']}, %",
                 note=f"n = {result['sentences']:,} sentences",
                 dot="seed",
+                others=published,
             )
         }
 
@@ -298,6 +311,11 @@ def cells(studies: Sequence[TrainingStudy], setup: Setup, seeds: int) -> list[Jo
 
 def _files(option: str, paths: Sequence[Path]) -> tuple[str, ...]:
     return tuple(word for path in paths for word in (option, str(path)))
+
+
+def _data_sets(result: Json) -> list[str]:
+    """Those on which the paper has scores of some row."""
+    return list(dict.fromkeys(data for row in result["rows"] for data in row["paper"]))
 
 
 def _published(pair: Sequence[float] | None) -> str:

@@ -157,7 +157,7 @@ def adapt(
         on_progress: Called every few seconds.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C, after the state was saved.
+        KeyboardInterrupt: Ctrl-C or SIGTERM, after the state was saved.
     """
     refuse_several("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]

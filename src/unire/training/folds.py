@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -69,7 +70,7 @@ def cross_validate(
             **options,
         )
         if trained.test is None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(trained.stopped_by or signal.SIGINT)
         results.append(trained.test)
     return results
 

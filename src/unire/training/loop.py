@@ -29,7 +29,7 @@ def train(
     save_every_epochs: int | None = None,
     save_every_minutes: float | None = 10.0,
 ) -> Trained:
-    """Train a model and save it.
+    """Train a model and save it. Ctrl-C and SIGTERM end it early, with a state to resume from.
 
     Args:
         encoder: A pretrained encoder, by Hub name or folder.

@@ -56,9 +56,14 @@ class Trained:
     history: list[dict[str, Any]]
     notes: Mapping[str, int]
     """What tables could not hold and what windows had to do, counted."""
-    interrupted: bool = False
+    stopped_by: int | None = None
+    """The number of the signal that ended it before its end, if one did."""
     main: bool = True
     """Whether this is the process that speaks for all, where there are several."""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.stopped_by is not None
 
 
 @dataclass
@@ -147,15 +152,15 @@ class Trainer:
         self._losses.copy_(torch.tensor(self.progress.losses))
 
     def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
-        """Train, score and save; Ctrl-C leaves a model, and a state to resume from."""
+        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from."""
         try:
-            try:
-                with Interrupt() as interrupt:
+            with Interrupt() as interrupt:
+                try:
                     self.fit(interrupt, save_every_epochs, save_every_minutes)
-            except KeyboardInterrupt:
-                self.save_state()
-                return self.stop()
-            return self.finish(test)
+                except KeyboardInterrupt:
+                    self.save_state()
+                    return self.stop(interrupt.number)
+                return self.finish(test, interrupt)
         finally:
             self.reporter.close()
 
@@ -187,15 +192,18 @@ class Trainer:
             if any(agreed(self.accelerator, interrupt.pending)):
                 raise KeyboardInterrupt
 
-    def finish(self, test: Sequence[Document]) -> Trained:
+    def finish(self, test: Sequence[Document], interrupt: Interrupt) -> Trained:
         """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
         self._take_best()
         self._save_model({})  # whatever happens from here on, the training was not for nothing
         try:
-            self._tune()
-            scores = {"dev": self._score(self.dev), "test": self._score(test)}
+            with interrupt.immediate():
+                self._tune()
+                scores = {"dev": self._score(self.dev), "test": self._score(test)}
         except KeyboardInterrupt:
-            return self._result(interrupted=True)
+            if self.accelerator.num_processes == 1:  # several are not at the same place, and cannot gather theirs
+                self.save_state()
+            return self._result(stopped_by=interrupt.number)
         self._save_model(scores)
         if self.accelerator.is_main_process:
             self.snapshots.remove()
@@ -216,11 +224,11 @@ class Trainer:
         """What α is tuned on."""
         return self.dev
 
-    def stop(self) -> Trained:
+    def stop(self, number: int) -> Trained:
         """Save the best model so far, as it is."""
         self._take_best()
         self._save_model({}, interrupted=True)
-        return self._result(interrupted=True)
+        return self._result(stopped_by=number)
 
     def _take_best(self) -> None:
         if self.best is not None:
@@ -240,14 +248,16 @@ class Trainer:
         if self.accelerator.is_main_process:
             self.model.save_pretrained(self.out)
 
-    def _result(self, dev: Scores | None = None, test: Scores | None = None, *, interrupted: bool = False) -> Trained:
+    def _result(
+        self, dev: Scores | None = None, test: Scores | None = None, *, stopped_by: int | None = None
+    ) -> Trained:
         return Trained(
             self.model,
             dev,
             test,
             self.progress.history,
             self._notes(),
-            interrupted,
+            stopped_by,
             self.accelerator.is_main_process,
         )
 

@@ -24,6 +24,7 @@ from unire.formats import dygie, native
 from unire.segment import segment
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut, read_documents
+from unire.training.interrupt import SIGNALS
 from unire.windows import Batch, Rounded, Windower, collate, in_batches
 
 __all__ = ["Chunk", "SoftStep", "Unlabelled"]
@@ -243,4 +244,5 @@ def _document(format: str | None, line: str) -> Document:
 
 def _start_worker(number: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are enough processes; and without it, forking is warned of
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training to answer
+    for sent_to_all in SIGNALS:  # the training answers, and ends its workers by itself
+        signal.signal(sent_to_all, signal.SIG_IGN)
