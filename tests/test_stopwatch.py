@@ -130,5 +130,5 @@ def test_stages_are_those_of_one_pass_however_often_documents_are_read(random_mo
 
 def test_a_reader_is_told_how_often_documents_were_read():
     assert repetition([]) == repetition([1, 1]) == ""
-    assert repetition([14, 14]) == ", read 14 times over so that a round lasts 1 s,"
-    assert repetition([1, 14, 3]) == ", read 1 to 14 times over so that a round lasts 1 s,"
+    assert repetition([14, 14]) == ", read 14 times over in a round,"
+    assert repetition([1, 14, 3]) == ", read 1 to 14 times over in a round,"

@@ -69,7 +69,7 @@ def repetition(repeats: Iterable[int]) -> str:
         return ""
     few, many = min(counts), max(counts)
     often = f"{many}" if few == many else f"{few} to {many}"
-    return f", read {often} times over so that a round lasts {SHORTEST:g} s,"
+    return f", read {often} times over in a round,"
 
 
 def _best(steps: Mapping[str, Step], documents: list[Document], rounds: int) -> dict[str, float]:
