@@ -52,6 +52,34 @@ def test_what_is_done_is_not_done_again(job):
     assert told[1].endswith("s, 0 left")
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_needs_something_that_was_done_again_is_done_again(job, at_once):
+    first, second, third = job("first"), job("second", needs=("first",)), job("third", needs=("second", "elsewhere"))
+    run_jobs([first, second, third, job("other")], 1)
+    first.kept.unlink()
+    job.file.unlink()
+    if not at_once:
+        run_jobs([replace(first, about={"seed": 1})], 1)
+    run_jobs([third, second, first, job("other")], 1)
+    assert [note for note in job.notes() if "begins" in note] == [
+        f"{name} begins" for name in ("first", "second", "third")
+    ]
+    job.file.unlink()
+    run_jobs([first, second, third], 1)
+    assert not job.notes()
+
+
+def test_a_record_that_does_not_say_what_it_needed_stays(job):
+    first, second = job("first"), job("second", needs=("first",))
+    run_jobs([first, second], 1)
+    record = read_record(second.kept)
+    del record["needed"]
+    second.kept.write_text(json.dumps(record), encoding="utf-8")
+    first.kept.write_text(json.dumps({"printed": None}), encoding="utf-8")
+    run_jobs([first, second], 1)
+    assert read_record(second.kept) == record
+
+
 def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
     run_jobs([job("second", needs=("first",)), job("first", sleep=0.3), job("other")], 3)
     notes = job.notes()

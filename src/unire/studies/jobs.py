@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -52,6 +53,11 @@ class Job:
     def log(self) -> Path:
         return self.kept.with_name(f"{self.name}.log")
 
+    def needed(self) -> dict[str, str]:
+        """What tells the records of the jobs that it needs, which lie beside its own, from those of another run."""
+        records = (self.kept.with_name(f"{name}.json") for name in self.needs)
+        return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in records if file.exists()}
+
 
 @dataclass
 class _Running:
@@ -91,7 +97,7 @@ def run_jobs(
     tell: Callable[[str], None] = lambda line: None,
     finished: Callable[[Job, Record], None] = lambda job, record: None,
 ) -> None:
-    """Do what is not done yet.
+    """Do what is not done yet, and again what needs something that was done again since.
 
     Where a job fails, or SIGTERM comes, those that run get SIGTERM; by Ctrl-C they are reached themselves (they are of
     one group). Each can save where it stands, and is waited for.
@@ -105,7 +111,7 @@ def run_jobs(
     Raises:
         UnireError: A job failed, or another process is at it.
     """
-    waiting = [job for job in jobs if not job.kept.exists()]
+    waiting = _undone(jobs)
     running: list[_Running] = []
     try:
         while waiting or running:
@@ -151,6 +157,20 @@ def read_record(path: Path) -> Record:
     except (OSError, ValueError) as error:
         raise UnireError(f"{path} is no record of a finished job ({error}); remove it to have it made again") from None
     return record
+
+
+def _undone(jobs: Sequence[Job]) -> list[Job]:
+    """What is to be done: also what needs any of it, or was done with what an earlier run had made."""
+    undone = {job.name for job in jobs if not job.kept.exists() or _outdated(job)}
+    while more := {job.name for job in jobs if undone.intersection(job.needs)} - undone:
+        undone |= more
+    return [job for job in jobs if job.name in undone]
+
+
+def _outdated(job: Job) -> bool:
+    """Older records do not say what they needed, and what was needed may be gone: then nobody knows."""
+    before, now = read_record(job.kept).get("needed", {}), job.needed()
+    return any(before[name] != now[name] for name in before.keys() & now.keys())
 
 
 def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at_once: int) -> bool:
@@ -205,4 +225,4 @@ def _record(ended: _Running) -> Record:
     text = ended.printed.read()
     ended.printed.close()
     printed = json.loads(text) if text.strip() else None
-    return {**job.about, "seconds": ended.seconds, "printed": printed}
+    return {**job.about, "needed": job.needed(), "seconds": ended.seconds, "printed": printed}
