@@ -9,7 +9,8 @@ words given. The weights of the BERT-base are random, which does not matter to i
 
 `gpu`: from words to documents, a BERT-base with random weights, which cut about as often as the annotation does, and
 find about as many entities and relations. With a window per sentence, against the forward pass of its encoder alone on
-the same batches; and in shared windows. The share of decoding is measured with the GPU waited for.
+the same batches; and in shared windows. Stages, decoding among them, are
+timed one after the other on the batches of such a stream, with the GPU waited for.
 """
 
 from __future__ import annotations

@@ -134,6 +134,6 @@ def test_what_came_before_an_error_is_given_before_it(source):
 def test_what_is_pulled_is_little_at_first_and_made_by_whoever_asks():
     threads = set()
     stream = Pulled((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first=2)
-    assert [len(stream.take(15, wait=True)) for _ in range(4)] == [2, 8, 15, 15]
+    assert [len(stream.take(15, wait=True)) for _ in range(4)] == [2, 15, 15, 8]
     assert stream.take(15, wait=True) is None
     assert threads == {threading.get_ident()}

@@ -273,7 +273,12 @@ CHARTS = {
         lambda result: _bars(_shares(result["errors"].values())),
     ),
     "speed": ("speed", ("sentences per second", "as trained"), Chart.bars, lambda result: _bars(_rates(result))),
-    "stages": ("speed", ("milliseconds per sentence", "decoder"), lambda chart: chart.bars(4), _stages),
+    "stages": (
+        "speed",
+        ("milliseconds per sentence", "decoder"),
+        lambda chart: list(filter(None, chart.bars(5))),
+        _stages,
+    ),
     "pipeline": ("pipeline", (*TITLES, "F1 on test, %", "pipeline, exact"), Chart.dots, _trained),
     "pipeline-speed": (
         "pipeline",

@@ -41,7 +41,7 @@ class Pulled(Generic[T]):
     Args:
         items: Where they come from.
         size: What an item counts.
-        first: What is enough at first; then four times that, and so on. So the first results come soon.
+        first: What is enough at first; then sixteen times that, and so on. So the first results come soon.
     """
 
     def __init__(self, items: Iterable[T], size: Callable[[T], int], first: int | None = None) -> None:
@@ -54,7 +54,7 @@ class Pulled(Generic[T]):
         if self._error:
             raise self._error
         if self._most is not None:
-            enough, self._most = min(enough, self._most), 4 * self._most
+            enough, self._most = min(enough, self._most), 16 * self._most
         taken: list[T] = []
         total = 0
         try:

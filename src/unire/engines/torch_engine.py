@@ -16,7 +16,7 @@ from unire.windows import SLICE, Batch, Rounded, of_like_length
 
 __all__ = ["TorchEngine", "choose_device", "keep_in_bf16"]
 
-NUMBERS = 448
+NUMBERS = 1792
 """Numbers of P, of all labels together, for each piece of a batch that a GPU is given."""
 
 

@@ -1,4 +1,4 @@
-"""How long it takes from documents to findings; and windows, encoder, biaffine and decoder, one after the other."""
+"""How long it takes from documents to findings; and windows, encoder, biaffine, decoder, … one after the other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from unire.documents import Document
 from unire.engines import Engine, Started
 from unire.extractor import Extractor
+from unire.flow import Flow
 from unire.modeling.model import UniRE
 from unire.settings import Settings
 from unire.windows import Batch
@@ -96,12 +97,15 @@ class Stages(NamedTuple):
     biaffine: float
     """MLPs, biaffine and softmax; 0 in an engine that does not tell it from the encoder."""
     decoder: float
+    """Tables to what is found in them, as arrays."""
+    documents: float
+    """That as entities and relations, in their documents."""
 
 
 def stage_seconds(
     engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document]
 ) -> tuple[Stages, int]:
-    """The stages of a pass, and its number of batches.
+    """The stages of a pass, and its number of batches, which are those of a stream of these documents.
 
     Args:
         engine: What is run.
@@ -111,15 +115,22 @@ def stage_seconds(
     """
     with _TimedEngine(engine, model) as watched:
         timed = Extractor(watched, model.tokenizer, settings, model.labels)
-        decoder = 0.0
+        decoder = made = 0.0
         began = watched.now()
-        for batch, P in timed.tables(documents):
+        for findings, batch, started in Flow(watched, model.labels, timed.batches, documents):
+            P = started.tables()
             start = watched.now()
-            timed.decode(batch, P)
-            decoder += watched.now() - start
-        windows = watched.now() - began - watched.tables_seconds - decoder
+            if batch is None:
+                findings.documents()
+            else:
+                decoded = timed.decode(batch, P)
+                decoder += (end := watched.now()) - start
+                start = end
+                findings.add(batch.tables, decoded)
+            made += watched.now() - start
+        windows = watched.now() - began - watched.tables_seconds - decoder - made
     encoder = watched.encoder_seconds or watched.tables_seconds
-    return Stages(windows, encoder, watched.tables_seconds - encoder, decoder), watched.batches
+    return Stages(windows, encoder, watched.tables_seconds - encoder, decoder, made), watched.batches
 
 
 def best_stages(
