@@ -68,7 +68,9 @@ class Recorder:
 
     def pinned(self, inputs: Tensors) -> Tensors:
         """Inputs from where a copy does not wait for what the GPU has to do before."""
-        return {name: pinned(tensor) for name, tensor in inputs.items()} if self.records else inputs
+        if not self.records:
+            return inputs
+        return {name: tensor if tensor.is_cuda else pinned(tensor) for name, tensor in inputs.items()}
 
     def __call__(self, inputs: Tensors) -> Tensor:
         """The function's result, to be used before the next call."""
