@@ -145,9 +145,11 @@ def test_a_sentence_that_teachers_split_otherwise_is_left_out_and_counted(teache
     train(encoder, twenty, labels=LabelSpace.load("scierc"), config=config, out=narrow)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one two three four five six seven eight . A short one .\n", encoding="utf-8")
-    written = teach([teacher, narrow], [corpus], tmp_path / "lessons", device="cpu")
-    assert written.notes[PARTED] == 1
-    assert (written.tables, written.words) == (1, 4)
+    arguments = ("teach", "--teacher", teacher, "--teacher", narrow, "--corpus", corpus, "--out", tmp_path / "lessons")
+    ran = run(*arguments, "--device", "cpu", "--json")
+    written = json.loads(ran.stdout)
+    assert written["notes"] == {PARTED: 1}
+    assert (written["tables"], written["words"]) == (1, 4)
     trained = taught([], encoder, tmp_path / "s", lessons=tmp_path / "lessons")  # whose sentence of nine words is whole
     assert trained.notes[PARTED_FROM_STUDENT] == 1
     assert trained.model.settings.provenance["distillation"]["sentences"] == 3

@@ -103,7 +103,7 @@ def teach(
         }
         writer.finish(examples, facts)
     seconds = round(time.monotonic() - began, 1)
-    return Taught(writer.n_documents, writer.n_tables, writer.n_words, writer.n_bytes, seconds, +notes)
+    return Taught(writer.n_documents, writer.n_tables, writer.n_words, writer.n_bytes, seconds, dict(+notes))
 
 
 Begun = tuple[Sequence[Document], Sequence[Stretch], Callable[[], NDArray[np.uint8]]]
