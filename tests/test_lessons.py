@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from distilling import TWENTY, quick, steps_of, taught
 from interrupting import InterruptAfter
-from unire import formats
+from teaching import turned
 from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -23,11 +21,10 @@ from unire.labels import LabelSpace
 from unire.modeling.model import UniRE
 from unire.modeling.recording import Recorder
 from unire.settings import Settings
-from unire.training import lessons as storage
 from unire.training import teach as teaching
 from unire.training import train
 from unire.training.corpus import HeldOut
-from unire.training.distill import DistillConfig, distill
+from unire.training.distill import DistillConfig
 from unire.training.lessons import Lessons
 from unire.training.new_model import new_model
 from unire.training.teach import PARTED, teach
@@ -40,11 +37,6 @@ from unire.training.unlabelled import PARTED as PARTED_FROM_STUDENT
 
 def asked(*teachers: Path, corpus: Path = TWENTY) -> Teachers:
     return Teachers(load_teachers(teachers), Texts.read([corpus]), [corpus.name])
-
-
-def turned(labels: LabelSpace) -> LabelSpace:
-    """The same labels in another order."""
-    return LabelSpace(labels.entity_types[::-1], labels.relation_types[::-1], labels.symmetric)
 
 
 def targets(tutor: Tutor, student: UniRE, steps: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -62,30 +54,6 @@ def targets(tutor: Tutor, student: UniRE, steps: int = 3) -> list[tuple[torch.Te
         for batch, target in zip(step.views[0], tutor.targets(step)(), strict=True)
         for row, table in enumerate(batch.tables)
     ]
-
-
-@pytest.fixture(scope="module")
-def other(pupil, twenty, scierc_labels, tmp_path_factory) -> Path:
-    """A second teacher, with another tokenizer, another layout, and its labels in another order."""
-    out = tmp_path_factory.mktemp("teachers") / "other"
-    config = quick(epochs=2, layout="shared", alpha=1.0, tune_alpha=False)
-    train(pupil, twenty, labels=turned(scierc_labels), config=config, out=out)
-    return out
-
-
-@pytest.fixture(scope="module")
-def lessons(teacher, other, tmp_path_factory) -> Path:
-    """Of both teachers, about the twenty sentences."""
-    out = tmp_path_factory.mktemp("lessons") / "twenty.lessons"
-    written = teach([teacher, other], [TWENTY], out, device="cpu")
-    assert (written.documents, written.tables) == (7, 20)
-    return out
-
-
-@pytest.fixture
-def copy(lessons, tmp_path) -> Path:
-    """Lessons that a test may break."""
-    return shutil.copytree(lessons, tmp_path / "copy")
 
 
 # What is in them
@@ -213,126 +181,6 @@ def test_so_many_documents_of_the_lessons_are_taken_as_are_asked_for(lessons, en
     soft = DistillConfig(soft_batch=100, documents=2)
     made = taught([], encoder, tmp_path / "s", lessons=lessons, distillation=soft).model.settings.provenance
     assert made["distillation"]["sentences"] == 3 * sum(len(document.sentences) for document in twenty[:2])
-
-
-# What can be wrong
-
-
-def test_lessons_of_other_labels_are_refused(lessons, encoder, tmp_path):
-    labels = LabelSpace.load("conll04")
-    with pytest.raises(UnireError, match=r"lessons 'twenty\.lessons' and student do not have the same entity types"):
-        taught([], encoder, tmp_path / "s", lessons=lessons, labels=labels)
-    with pytest.raises(UnireError, match="teacher 'news' and teacher 'science' do not have the same entity types"):
-        teach(["science", "news"], [TWENTY], tmp_path / "l", device="cpu")
-
-
-def test_lessons_and_teachers_are_not_given_together_and_one_of_them_is(lessons, encoder, teacher, tmp_path):
-    student = {"student": encoder, "documents": [], "out": tmp_path / "s"}
-    with pytest.raises(UnireError, match="the one or the other"):
-        distill(**student, lessons=lessons, teachers=[teacher])
-    with pytest.raises(UnireError, match="the one or the other"):
-        distill(**student, lessons=lessons, corpus=[TWENTY])
-    with pytest.raises(UnireError, match="no teacher; give trained models and a corpus, or lessons"):
-        distill(**student)
-    with pytest.raises(UnireError, match="no corpus"):
-        distill(**student, teachers=[teacher])
-
-
-def test_a_folder_that_holds_no_lessons_is_refused(encoder, teacher, tmp_path):
-    for folder in (tmp_path / "nowhere", teacher):
-        with pytest.raises(UnireError, match=r"there are no lessons in .*; make some with unire teach"):
-            Lessons(folder)
-
-
-@pytest.mark.parametrize("name", ["documents.jsonl", "examples.jsonl", "index.npy", "tables.bin"])
-def test_lessons_that_are_not_whole_are_refused(copy, name):
-    (copy / name).write_bytes((copy / name).read_bytes()[:-1])
-    with pytest.raises(UnireError, match=rf"are not whole: {name} has [\d,]+ bytes; make the lessons again"):
-        Lessons(copy)
-    (copy / name).unlink()
-    with pytest.raises(UnireError, match=f"are not whole: {name} has 0 bytes"):
-        Lessons(copy)
-
-
-def change(folder: Path, **facts: object) -> None:
-    file = folder / "lessons.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | facts), encoding="utf-8")
-
-
-def test_lessons_of_another_version_or_with_facts_that_are_none_are_refused(copy):
-    change(copy, labels={"entity_types": ["A"]})
-    with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
-        Lessons(copy)
-    change(copy, labels=None)
-    with pytest.raises(UnireError, match="label space"):
-        Lessons(copy)
-    change(copy, version=2)
-    with pytest.raises(UnireError, match="are of version 2, not 1; make the lessons again"):
-        Lessons(copy)
-    for broken in ("[1]", "{", "{}"):
-        (copy / "lessons.json").write_text(broken, encoding="utf-8")
-        with pytest.raises(UnireError, match=r"lessons\.json' cannot be read"):
-            Lessons(copy)
-
-
-@pytest.mark.parametrize("place", [(0, 3), (3, 0), (5, 2), (19, 1)])
-def test_an_index_that_points_elsewhere_is_refused(copy, place):
-    rows = np.load(copy / "index.npy")
-    rows[place] += 10**6
-    np.save(copy / "index.npy", rows)
-    with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
-        Lessons(copy)
-
-
-def test_an_index_that_would_have_to_be_run_is_refused(copy):
-    np.save(copy / "index.npy", np.array([print] * 4, object), allow_pickle=True)
-    change(copy, bytes={file.name: file.stat().st_size for file in copy.iterdir()})
-    with pytest.raises(UnireError, match="damaged"):
-        Lessons(copy)
-
-
-def test_what_is_there_is_not_written_over(lessons, teacher, tmp_path):
-    for there in (lessons, tmp_path, TWENTY):
-        with pytest.raises(UnireError, match="already; give the lessons a new folder"):
-            teach([teacher], [TWENTY], there, device="cpu")
-
-
-def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):
-    wordless = tmp_path / "wordless.jsonl"
-    formats.write([Document.from_words([[]])], wordless)
-    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
-    for corpus, what in ((wordless, "has words"), (tmp_path / "empty.txt", "no text"), (tmp_path / "no", "no corpus")):
-        with pytest.raises(UnireError, match=what):
-            teach([teacher], [corpus], tmp_path / "lessons", device="cpu")
-    with pytest.raises(UnireError, match="no teacher"):
-        teach([], [TWENTY], tmp_path / "lessons", device="cpu")
-    assert {file.name for file in tmp_path.iterdir()} == {"wordless.jsonl", "empty.txt"}
-
-
-def test_nothing_is_left_where_it_fails_or_is_interrupted(teacher, tmp_path, monkeypatch):
-    monkeypatch.setattr(teaching, "CHUNK", 300)
-
-    def interrupt(done, of):
-        assert (0 < done < of) == (of == 7)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        teach([teacher], [TWENTY], tmp_path / "lessons", device="cpu", on_progress=interrupt)
-    assert not list(tmp_path.iterdir())
-
-    def full(*arguments, **more):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(storage.np, "save", full)
-    with pytest.raises(UnireError, match=r"cannot be written to .*: No space left on device"):
-        teach([teacher], [TWENTY], tmp_path / "lessons", device="cpu")
-    assert not list(tmp_path.iterdir())
-
-
-def test_teaching_says_that_it_runs_in_one_process(teacher, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UnireError, match="teaching runs in one process, but 2 were started"):
-        teach([teacher], [TWENTY], tmp_path / "lessons")
 
 
 # By command

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -96,7 +97,7 @@ class Lessons:
             raise UnireError(f"the lessons in {str(folder)!r} are damaged ({error}); {AGAIN}") from None
         self.shelf: Shelf | None = Index(rows)
         self._first_bytes = rows[:, 3]
-        self.texts = Texts(("unire", line) for line in read_documents([folder / DOCUMENTS])).first(limit)
+        self.texts = Texts(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
 
     def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
         order = same_labels(student.labels, self.labels, f"lessons {self.lessons!r}")

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -27,11 +29,15 @@ FIRST = 512
 class Texts:
     """The documents of a corpus: lines of text, and lines of JSON with the name of their format.
 
-    Whatever annotation they have, nobody looks at it.
+    Whatever annotation they have, nobody looks at it. Processes that are forked share them all: they are one object,
+    whereas to read one of many writes to it, since Python counts who does.
     """
 
     def __init__(self, items: Iterable[tuple[str | None, str]]) -> None:
-        self._items = list(items)
+        pairs = [(name, line.encode()) for name, line in items]
+        self._formats = [name for name, _ in pairs]
+        self._lines = b"".join(line for _, line in pairs)
+        self._bounds = np.cumsum([0, *(len(line) for _, line in pairs)])
 
     @classmethod
     def read(cls, files: Sequence[str | Path], limit: int | None = None) -> Texts:
@@ -50,10 +56,6 @@ class Texts:
             raise UnireError(f"there is no text in {', '.join(repr(str(path)) for path in paths)}")
         return texts
 
-    def first(self, count: int | None) -> Texts:
-        """So many from the start; `None` for all."""
-        return self if count is None else Texts(self._items[:count])
-
     def some(self, sentences: int, held_out: HeldOut) -> list[Document]:
         """Some of the first documents, of so many sentences at most."""
         documents: list[Document] = []
@@ -64,13 +66,14 @@ class Texts:
         return documents
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._formats)
 
     def __iter__(self) -> Iterator[Document]:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, position: int) -> Document:
-        name, line = self._items[position]
+        name = self._formats[position]
+        line = self._lines[self._bounds[position] : self._bounds[position + 1]].decode()
         if name is None:
             return segment(line)
         try:
