@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
@@ -211,7 +212,7 @@ class Distiller(Trainer):
         try:
             super().fit(interrupt, save_every_epochs, save_every_minutes)
         finally:
-            self._steps.close()
+            self._steps.close(wait=True)  # for the processes that work for it, which end when they are told to
 
     def _guided_steps(self) -> Iterator[tuple[SoftStep, Callable[[], list[Tensor]], list[int], Counter[str]]]:
         """Unlabelled steps with their targets, the place after each, and what is to be noted; made by a thread."""
@@ -221,8 +222,9 @@ class Distiller(Trainer):
             n_processes=self.accelerator.num_processes,
             workers=self.workers,
         )
-        for step, place, notes in steps:
-            yield step, self.tutor.targets(step), place, notes
+        with closing(steps):
+            for step, place, notes in steps:
+                yield step, self.tutor.targets(step), place, notes
 
     def _add_gradients(self) -> None:
         step, targets, self.progress.place, notes = next(self._steps)
