@@ -72,11 +72,17 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         command = ("train", "--encoder", encoder, *files, "--labels", data.name, "--seed", str(seed), *options)
         return Stage(f"{name}-{seed}", command, tuple(needs), test=data / "test.json")
 
+    def asked(teachers: Sequence[str], corpus: Sequence[Path]) -> list[str]:
+        words = [word for teacher in teachers for word in ("--teacher", made(teacher))]
+        return [*words, *(word for file in corpus for word in ("--corpus", str(file)))]
+
+    def teach(name: str, teachers: Sequence[str], corpus: Path) -> Stage:
+        return Stage(name, ("teach", *asked(teachers, [corpus])), (*teachers, corpus.name), alone=True)
+
     def distill(
         name: str,
-        teachers: Sequence[str],
+        source: Sequence[str],
         student: str,
-        corpus: Sequence[Path],
         data: Path,
         *options: str,
         needs: Sequence[str],
@@ -84,11 +90,9 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         alone: bool = False,
     ) -> Stage:
         files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
-        asked = [word for teacher in teachers for word in ("--teacher", made(teacher))]
-        texts = [word for file in corpus for word in ("--corpus", str(file))]
-        command = ("distill", *asked, "--student", student, *texts, *files, "--preset", "best")
+        command = ("distill", *source, "--student", student, *files, "--preset", "best")
         command = (*command, *options, "--set", "max_cells=2000000")
-        return Stage(name, command, (*teachers, *needs), alone, data / "test.json")
+        return Stage(name, command, tuple(needs), alone, data / "test.json")
 
     def export(name: str, model: str, data: Path) -> Stage:
         about = ("--base", "thenlper/gte-small", "--licence", "MIT", "--rebuild", f"{REBUILD} {name} {WHERE}")
@@ -111,10 +115,11 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     for seed in range(5):
         yield train("scierc-best", seed, adapted, scierc, "--preset", "best", needs=["mpnet-science"])
     teachers = [f"scierc-best-{seed}" for seed in range(5)]
+    yield teach("near.lessons", teachers, near)
+    lessons, needs = ("--lessons", made("near.lessons")), ["mpnet-science", "near.lessons"]
     for seed in range(5):
-        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5", "--set", "max_pieces=6144")
-        needs = ["mpnet-science", "near.txt"]
-        yield distill(f"scierc-self-trained-{seed}", teachers, adapted, [near], scierc, *options, needs=needs)
+        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
+        yield distill(f"scierc-self-trained-{seed}", lessons, adapted, scierc, *options, needs=needs)
     options = (
         "--lr",
         "3e-4",
@@ -129,9 +134,9 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--minutes",
         "5",
     )
-    teacher = ["scierc-self-trained-0"]
-    needs = ["gte-science", "near.txt"]
-    yield distill("scierc-small", teacher, made("gte-science"), [near], scierc, *options, needs=needs, alone=True)
+    teacher = "scierc-self-trained-0"
+    source, needs = asked([teacher], [near]), ["gte-science", "near.txt", teacher]
+    yield distill("scierc-small", source, made("gte-science"), scierc, *options, needs=needs, alone=True)
     yield export("science", "scierc-small", scierc)
 
     # its sentences stand alone and tell of relations: so must what is unlabelled
@@ -145,12 +150,13 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         yield train(name, seed, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
     yield Stage("related.txt", ("related", str(news), made(teachers[0])), (teachers[0],))
-    needs = ["mpnet-news", "related.txt"]
+    yield teach("related.lessons", teachers, related)
+    lessons, needs = ("--lessons", made("related.lessons")), ["mpnet-news", "related.lessons"]
     for seed in range(3):
-        options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5", "--set", "max_pieces=6144")
+        options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5")
         name = f"conll04-self-trained-{seed}"
         # dev has chosen the teachers, and the model that is tested learns from its sentences too
-        yield distill(name, teachers, made("mpnet-news"), [related], conll04, *options, needs=needs, dev="--data")
+        yield distill(name, lessons, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
     options = (
         "--lr",
         "3e-4",
@@ -166,8 +172,8 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         "--minutes",
         "3.5",
     )
-    texts, needs = [related, news], ["gte-news", "related.txt"]
-    yield distill("conll04-small", teachers, made("gte-news"), texts, conll04, *options, needs=needs, alone=True)
+    source, needs = asked(teachers, [related, news]), ["gte-news", "related.txt", *teachers]
+    yield distill("conll04-small", source, made("gte-news"), conll04, *options, needs=needs, alone=True)
     yield export("news", "conll04-small", conll04)
 
     options = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade", "--preset", "best")

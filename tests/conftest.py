@@ -15,7 +15,7 @@ from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes"]
+pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes", "teaching"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -23,7 +23,9 @@ def quick(**changes) -> TrainingConfig:
 def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> Trained:
     options = {"documents": GOLD, "config": quick(), "workers": 0, **options}
     options.setdefault("distillation", DistillConfig(soft_batch=10))
-    return distill(teachers, student, [corpus], out=out, **options)
+    if "lessons" not in options:
+        options |= {"teachers": teachers, "corpus": [corpus]}
+    return distill(student, out=out, **options)
 
 
 def steps_of(data: Unlabelled, count: int, **options) -> list[SoftStep]:

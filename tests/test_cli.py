@@ -37,6 +37,7 @@ def test_help_teaches():
         [],
         ["train"],
         ["adapt"],
+        ["teach"],
         ["distill"],
         ["evaluate"],
         ["extract"],

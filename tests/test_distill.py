@@ -29,9 +29,10 @@ from unire.training import TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
-from unire.training.teachers import same_labels
+from unire.training.teachers import Teachers, load_teachers, same_labels
+from unire.training.texts import Texts
 from unire.training.tuning import ALPHAS, sweep
-from unire.training.unlabelled import LEAK, Unlabelled
+from unire.training.unlabelled import LEAK
 
 
 def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]:
@@ -62,8 +63,7 @@ def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelS
         data=(),
         reporter=None,
         resume=False,
-        models=[(path.name, UniRE.from_pretrained(path)) for path in teachers],
-        corpus=[TWENTY],
+        tutor=Teachers(load_teachers(teachers), Texts.read([TWENTY]), [TWENTY.name]),
         held_out=HeldOut(()),
         distillation=DistillConfig(soft_batch=10),
         clock=Clock(None, None),
@@ -104,7 +104,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, e
     for step in steps_of(ensemble.unlabelled, 2):
         assert len(step.views) == 2  # the first teacher lays documents out as the student does
         assert len(step.views[0]) > 1
-        for number, (batch, target) in enumerate(zip(step.views[0], ensemble.targets(step), strict=True)):
+        for number, (batch, target) in enumerate(zip(step.views[0], ensemble.tutor.targets(step)(), strict=True)):
             for row, table in enumerate(batch.tables):
                 n = len(table)
                 for batches, places in zip(step.views, step.places, strict=True):
@@ -129,8 +129,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
 def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(teacher, encoder, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("A long text. " * 50 + "\n" + "One sentence here.\n" * 30, encoding="utf-8")
-    unlabelled = Unlabelled([text], (), held_out=HeldOut(()), limit=None, size=10, config=quick())
-    some = unlabelled.some(20)
+    some = Texts.read([text]).some(20, HeldOut(()))
     assert [len(document.sentences) for document in some] == [1] * 20
     bad = tmp_path / "bad.jsonl"
     bad.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:1]) + "{x\n", encoding="utf-8")
@@ -140,12 +139,12 @@ def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(te
 
 def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twenty, tmp_path, scierc_labels):
     turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
-    order = same_labels(turned, scierc_labels, "teacher")
+    order = same_labels(turned, scierc_labels, "teacher 'it'")
     assert [scierc_labels.names[i] for i in order] == list(turned.names)
     plain = distiller([teacher], encoder, tmp_path / "a", scierc_labels)
     other = distiller([teacher], encoder, tmp_path / "b", turned)
     (step,) = steps_of(plain.unlabelled, 1)
-    assert torch.equal(other.targets(step)[0], plain.targets(step)[0][..., order])
+    assert torch.equal(other.tutor.targets(step)()[0], plain.tutor.targets(step)()[0][..., order])
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,7 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
 )
 def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
     with pytest.raises(UnireError, match=f"'large' and student do not have the same {what}"):
-        same_labels(replace(scierc_labels, **changes), scierc_labels, "large")
+        same_labels(replace(scierc_labels, **changes), scierc_labels, "teacher 'large'")
 
 
 def test_text_of_dev_and_test_is_left_out_and_counted(teacher, encoder, twenty, tmp_path):

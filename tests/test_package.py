@@ -155,6 +155,7 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     [
         ("train", "--encoder", "bert-base-uncased", "--data", TWENTY, "--out", "model"),
         ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
+        ("teach", "--teacher", "random", "--corpus", TWENTY, "--out", "lessons"),
         ("evaluate", "--model", "random", "--data", TWENTY),
         ("extract", "--model", "random", TWENTY),
         ("export", "random", "--out", "model"),
@@ -170,7 +171,7 @@ def test_a_command_that_needs_torch_says_what_to_install(bin_folder, random_mode
     assert 'pip install "unire[train]"' in ran.stderr
 
 
-@pytest.mark.parametrize("use", ["Extractor.load('random')", "train", "distill", "TrainingConfig", "UniRE"])
+@pytest.mark.parametrize("use", ["Extractor.load('random')", "train", "distill", "teach", "TrainingConfig", "UniRE"])
 def test_a_name_that_needs_torch_says_what_to_install(bin_folder, random_model, use):
     code = f"import unire\ntry:\n    unire.{use}\nexcept unire.UnireError as error:\n    print(error)"
     ran = run(bin_folder / "python", "-c", code, cwd=random_model.parent)

@@ -58,6 +58,23 @@ def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
     assert closed.is_set()
 
 
+def test_whoever_wants_to_waits_until_the_thread_has_let_go():
+    closed = []
+
+    def items():
+        try:
+            yield from range(100)
+        finally:
+            time.sleep(0.2)
+            closed.append(True)
+
+    stream = Ahead(items())
+    assert next(stream) == 0
+    stream.close(wait=True)
+    assert closed
+    Ahead(items()).close(wait=True)  # no thread was ever begun
+
+
 def test_nobody_waits_for_an_item_that_may_never_come():
     blocked = threading.Event()
 

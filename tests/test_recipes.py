@@ -56,6 +56,37 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
             assert stage.name not in order or order.index(need) < order.index(stage.name)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "teachers", "students"),
+    [
+        ("near.lessons", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
+        ("related.lessons", "related.txt", "conll04-best", ["conll04-self-trained-0", "conll04-self-trained-2"]),
+    ],
+)
+def test_five_teachers_are_asked_once_for_all_their_students(stages, name, text, teachers, students):
+    lessons = stages[name]
+    asked = [f"{teachers}-{seed}" for seed in range(5)]
+    assert lessons.needs == (*asked, text)
+    words = [word for teacher in asked for word in ("--teacher", f"work/{teacher}")]
+    assert lessons.command == ("teach", *words, "--corpus", f"work/{text}")
+    for student in students:
+        command = stages[student].command
+        assert command[:3] == ("distill", "--lessons", f"work/{name}")
+        assert "--teacher" not in command
+        assert name in stages[student].needs
+
+
+def test_lessons_are_made_in_the_folder_of_work(recipes, teacher, tmp_path):
+    plan, reproduce, _ = recipes
+    corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
+    stage = plan.Stage("some.lessons", ("teach", "--teacher", str(teacher), "--corpus", str(corpus)))
+    for _ in range(2):  # what is there is not made again
+        reproduce.make([stage], tmp_path / "work", jobs=1)
+    assert (tmp_path / "work" / "some.lessons" / "lessons.json").exists()
+    printed = json.loads((tmp_path / "work" / "some.lessons.json").read_text(encoding="utf-8"))["printed"]
+    assert (printed["documents"], printed["tables"]) == (7, 20)
+
+
 def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"

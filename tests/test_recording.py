@@ -36,29 +36,48 @@ def calls(monkeypatch):
 
 
 def recorder(happened, *, record=True):
-    total = torch.zeros(1)
-
     def add(tensors):
         happened.append(tuple(tensors["x"].shape))
-        return total.copy_(tensors["x"].sum())
+        return tensors["x"].sum().expand(len(tensors["x"]))
 
     made = Recorder(add, torch.device("cpu"), record=record)
-    Graph.again = lambda graph: total.copy_(made._recordings[("x", torch.Size([2])),].inputs["x"].sum())
+
+    def again(graph):
+        (recording,) = [one for one in made._recordings.values() if one.graph is graph]
+        recording.result.copy_(recording.inputs["x"].sum())
+
+    Graph.again = again
     return made
 
 
 def test_a_shape_is_recorded_when_it_is_met_again_and_then_replayed_with_new_values(calls):
     gradients = recorder(calls)
-    results = [gradients({"x": torch.full((2,), float(k))}).item() for k in range(4)]
-    assert results == [0, 2, 4, 6]
+    results = [gradients({"x": torch.full((2,), float(k))}).tolist() for k in range(4)]
+    assert results == [[0, 0], [2, 2], [4, 4], [6, 6]]
     assert calls == [(2,), "recorded", (2,)]  # called, then recorded, then replayed without a call
     gradients({"x": torch.ones(3)})
     assert calls[-1] == (3,)
 
 
+def test_recordings_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls):
+    gradients = recorder(calls)
+    sizes = [4, 2, 3, 6, 5, 8]
+    for size in sizes:
+        for value in range(3):
+            result = gradients({"x": torch.full((size,), float(value))})
+            assert result.tolist() == [size * value] * size
+    for size in reversed(sizes):
+        assert gradients({"x": torch.ones(size)}).tolist() == [size] * size
+    recordings = gradients._recordings.values()
+    for kind in ([one.inputs["x"] for one in recordings], [one.result for one in recordings]):
+        places = [tensor.untyped_storage().data_ptr() for tensor in kind]
+        # as it grows, it makes room for more than it must: 6 lies where 8 would
+        assert [places.index(place) for place in places] == [0, 0, 0, 3, 3, 3]
+
+
 def test_nothing_is_recorded_unless_asked_for(calls):
     gradients = recorder(calls, record=False)
-    assert [gradients({"x": torch.ones(2)}).item() for _ in range(3)] == [2, 2, 2]
+    assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert calls == [(2,)] * 3
 
 
@@ -70,7 +89,7 @@ def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, mo
 
     monkeypatch.setattr(torch.cuda, "graph", refuse)
     gradients = recorder(calls)
-    assert [gradients({"x": torch.ones(2)}).item() for _ in range(3)] == [2, 2, 2]
+    assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert not gradients.records
     assert "cannot be recorded" in caplog.text
 

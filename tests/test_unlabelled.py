@@ -15,13 +15,14 @@ from unire.modeling.model import UniRE
 from unire.training import unlabelled
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig
+from unire.training.texts import Texts
 from unire.training.unlabelled import PARTED, Unlabelled
 from unire.windows import Windower
 
 
-def laid_out(files: Sequence[Path], windowers: Sequence[Windower], **options) -> Unlabelled:
-    options = {"held_out": HeldOut(()), "limit": None, "size": 4, "config": quick(), **options}
-    return Unlabelled(files, windowers, **options)
+def laid_out(files: Sequence[Path], windowers: Sequence[Windower], limit: int | None = None, **options) -> Unlabelled:
+    options = {"held_out": HeldOut(()), "size": 4, "config": quick(), **options}
+    return Unlabelled(Texts.read(files, limit), windowers, **options)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +45,13 @@ def test_the_same_documents_come_from_every_format(twenty, windower, tmp_path):
 def test_every_pass_has_every_document_once_in_another_order(twenty, windower, monkeypatch):
     monkeypatch.setattr(unlabelled, "CHUNK", 3)
     data = laid_out([TWENTY], [windower])
-    assert (len(data), data.n_documents) == (3, 7)
+    assert (len(data), len(data.texts)) == (3, 7)
     passes = [[step.n_words for number in range(k, k + 3) for step in data[number].steps] for k in (0, 3, 6)]
     assert [sum(words) for words in passes] == [sum(document.n_words for document in twenty)] * 3
     assert len({tuple(words) for words in passes}) > 1
     again = laid_out([TWENTY], [windower])
     assert [step.n_words for number in range(3) for step in again[number].steps] == passes[0]
-    assert laid_out([TWENTY], [windower], limit=2).n_documents == 2
+    assert len(laid_out([TWENTY], [windower], limit=2).texts) == 2
 
 
 def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(windower, monkeypatch):

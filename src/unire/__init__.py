@@ -24,6 +24,7 @@ _HOMES = {
     "distill": "unire.training.distill",
     "push_to_hub": "unire.folders",
     "score": "unire.scoring",
+    "teach": "unire.training.teach",
     "train": "unire.training",
 }
 
@@ -44,6 +45,7 @@ __all__ = [
     "distill",
     "push_to_hub",
     "score",
+    "teach",
     "train",
 ]
 
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from unire.scoring import Protocol, Scores, score
     from unire.training import TrainingConfig, train
     from unire.training.distill import DistillConfig, distill
+    from unire.training.teach import teach
 
 
 def __getattr__(name: str) -> Any:

@@ -116,9 +116,15 @@ class Ahead(Iterator[T]):
             raise StopIteration
         return taken[0]
 
-    def close(self) -> None:
-        """Make no more items, and forget those that were not taken; any thread may say so."""
+    def close(self, *, wait: bool = False) -> None:
+        """Make no more items, and forget those that were not taken; any thread may say so.
+
+        Args:
+            wait: Until the thread has ended, and has let go of what it went through: for items that are sure to come.
+        """
         self._made.forget()
+        if wait and self._thread.ident is not None:
+            self._thread.join()
 
     def __del__(self) -> None:
         self._made.end()

@@ -14,7 +14,7 @@ from unire.windows import Layout
 
 __all__ = ["distill"]
 
-_SOFT = "Unlabelled text"
+_SOFT = "Teachers and unlabelled text"
 _MODEL = "Model and schedule (a preset's own when left out)"
 _RUN = "Run"
 
@@ -25,9 +25,6 @@ def _option(*names: str, help: str, panel: str | None = None, show_default: bool
 
 @in_company()
 def distill(
-    teacher: Annotated[
-        list[str], _option("--teacher", help="Trained model: folder or Hub name. Several are averaged.")
-    ],
     student: Annotated[
         str,
         _option(
@@ -35,16 +32,25 @@ def distill(
             help="Pretrained encoder of the student: Hub name, folder, or a model that has one.",
         ),
     ],
+    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
+    out: Annotated[Path, _option("--out", help="Folder for the student.")],
+    teacher: Annotated[
+        list[str] | None,
+        _option("--teacher", help="Trained model: folder or Hub name. Several are averaged.", panel=_SOFT),
+    ] = None,
     corpus: Annotated[
-        list[Path],
+        list[Path] | None,
         _option(
             "--corpus",
             help="Unlabelled text: a document per line (may be .gz, .xz or .bz2), or documents in one of our formats "
             "(.json, .jsonl). May be given several times.",
+            panel=_SOFT,
         ),
-    ],
-    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
-    out: Annotated[Path, _option("--out", help="Folder for the student.")],
+    ] = None,
+    lessons: Annotated[
+        Path | None,
+        _option("--lessons", help="What `unire teach` wrote, in place of teachers and corpus.", panel=_SOFT),
+    ] = None,
     dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,
     test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.")] = None,
     format: Format = None,
@@ -106,11 +112,12 @@ def distill(
             --corpus abstracts.txt --data train.jsonl --dev dev.jsonl \\
             --out models/small
         unire distill --teacher models/seed-1 --teacher models/seed-2 …
+        unire distill --lessons abstracts.lessons --student small-encoder …
 
     Each step learns from gold sentences as `train` does, and from unlabelled
-    ones to fill tables as the teachers do. A student with the tokenizer, layout
-    and window of its teachers is the fastest. Text of dev and test is left out
-    of the corpus.
+    ones to fill tables as the teachers do. Text of dev and test is left out of
+    the corpus. Where several students learn from the same teachers, or one reads
+    the corpus more than once, `unire teach` asks them once for all.
     """
     from unire.training.distill import DistillConfig
     from unire.training.distill import distill as run
@@ -130,10 +137,11 @@ def distill(
     distillation = DistillConfig(soft_batch, soft_weight, n_documents, minutes)
     documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
     trained = run(
-        teacher,
         student,
-        corpus,
         documents,
+        teachers=teacher or (),
+        corpus=corpus or (),
+        lessons=lessons,
         dev=dev_documents,
         test=test_documents,
         out=out,

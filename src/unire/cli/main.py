@@ -25,6 +25,7 @@ from unire.cli import (
     score,
     serve,
     study,
+    teach,
     train,
 )
 from unire.exceptions import UnireError
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command(no_args_is_help=True)(train.train)
 app.command(no_args_is_help=True)(adapt.adapt)
+app.command(no_args_is_help=True)(teach.teach)
 app.command(no_args_is_help=True)(distill.distill)
 app.command(no_args_is_help=True)(evaluate.evaluate)
 app.command(no_args_is_help=True)(calibrate.calibrate)

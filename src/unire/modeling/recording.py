@@ -20,11 +20,13 @@ Tensors = Mapping[str, Tensor]
 
 SIGHTINGS = 2
 """How often a shape is met before it is recorded: recording costs as much as a few steps."""
+RESULT = ""
+"""The name under which results have their place beside the inputs."""
 
 
 @dataclass
 class Memory:
-    """What recordings may share that never run at the same time: what each results in is kept apart."""
+    """What recordings may share that never run at the same time: a result is used before any of them runs again."""
 
     pool: Any = None
 
@@ -63,12 +65,15 @@ class Recorder:
         self.device = device
         self.records = record
         self.memory = memory or Memory()
+        self._rooms: dict[str, Tensor] = {}
         self._sightings: dict[tuple[tuple[str, torch.Size], ...], int] = {}
         self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
 
     def pinned(self, inputs: Tensors) -> Tensors:
         """Inputs from where a copy does not wait for what the GPU has to do before."""
-        return {name: pinned(tensor) for name, tensor in inputs.items()} if self.records else inputs
+        if not self.records:
+            return inputs
+        return {name: tensor if tensor.is_cuda else pinned(tensor) for name, tensor in inputs.items()}
 
     def __call__(self, inputs: Tensors) -> Tensor:
         """The function's result, to be used before the next call."""
@@ -85,15 +90,26 @@ class Recorder:
         return recording.result
 
     def _record(self, shape: tuple[tuple[str, torch.Size], ...], inputs: Tensors) -> None:
-        static = {name: tensor.to(self.device) for name, tensor in inputs.items()}
+        static = {name: self._placed(name, tensor) for name, tensor in inputs.items()}
         graph = torch.cuda.CUDAGraph()
         try:
             # another thread prepares the next batch meanwhile, and may
             with torch.cuda.graph(graph, pool=self.memory.pool, capture_error_mode="thread_local"):
-                result = self.function(static)
+                result = self._placed(RESULT, self.function(static))
         except RuntimeError as error:
             self.records = False
             log.warning("this encoder cannot be recorded as a CUDA graph, so training is slower: %s", error)
             return
         self.memory.pool = graph.pool()
         self._recordings[shape] = _Recording(static, result, graph)
+
+    def _placed(self, name: str, tensor: Tensor) -> Tensor:
+        """A copy of a tensor where those of other shapes are put too: of all recordings, only one is in use at a time.
+
+        Where there is too little room there is more from now on; the recordings that lie in the old one keep it.
+        """
+        room = self._rooms.get(name)
+        if room is None or len(room) < tensor.numel():
+            size = tensor.numel() if room is None else max(tensor.numel(), 2 * len(room))
+            room = self._rooms[name] = torch.empty(size, dtype=tensor.dtype, device=self.device)
+        return room[: tensor.numel()].view(tensor.shape).copy_(tensor)

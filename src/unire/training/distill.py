@@ -1,20 +1,22 @@
 """Distillation: a student learns from gold tables, and on unlabelled text from the tables of its teachers.
 
-    distill(["models/large"], "small-encoder", ["abstracts.txt"], documents, out="models/small")
+    distill("small-encoder", documents, teachers=["models/large"], corpus=["abstracts.txt"], out="models/small")
+    distill("small-encoder", documents, lessons="abstracts.lessons", out="models/small")
 
 Every optimiser step is one of ordinary training, to which unlabelled sentences are added: there the student's cells are
-to have the teachers' mean distribution. The teachers run beside the student, so that no table is ever stored.
+to have the teachers' mean distribution. The teachers run beside the student, and no table is stored; or they were asked
+before (`teach.py`), and their lessons are read.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,24 +30,26 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.modeling.losses import TableWeights, soft_entry_loss
-from unire.modeling.model import TensorBatch, UniRE, to_device
+from unire.modeling.model import TensorBatch
 from unire.modeling.recording import Recorder, Tensors
+from unire.prefetch import Ahead
 from unire.scoring import Scores
 from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
+from unire.training.lessons import Lessons
 from unire.training.processes import refuse_several
 from unire.training.reporting import Reporter
-from unire.training.teachers import Teacher, layout_of
+from unire.training.teachers import Teachers, load_teachers
+from unire.training.texts import Texts
 from unire.training.trainer import Trained, Trainer, use_bf16
+from unire.training.tutor import Tutor
 from unire.training.unlabelled import SoftStep, Unlabelled
 from unire.windows import Batch
 
 __all__ = ["DistillConfig", "Distiller", "distill"]
 
-EXAMPLES = 1000
-"""Unlabelled sentences on which α is tuned where there is no dev."""
 SENTENCES = "sentences"
 """What `Progress.read` counts beside notes: unlabelled sentences that were learnt from."""
 
@@ -77,12 +81,13 @@ class DistillConfig:
 
 
 def distill(
-    teachers: Sequence[str | Path],
     student: str | Path,
-    corpus: Sequence[str | Path],
     documents: Sequence[Document],
     *,
     out: str | Path,
+    teachers: Sequence[str | Path] = (),
+    corpus: Sequence[str | Path] = (),
+    lessons: str | Path | None = None,
     dev: Sequence[Document] = (),
     test: Sequence[Document] = (),
     labels: LabelSpace | None = None,
@@ -98,12 +103,13 @@ def distill(
     """Train a student and save it.
 
     Args:
-        teachers: Trained models. What several of them find is averaged, cell by cell.
         student: A pretrained encoder, by Hub name or folder.
-        corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
-            Documents that hold text of dev or test are left out.
         documents: The annotated training data.
         out: Where the student is written, as a folder.
+        teachers: Trained models. What several of them find is averaged, cell by cell.
+        corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
+            Documents that hold text of dev or test are left out.
+        lessons: What `teach` has written, in place of teachers and corpus.
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept, with the α that
             finds most of what the teachers find in some of the text.
         test: Scored once, at the end.
@@ -121,13 +127,8 @@ def distill(
     if distillation.minutes is not None:
         refuse_several("distillation by the clock", "give epochs instead of minutes")
     clock = Clock(distillation.minutes, None)
-    if not teachers:
-        raise UnireError("there is no teacher; give one or more trained models")
-    files = [Path(file) for file in corpus]
-    if missing := [file for file in files if not file.is_file()]:
-        raise UnireError(f"there is no corpus file {str(missing[0])!r}")
-    models = [(Path(name).name, UniRE.from_pretrained(name)) for name in teachers]
-    labels = labels or models[0][1].labels
+    tutor = _tutor(teachers, corpus, lessons, distillation.documents)
+    labels = labels or tutor.labels
     labels.check([*dev, *test])
     distiller = Distiller.begin(
         student,
@@ -139,8 +140,7 @@ def distill(
         data=data,
         reporter=reporter,
         resume=resume,
-        models=models,
-        corpus=files,
+        tutor=tutor,
         held_out=HeldOut(document.text for document in [*dev, *test]),
         distillation=distillation,
         clock=clock,
@@ -149,13 +149,26 @@ def distill(
     return distiller.run(test, save_every_epochs, save_every_minutes)
 
 
+def _tutor(
+    teachers: Sequence[str | Path], corpus: Sequence[str | Path], lessons: str | Path | None, limit: int | None
+) -> Tutor:
+    if lessons is not None:
+        if teachers or corpus:
+            raise UnireError("lessons stand in place of teachers and corpus; give the one or the other")
+        return Lessons(lessons, limit)
+    if not teachers:
+        raise UnireError("there is no teacher; give trained models and a corpus, or lessons")
+    if not corpus:
+        raise UnireError("there is no corpus to ask the teachers about; give one, or lessons in place of both")
+    texts = Texts.read(corpus, limit)
+    return Teachers(load_teachers(teachers), texts, [Path(file).name for file in corpus])
+
+
 @dataclass
 class Distiller(Trainer):
     """A distillation under way."""
 
-    models: Sequence[tuple[str, UniRE]] = field(kw_only=True)
-    """The teachers, each with its name."""
-    corpus: Sequence[Path] = field(kw_only=True)
+    tutor: Tutor = field(kw_only=True)
     held_out: HeldOut = field(kw_only=True)
     distillation: DistillConfig = field(kw_only=True)
     clock: Clock = field(kw_only=True)
@@ -165,36 +178,25 @@ class Distiller(Trainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        device, bf16 = self.accelerator.device, use_bf16(self.config)
-        record, memory = self.gradients.records, self.gradients.memory
-        self.teachers = [
-            Teacher(name, model, self.model.labels, device, bf16=bf16, record=record, memory=memory)
-            for name, model in self.models
-        ]
+        device, record, memory = self.accelerator.device, self.gradients.records, self.gradients.memory
         self.soft_gradients = Recorder(self._soft_gradients, device, record=record, memory=memory)
-        layouts, windowers = [layout_of(self.model)], [self.extractor.windower]
-        for teacher in self.teachers:
-            if layout_of(teacher.model) not in layouts:
-                layouts.append(layout_of(teacher.model))
-                windowers.append(teacher.extractor.windower)
-        self._views = [layouts.index(layout_of(teacher.model)) for teacher in self.teachers]
+        windowers = self.tutor.start(self.model, self.gradients, bf16=use_bf16(self.config))
         self.unlabelled = Unlabelled(
-            self.corpus,
-            windowers,
+            self.tutor.texts,
+            [self.extractor.windower, *windowers],
             held_out=self.held_out,
-            limit=self.distillation.documents,
             size=self.distillation.soft_batch,
             config=self.config,
             rounded=self.data.rounded,
+            shelf=self.tutor.shelf,
         )
-        self._unlabelled_examples: list[Document] = []
+        self._found_by_teachers: Callable[[], Sequence[Document]] = list
         if not self.dev and self.config.tune_alpha:
             # before anything is learnt, so that what is wrong with them is said at once
-            self._unlabelled_examples = self.unlabelled.some(EXAMPLES)
-            alpha = round(fmean(teacher.model.settings.alpha for teacher in self.teachers), 3)
-            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=alpha)
+            self._found_by_teachers = self.tutor.examples(self.held_out)
+            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=self.tutor.alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
-        self._record |= {**settings, "teachers": self._teachers(), "corpus": [file.name for file in self.corpus]}
+        self._record |= {**settings, **self._taught_by(), "lessons": self.tutor.lessons}
 
     def resume(self) -> None:
         super().resume()
@@ -205,41 +207,29 @@ class Distiller(Trainer):
     def fit(
         self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
     ) -> None:
-        self._steps = self.unlabelled.steps(
+        self._steps = Ahead(self._guided_steps())
+        self.clock.start()
+        try:
+            super().fit(interrupt, save_every_epochs, save_every_minutes)
+        finally:
+            self._steps.close(wait=True)  # for the processes that work for it, which end when they are told to
+
+    def _guided_steps(self) -> Iterator[tuple[SoftStep, Callable[[], list[Tensor]], list[int], Counter[str]]]:
+        """Unlabelled steps with their targets, the place after each, and what is to be noted; made by a thread."""
+        steps = self.unlabelled.steps(
             *self.progress.place,
             process=self.accelerator.process_index,
             n_processes=self.accelerator.num_processes,
             workers=self.workers,
         )
-        self.clock.start()
-        try:
-            super().fit(interrupt, save_every_epochs, save_every_minutes)
-        finally:
-            self._steps.close()
-
-    def targets(self, step: SoftStep) -> list[Tensor]:
-        """The teachers' mean P of every batch of the student's, `[T, N, N, |Y|]` each. Padding holds garbage."""
-        device = self.accelerator.device
-        means = [
-            torch.zeros(*batch.words.shape, batch.words.shape[1], len(self.model.labels), device=device)
-            for batch in step.views[0]
-        ]
-        for teacher, view in zip(self.teachers, self._views, strict=True):
-            for number, batch in enumerate(step.views[view]):
-                P = teacher.tables(batch)
-                for mean, places in zip(means, step.places[view], strict=True):
-                    rows = np.flatnonzero(places[:, 0] == number)
-                    if not len(rows):
-                        continue
-                    n = min(mean.shape[1], P.shape[1])
-                    found = P[:, :n, :n].index_select(0, to_device(places[rows, 1], device)) / len(self.teachers)
-                    mean[:, :n, :n].index_add_(0, to_device(rows, device), found)
-        return means
+        with closing(steps):
+            for step, place, notes in steps:
+                yield step, self.tutor.targets(step), place, notes
 
     def _add_gradients(self) -> None:
-        step, self.progress.place, notes = next(self._steps)
+        step, targets, self.progress.place, notes = next(self._steps)
         self.progress.read = dict(Counter(self.progress.read) + notes + Counter({SENTENCES: step.n_tables}))
-        for batch, target, kept in zip(step.views[0], self.targets(step), step.kept, strict=True):
+        for batch, target, kept in zip(step.views[0], targets(), step.kept, strict=True):
             with self.accelerator.no_sync(self.wrapped):  # gradients are exchanged with those of the gold tables
                 loss = self.soft_gradients(self._soft_tensors(batch, target, kept, step))
             # every process has a step of its own, and the mean of their means is learnt from
@@ -250,7 +240,7 @@ class Distiller(Trainer):
         tensors = TensorBatch.of(batch, "cpu")
         weights = TableWeights.of(tensors.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
         weights.cell[: len(kept)] *= torch.from_numpy(kept)
-        return {**self.soft_gradients.pinned({**tensors.named(), "cell": weights.cell}), "target": target}
+        return self.soft_gradients.pinned({**tensors.named(), "cell": weights.cell, "target": target})
 
     def _soft_gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch's share of the mean cross-entropy to the parameters'; the share itself.
@@ -260,7 +250,7 @@ class Distiller(Trainer):
         batch = TensorBatch.from_named(tensors)
         logits = self.wrapped(batch).float()
         weights = TableWeights(tensors["cell"], tensors["cell"])
-        loss = soft_entry_loss(logits, tensors["target"], batch.mask, weights)
+        loss = soft_entry_loss(logits, self.tutor.distribution(tensors["target"]), batch.mask, weights)
         self.accelerator.backward(self.distillation.soft_weight * loss)
         return loss.detach()
 
@@ -270,8 +260,7 @@ class Distiller(Trainer):
         Who learns the mean of several teachers may be less sure of a cell than each of them is, and then finds less
         with an α like theirs.
         """
-        some = self._unlabelled_examples
-        return self.dev or [document for teacher in self.teachers for document in teacher.extractor.annotate(some)]
+        return self.dev or self._found_by_teachers()
 
     def _done(self, share: float) -> float:
         return max(share, self.clock.done(0))
@@ -286,28 +275,18 @@ class Distiller(Trainer):
 
     def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
         distillation = {
-            "teachers": self._teachers(),
-            "corpus": [file.name for file in self.corpus],
+            **self._taught_by(),
             "sentences": self._read()[SENTENCES],
             **asdict(self.distillation),
         }
         super()._save_model(scores, distillation=distillation, **more)
 
-    def _teachers(self) -> list[dict[str, Any]]:
-        """Who the teachers are, and the F1 that they had."""
-        described = []
-        for teacher in self.teachers:
-            made = teacher.model.settings.provenance
-            scores = {
-                split: {"ent": scores["entities"]["f1"], "rel": scores["relations"]["f1"]}
-                for split, scores in made.get("scores", {}).items()
-            }
-            described.append({"name": teacher.name, "encoder": made.get("encoder"), "scores": scores})
-        return described
+    def _taught_by(self) -> dict[str, Any]:
+        return {"teachers": self.tutor.teachers, "corpus": list(self.tutor.corpus)}
 
     def _facts(self) -> dict[str, Any]:
         return {
             **super()._facts(),
-            "teachers": [teacher.name for teacher in self.teachers],
-            "unlabelled documents": self.unlabelled.n_documents,
+            "teachers": [teacher["name"] for teacher in self.tutor.teachers],
+            "unlabelled documents": len(self.tutor.texts),
         }

@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling.model import TensorBatch, UniRE
+from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.modeling.recording import Memory, Recorder, Tensors
-from unire.windows import Batch
+from unire.settings import Settings
+from unire.training.corpus import HeldOut
+from unire.training.texts import Texts
+from unire.training.tutor import EXAMPLES
+from unire.training.unlabelled import Shelf, SoftStep
+from unire.windows import Batch, Windower
 
-__all__ = ["Teacher", "layout_of", "same_labels"]
+__all__ = ["Teacher", "Teachers", "layout_of", "load_teachers", "mean_alpha", "said_of", "same_labels"]
 
 
-def same_labels(student: LabelSpace, teacher: LabelSpace, name: str) -> list[int]:
-    """The teacher's id of every label of the student's.
+def load_teachers(names: Sequence[str | Path]) -> list[tuple[str, UniRE]]:
+    """Trained models, each with its name."""
+    return [(Path(name).name, UniRE.from_pretrained(name)) for name in names]
+
+
+def said_of(name: str, settings: Settings) -> dict[str, Any]:
+    """Who a teacher is, and the F1 that it had."""
+    made = settings.provenance
+    scores = {
+        split: {"ent": scores["entities"]["f1"], "rel": scores["relations"]["f1"]}
+        for split, scores in made.get("scores", {}).items()
+    }
+    return {"name": name, "encoder": made.get("encoder"), "scores": scores}
+
+
+def mean_alpha(models: Sequence[tuple[str, UniRE]]) -> float:
+    return round(fmean(model.settings.alpha for _, model in models), 3)
+
+
+def same_labels(own: LabelSpace, other: LabelSpace, who: str, whom: str = "student") -> list[int]:
+    """The other's id of every label of one's own.
 
     Raises:
         UnireError: They have different labels.
     """
     kinds = {
-        "entity types": (student.entity_types, teacher.entity_types),
-        "relation types": (student.relation_types, teacher.relation_types),
-        "symmetric relations": (student.symmetric, teacher.symmetric),
+        "entity types": (own.entity_types, other.entity_types),
+        "relation types": (own.relation_types, other.relation_types),
+        "symmetric relations": (own.symmetric, other.symmetric),
     }
-    for kind, (own, other) in kinds.items():
-        if different := sorted(set(own) ^ set(other)):
+    for kind, (mine, theirs) in kinds.items():
+        if different := sorted(set(mine) ^ set(theirs)):
             raise UnireError(
-                f"teacher {name!r} and student do not have the same {kind} ({different[0]!r} is on one side only); "
+                f"{who} and {whom} do not have the same {kind} ({different[0]!r} is on one side only); "
                 "give teachers of one label space"
             )
-    entities = [teacher.entity_id(label) for label in student.entity_types]
-    return [LabelSpace.NONE, *entities, *(teacher.relation_id(label) for label in student.relation_types)]
+    entities = [other.entity_id(label) for label in own.entity_types]
+    return [LabelSpace.NONE, *entities, *(other.relation_id(label) for label in own.relation_types)]
+
+
+def layout_of(model: UniRE) -> tuple[object, ...]:
+    """All that decides how documents become batches: models that agree in it read the same ones."""
+    settings = model.settings
+    return model.tokenizer.to_str(), settings.spec, settings.layout, settings.window, settings.max_table
 
 
 class Teacher:
@@ -51,11 +89,10 @@ class Teacher:
         record: bool,
         memory: Memory | None = None,
     ) -> None:
-        self.name = name
         self.model = model.to(device).eval()
         self.bf16 = bf16
         self._tables = Recorder(self._compute, device, record=record, memory=memory)
-        self._order = torch.tensor(same_labels(labels, model.labels, name), device=device)
+        self._order = torch.tensor(same_labels(labels, model.labels, f"teacher {name!r}"), device=device)
 
     @property
     def extractor(self) -> Extractor:
@@ -73,7 +110,62 @@ class Teacher:
         return logits.float().softmax(-1).index_select(-1, self._order)
 
 
-def layout_of(model: UniRE) -> tuple[object, ...]:
-    """All that decides how documents become batches: models that agree in it read the same ones."""
-    settings = model.settings
-    return model.tokenizer.to_str(), settings.spec, settings.layout, settings.window, settings.max_table
+class Teachers:
+    """Teachers who are asked while the student learns: no table is stored. A `Tutor`.
+
+    Args:
+        models: The teachers, each with its name.
+        texts: What they are asked about.
+        corpus: Names of the files that the texts are from.
+    """
+
+    lessons: str | None = None
+    shelf: Shelf | None = None
+
+    def __init__(self, models: Sequence[tuple[str, UniRE]], texts: Texts, corpus: Sequence[str]) -> None:
+        self.texts = texts
+        self.corpus = corpus
+        self.labels = models[0][1].labels
+        self.alpha = mean_alpha(models)
+        self.teachers: Sequence[dict[str, Any]] = [said_of(name, model.settings) for name, model in models]
+        self._models = models
+
+    def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
+        self._device = device = student.device
+        self._n_labels = len(student.labels)
+        options: dict[str, Any] = {"bf16": bf16, "record": beside.records, "memory": beside.memory}
+        self._asked = [Teacher(name, model, student.labels, device, **options) for name, model in self._models]
+        layouts, windowers = [layout_of(student)], []
+        for teacher in self._asked:
+            if layout_of(teacher.model) not in layouts:
+                layouts.append(layout_of(teacher.model))
+                windowers.append(teacher.extractor.windower)
+        self._views = [layouts.index(layout_of(teacher.model)) for teacher in self._asked]
+        return windowers
+
+    def targets(self, step: SoftStep) -> Callable[[], list[Tensor]]:
+        return partial(self._means, step)
+
+    def _means(self, step: SoftStep) -> list[Tensor]:
+        means = [
+            torch.zeros(*batch.words.shape, batch.words.shape[1], self._n_labels, device=self._device)
+            for batch in step.views[0]
+        ]
+        for teacher, view in zip(self._asked, self._views, strict=True):
+            for number, batch in enumerate(step.views[view]):
+                P = teacher.tables(batch)
+                for mean, places in zip(means, step.places[view], strict=True):
+                    rows = np.flatnonzero(places[:, 0] == number)
+                    if not len(rows):
+                        continue
+                    n = min(mean.shape[1], P.shape[1])
+                    found = P[:, :n, :n].index_select(0, to_device(places[rows, 1], self._device)) / len(self._asked)
+                    mean[:, :n, :n].index_add_(0, to_device(rows, self._device), found)
+        return means
+
+    def distribution(self, target: Tensor) -> Tensor:
+        return target
+
+    def examples(self, held_out: HeldOut) -> Callable[[], list[Document]]:
+        some = self.texts.some(EXAMPLES, held_out)
+        return lambda: [document for teacher in self._asked for document in teacher.extractor.annotate(some)]

@@ -1,71 +1,76 @@
-"""Unlabelled text as optimiser steps: read, segmented, laid out for every tokenizer, made ahead in processes."""
+"""Unlabelled text as optimiser steps: segmented, laid out for every tokenizer, made ahead in processes."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import notes_of
-from unire.formats import dygie, native
-from unire.segment import segment
 from unire.training.config import TrainingConfig
-from unire.training.corpus import HeldOut, read_documents
+from unire.training.corpus import HeldOut
 from unire.training.interrupt import SIGNALS
+from unire.training.texts import Texts
 from unire.windows import Batch, Rounded, Windower, collate, in_batches
+from unire.windows.stretches import Stretch
 
-__all__ = ["Chunk", "SoftStep", "Unlabelled"]
+__all__ = ["Chunk", "Shelf", "SoftStep", "Unlabelled"]
 
 CHUNK = 512
 """Documents that one process makes into steps at a time; those of like length go together."""
-ANNOTATED = (".json", ".jsonl")
-"""How files end that hold documents in one of our formats; others are plain text, a document per line."""
-LINES = {"unire": native.from_json, "dygie": dygie.from_json}
-"""Formats with a document a line, which is made into one where it is needed; others are read first."""
 LEAK = "unlabelled document with text of dev or test, left out"
 PARTED = "unlabelled sentence that teacher and student split otherwise, left out"
 
 
+class Shelf(Protocol):
+    """Where tables may be found that teachers have filled before."""
+
+    def rows(self, positions: NDArray[np.int64], tables: Sequence[Stretch]) -> NDArray[np.int64]:
+        """`[T]`: where each table is, or −1; `positions[k]` is where the document `k` of a table is in the corpus."""
+
+
 @dataclass(frozen=True)
 class SoftStep:
-    """Some documents as the student reads them, and as the teachers do."""
+    """Some documents as the student reads them, and as the teachers do or did."""
 
     views: tuple[tuple[Batch, ...], ...]
     """The batches of each way to lay the documents out; the first is the student's."""
     places: tuple[tuple[NDArray[np.int64], ...], ...]
     """For each view and batch of the student's: `[T, 2]`, the view's batch and row that hold the same table."""
+    rows: tuple[NDArray[np.int64], ...]
+    """For each batch of the student's: `[T]`, where on the shelf the same table is; nothing where there is no shelf."""
     kept: tuple[NDArray[np.bool_], ...]
-    """For each batch of the student's: `[T]`, whether all views have the table."""
+    """For each batch of the student's: `[T]`, whether all views, and the shelf, have the table."""
     n_tables: int
     """Tables that are kept, and their cells and words."""
     n_cells: int
     n_words: int
 
     @classmethod
-    def of(cls, views: Sequence[Sequence[Batch]]) -> SoftStep:
+    def of(cls, views: Sequence[Sequence[Batch]], rows: Sequence[NDArray[np.int64]] = ()) -> SoftStep:
         student = views[0]
         places = []
         for batches in views:
             at = {table: (k, row) for k, batch in enumerate(batches) for row, table in enumerate(batch.tables)}
             places.append(tuple(np.array([at.get(table, (-1, -1)) for table in batch.tables]) for batch in student))
-        kept = tuple(np.all([found[b][:, 0] >= 0 for found in places], axis=0) for b in range(len(student)))
+        found = [*([place[:, 0] for place in view] for view in places), *([rows] if rows else [])]
+        kept = tuple(np.all([where[b] >= 0 for where in found], axis=0) for b in range(len(student)))
         lengths = np.concatenate([batch.lengths[: len(mask)][mask] for batch, mask in zip(student, kept, strict=True)])
         return cls(
             tuple(map(tuple, views)),
             tuple(places),
+            tuple(rows),
             kept,
             n_tables=len(lengths),
             n_cells=int((lengths**2).sum()),
@@ -87,70 +92,53 @@ class Chunk:
 class Unlabelled(Dataset[Chunk]):
     """An endless sequence of chunks; every chunk is the same in every run with the same seed.
 
-    Documents are held as they are read, lines of text or of JSON, and only segmented when it is their turn. Every
-    pass over them has another order.
+    Every pass over the documents has another order.
 
     Args:
-        files: Plain text, a document per line (`.gz`, `.xz` and `.bz2` are unpacked); or documents in one of our
-            formats (`.json`, `.jsonl`), whose annotation is not looked at.
+        texts: The documents.
         windowers: The different ways to lay documents out; the first is the student's.
         held_out: What is left out.
-        limit: Take so many documents from the start of the files; `None` for all.
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
         rounded: What of a batch is padded more than it must be, so that many have the same shape.
+        shelf: Where every table that is learnt from must be found.
     """
 
     def __init__(
         self,
-        files: Sequence[Path],
+        texts: Texts,
         windowers: Sequence[Windower],
         *,
         held_out: HeldOut,
-        limit: int | None,
         size: int,
         config: TrainingConfig,
         rounded: Rounded = "not",
+        shelf: Shelf | None = None,
     ) -> None:
+        self.texts = texts
         self.rounded = rounded
         self.windowers = windowers
         self.held_out = held_out
         self.size = size
         self.config = config
-        self._items = list(itertools.islice(_items(files), limit))
-        if not self._items:
-            raise UnireError(f"there is no text in {', '.join(repr(str(file)) for file in files)}")
-
-    @property
-    def n_documents(self) -> int:
-        return len(self._items)
-
-    def some(self, sentences: int) -> list[Document]:
-        """Some of the first documents, of so many sentences at most."""
-        documents: list[Document] = []
-        for position in range(min(CHUNK, len(self._items))):
-            document = self._document(position)
-            if document.text not in self.held_out and len(document.sentences) <= sentences:
-                documents.append(document)
-                sentences -= len(document.sentences)
-        return documents
+        self.shelf = shelf
 
     def __len__(self) -> int:
         """Chunks of one pass."""
-        return -(-len(self._items) // CHUNK)
+        return -(-len(self.texts) // CHUNK)
 
     def __getitem__(self, number: int) -> Chunk:
         repeat, part = divmod(number, len(self))
-        order = np.random.default_rng([self.config.seed, repeat]).permutation(len(self._items))
+        order = np.random.default_rng([self.config.seed, repeat]).permutation(len(self.texts))
         notes: Counter[str] = Counter()
-        documents = []
+        documents: list[tuple[int, Document]] = []
         try:
-            for position in order[part * CHUNK : (part + 1) * CHUNK]:
-                document = self._document(position)
+            for position in order[part * CHUNK : (part + 1) * CHUNK].tolist():
+                document = self.texts[position]
                 if document.text in self.held_out:
                     notes[LEAK] += 1
                 else:
-                    documents.append(document)
+                    documents.append((position, document))
         except UnireError as error:
             return Chunk(error=str(error))
         steps = [self._step(group, notes) for group in self._groups(documents)]
@@ -188,18 +176,12 @@ class Unlabelled(Dataset[Chunk]):
                 yield step, [number, place + 1], made.notes if place == 0 else Counter()
             position = 0
 
-    def _document(self, position: int) -> Document:
-        try:
-            return _document(*self._items[position])
-        except UnireError as error:
-            raise UnireError(f"document {position + 1} of the corpus: {error}") from None
-
-    def _groups(self, documents: list[Document]) -> Iterator[list[Document]]:
-        """Documents of like length, of `size` sentences or a few more."""
-        group: list[Document] = []
+    def _groups(self, documents: list[tuple[int, Document]]) -> Iterator[list[tuple[int, Document]]]:
+        """Documents of like length, of `size` sentences or a few more, each with its position."""
+        group: list[tuple[int, Document]] = []
         count = 0
-        for document in sorted(documents, key=lambda document: document.n_words):
-            group.append(document)
+        for position, document in sorted(documents, key=lambda item: item[1].n_words):
+            group.append((position, document))
             count += sum(len(sentence) > 0 for sentence in document.sentences)
             if count >= self.size:
                 yield group
@@ -207,39 +189,20 @@ class Unlabelled(Dataset[Chunk]):
         if count:
             yield group
 
-    def _step(self, documents: Sequence[Document], notes: Counter[str]) -> SoftStep:
+    def _step(self, group: Sequence[tuple[int, Document]], notes: Counter[str]) -> SoftStep:
+        positions, documents = np.array([position for position, _ in group]), [document for _, document in group]
         views = []
         for windower in self.windowers:
             passages = windower.passages_of(documents)
             if windower is self.windowers[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
-            groups = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
-            views.append([collate(group, windower.spec, rounded=self.rounded) for group in groups])
-        step = SoftStep.of(views)
+            batches = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
+            views.append([collate(batch, windower.spec, rounded=self.rounded) for batch in batches])
+        shelf = self.shelf
+        step = SoftStep.of(views, [] if shelf is None else [shelf.rows(positions, batch.tables) for batch in views[0]])
         notes[PARTED] += sum(int((~mask).sum()) for mask in step.kept)
         return step
-
-
-def _items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
-    """Lines of text, and lines of JSON with the name of their format."""
-    for file in files:
-        if file.suffix not in ANNOTATED:
-            yield from ((None, line) for line in read_documents([file]))
-        elif (name := formats.guess(file)) in LINES:
-            yield from ((name, line) for line in read_documents([file]))
-        else:
-            for document in formats.read(file, name):
-                yield from (("unire", json.dumps(item)) for item in native.to_json(document))
-
-
-def _document(format: str | None, line: str) -> Document:
-    if format is None:
-        return segment(line)
-    try:
-        return LINES[format](json.loads(line), 0)
-    except ValueError as error:
-        raise UnireError(f"not valid JSON: {error}") from None
 
 
 def _start_worker(number: int) -> None:

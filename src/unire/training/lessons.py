@@ -1,0 +1,233 @@
+"""Lessons: what teachers say of a text, stored once, and learnt from by any number of students.
+
+`unire teach` makes a folder of them:
+
+    lessons.json     labels, teachers, names of the corpus, counts, and how large the other files are
+    documents.jsonl  the text, segmented, in our own format
+    examples.jsonl   a little of it, with what each teacher finds
+    index.npy        [tables, 4]: a table's document, first word, end, and first byte in the next file
+    tables.bin       the teachers' mean P of every table, n·n·|Y| bytes each: p · 255, rounded
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unire import formats
+from unire.documents import Document
+from unire.exceptions import UnireError
+from unire.files import replacing
+from unire.formats import native
+from unire.formats.json_files import spelt
+from unire.labels import LabelSpace
+from unire.modeling.model import UniRE
+from unire.modeling.recording import Recorder
+from unire.training.corpus import HeldOut, read_documents
+from unire.training.teachers import same_labels
+from unire.training.texts import Texts
+from unire.training.unlabelled import Shelf, SoftStep
+from unire.windows import Batch, Windower
+from unire.windows.stretches import Stretch
+
+__all__ = ["WHOLE", "Index", "Lessons", "Writer", "check_new", "writing"]
+
+VERSION = 1
+FACTS, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
+    "lessons.json", "documents.jsonl", "examples.jsonl", "index.npy", "tables.bin",
+)  # fmt: skip
+WHOLE = 255
+"""What a probability of 1 is stored as."""
+AGAIN = "make the lessons again with unire teach"
+
+
+class Index:
+    """Where the tables of which sentences are, sorted by document and word.
+
+    Args:
+        rows: `[tables, 4]`, as in the file.
+    """
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self._keys = _key(rows[:, 0], rows[:, 1])
+        self._ends = rows[:, 2]
+
+    def rows(self, positions: NDArray[np.int64], tables: Sequence[Stretch]) -> NDArray[np.int64]:
+        """`[T]`: which table each is, or −1; `positions[k]` is where the document `k` of a table is in the corpus."""
+        wanted = np.array([(table.document, table.start, table.end) for table in tables])
+        keys = _key(positions[wanted[:, 0]], wanted[:, 1])
+        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where((self._keys[rows] == keys) & (self._ends[rows] == wanted[:, 2]), rows, -1)
+
+
+class Lessons:
+    """Lessons that are read while a student learns. A `Tutor`.
+
+    Args:
+        folder: Where they are.
+        limit: Take so many documents from the start; `None` for all.
+
+    Raises:
+        UnireError: There are none, they are not whole, or they were made for another version.
+    """
+
+    def __init__(self, folder: str | Path, limit: int | None = None) -> None:
+        self._folder = folder = Path(folder)
+        self.lessons: str | None = folder.resolve().name
+        facts = _facts(folder)
+        try:
+            self.labels = LabelSpace.from_dict(facts["labels"])
+            self.teachers: Sequence[dict[str, Any]] = facts["teachers"]
+            self.corpus: Sequence[str] = facts["corpus"]
+            self.alpha: float = facts["alpha"]
+            rows = np.load(folder / INDEX, allow_pickle=False)
+            _check_index(rows, facts["documents"], len(self.labels), facts["bytes"][TABLES])
+            self._tables = np.asarray(np.memmap(folder / TABLES, np.uint8, "r"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UnireError(f"the lessons in {str(folder)!r} are damaged ({error}); {AGAIN}") from None
+        self.shelf: Shelf | None = Index(rows)
+        self._first_bytes = rows[:, 3]
+        self.texts = Texts(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
+
+    def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
+        order = same_labels(student.labels, self.labels, f"lessons {self.lessons!r}")
+        self._order = None if order == sorted(order) else torch.tensor(order, device=student.device)
+        return ()
+
+    def targets(self, step: SoftStep) -> Callable[[], list[Tensor]]:
+        found = [self._gathered(batch, rows) for batch, rows in zip(step.views[0], step.rows, strict=True)]
+        return lambda: found
+
+    def _gathered(self, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
+        """The tables of a batch as they are stored, `[T, N, N, |Y|]`; one that is not there has no labels at all."""
+        Y, starts = len(self.labels), self._first_bytes[rows].tolist()
+        found = np.zeros((*batch.words.shape, batch.words.shape[1], Y), np.uint8)
+        for place, (row, start, table) in enumerate(zip(rows.tolist(), starts, batch.tables, strict=True)):
+            if row >= 0:
+                n = len(table)
+                found[place, :n, :n] = self._tables[start : start + n * n * Y].reshape(n, n, Y)
+        return torch.from_numpy(found)
+
+    def distribution(self, target: Tensor) -> Tensor:
+        target = target.float()
+        target = target / target.sum(-1, keepdim=True).clamp(min=1)  # what was rounded does not add up to 255
+        return target if self._order is None else target.index_select(-1, self._order)
+
+    def examples(self, held_out: HeldOut) -> Callable[[], list[Document]]:
+        found = formats.read(self._folder / EXAMPLES, "unire")
+        some = [document for document in found if document.text not in held_out]
+        return lambda: some
+
+
+class Writer:
+    """Writes lessons, some documents at a time, into a folder that is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = ExitStack()
+        self._documents, self._tables = (
+            self._files.enter_context((folder / name).open("wb")) for name in (DOCUMENTS, TABLES)
+        )
+        self._index: list[NDArray[np.int64]] = []
+        self.n_documents = self.n_tables = self.n_words = self.n_bytes = 0
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.close()
+
+    def add(self, documents: Sequence[Document], tables: Sequence[Stretch], cells: NDArray[np.uint8]) -> None:
+        """Add documents with their tables.
+
+        Args:
+            documents: The documents.
+            tables: Which words each table is of, sorted; `tables[k].document` is a position in `documents`.
+            cells: `[cells of all tables, |Y|]`
+        """
+        for document in documents:
+            for item in native.to_json(document.bare):
+                self._documents.write(spelt(item) + b"\n")
+        if tables:
+            places = np.array([(table.document + self.n_documents, table.start, table.end) for table in tables])
+            lengths = places[:, 2] - places[:, 1]
+            sizes = lengths**2 * cells.shape[1]
+            self._index.append(np.column_stack([places, self.n_bytes + sizes.cumsum() - sizes]))
+            self._tables.write(cells.data)
+            self.n_words += int(lengths.sum())
+        self.n_documents += len(documents)
+        self.n_tables += len(tables)
+        self.n_bytes += cells.size
+
+    def finish(self, examples: Sequence[Document], facts: Mapping[str, Any]) -> None:
+        """Write all that is left: some documents with what each teacher finds in them, and `lessons.json`."""
+        self._files.close()
+        formats.write(examples, self._folder / EXAMPLES, "unire")
+        np.save(self._folder / INDEX, np.concatenate(self._index), allow_pickle=False)
+        counts = {"documents": self.n_documents, "tables": self.n_tables, "words": self.n_words}
+        sizes = {name: (self._folder / name).stat().st_size for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES)}
+        record = {"version": VERSION, **facts, **counts, "bytes": sizes}
+        (self._folder / FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a place where there is something."""
+    if folder.exists():
+        raise UnireError(f"there is a {str(folder)!r} already; give the lessons a new folder")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[Writer]:
+    """Writes lessons, under a temporary name until they are whole; if it fails, nothing is left of them."""
+    try:
+        with replacing(folder, directory=True) as temporary, Writer(temporary) as writer:
+            yield writer
+    except OSError as error:
+        raise UnireError(f"the lessons cannot be written to {str(folder)!r}: {error.strerror or error}") from None
+
+
+def _key(document: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    return (document << 32) + start
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What `lessons.json` says, if it is of lessons that are whole and that we can read."""
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        version = facts["version"]
+    except FileNotFoundError:
+        raise UnireError(f"there are no lessons in {str(folder)!r}; make some with unire teach") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnireError(f"{str(folder / FACTS)!r} cannot be read ({error}); {AGAIN}") from None
+    if version != VERSION:
+        raise UnireError(f"the lessons in {str(folder)!r} are of version {version}, not {VERSION}; {AGAIN}")
+    for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES):
+        file = folder / name
+        size, right = file.stat().st_size if file.exists() else 0, facts.get("bytes", {}).get(name)
+        if size != right:
+            raise UnireError(f"the lessons in {str(folder)!r} are not whole: {name} has {size:,} bytes; {AGAIN}")
+    return dict(facts)
+
+
+def _check_index(rows: NDArray[np.int64], n_documents: int, n_labels: int, n_bytes: int) -> None:
+    """Look whether every table is where it may be: what is not ours may point anywhere."""
+    if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
+        raise ValueError(f"{INDEX} holds something else")
+    document, start, end, first = rows.T
+    sizes = (end - start) ** 2 * n_labels
+    right = (document >= 0) & (document < n_documents) & (start >= 0) & (start < end) & (end < 1 << 31)
+    right &= first == sizes.cumsum() - sizes
+    if not right.all() or sizes.sum() != n_bytes or (np.diff(_key(document, start)) <= 0).any():
+        raise ValueError(f"{INDEX} does not fit the other files")
