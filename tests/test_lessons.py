@@ -25,6 +25,7 @@ from unire.training import teach as teaching
 from unire.training import train
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig
+from unire.training.interrupt import SIGNALS
 from unire.training.lessons import Lessons
 from unire.training.new_model import new_model
 from unire.training.teach import PARTED, teach
@@ -210,11 +211,12 @@ def test_the_commands_teach_and_learn(teacher, encoder, tmp_path):
     assert "5 unlabelled documents, teachers: teacher" in ran.output
 
 
-def test_the_command_says_that_it_was_interrupted(teacher, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_command_says_that_it_was_stopped(teacher, tmp_path, monkeypatch, number):
     def interrupted(*arguments, **more):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(number)
 
     monkeypatch.setattr(teaching, "teach", interrupted)
     ran = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "l")
-    assert ran.exit_code == 130
+    assert ran.exit_code == 128 + number
     assert "interrupted; nothing was kept" in ran.output

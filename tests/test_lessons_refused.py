@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from unire.labels import LabelSpace
 from unire.training import lessons as storage
 from unire.training import teach as teaching
 from unire.training.distill import distill
+from unire.training.interrupt import SIGNALS
 from unire.training.lessons import Lessons
 from unire.training.teach import teach
 
@@ -112,14 +114,15 @@ def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"wordless.jsonl", "empty.txt"}
 
 
-def test_nothing_is_left_where_it_fails_or_is_interrupted(teacher, tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_nothing_is_left_where_it_fails_or_is_stopped(teacher, tmp_path, monkeypatch, number):
     monkeypatch.setattr(teaching, "CHUNK", 300)
 
     def interrupt(done, of):
         assert (0 < done < of) == (of == 7)
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=str(int(number))):
         teach([teacher], [TWENTY], tmp_path / "lessons", device="cpu", on_progress=interrupt)
     assert not list(tmp_path.iterdir())
 

@@ -11,7 +11,7 @@ import typer
 from unire.cli import printing
 from unire.cli.meter import Meter
 from unire.cli.options import Json
-from unire.cli.training import in_company
+from unire.cli.training import in_company, stopped
 
 __all__ = ["teach"]
 
@@ -66,9 +66,9 @@ def teach(
     try:
         with Meter(None) as meter:
             taught = run(teacher, corpus, out, documents=documents, device=device, on_progress=show)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         printing.say("interrupted; nothing was kept")
-        raise typer.Exit(130) from None
+        raise stopped(*interrupt.args) from None
     if json:
         printing.print_json({"out": str(out), **asdict(taught)})
         return

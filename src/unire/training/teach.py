@@ -28,6 +28,7 @@ from unire.flow import characters
 from unire.modeling.model import UniRE, to_device
 from unire.prefetch import Pulled
 from unire.training.corpus import HeldOut
+from unire.training.interrupt import Interrupt
 from unire.training.lessons import WHOLE, check_new, writing
 from unire.training.processes import refuse_several
 from unire.training.teachers import layout_of, load_teachers, mean_alpha, said_of, same_labels
@@ -67,7 +68,7 @@ def teach(
     device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Taught:
-    """Write what teachers say of a text; nothing is left of it where that fails, or is interrupted.
+    """Write what teachers say of a text; nothing is left of it where that fails, or Ctrl-C or SIGTERM ends it.
 
     Args:
         teachers: Trained models of one label space. Tokenizers and layouts may differ.
@@ -87,7 +88,7 @@ def teach(
     models = load_teachers(teachers)
     asked = _Asked.of(models, choose_device(device))
     notes: Counter[str] = Counter()
-    with writing(out) as writer:
+    with Interrupt() as interrupt, interrupt.immediate(), writing(out) as writer:
         examples = asked.examples(texts)
         for some, tables, cells in _one_behind(_begun(asked, texts, notes)):
             writer.add(some, tables, cells())
