@@ -17,7 +17,6 @@ import os
 import platform
 import statistics
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from timing import race
 from unire.decoding import decode
 from unire.labels import LabelSpace
 
@@ -102,22 +102,13 @@ def one_by_one(batches: Sequence[Batch]) -> tuple[int, int]:
     return sum(len(f.entities) for f in found), sum(len(f.relations) for f in found)
 
 
-def race(contestants: dict[str, Callable[[], tuple[int, int]]], rounds: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of each contestant: its best round and the median one."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds + 1):
-        for name, run in contestants.items():
-            began = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - began)
-    return {
-        name: {"best_ms": 1e3 * min(times[1:]), "median_ms": 1e3 * statistics.median(times[1:])}
-        for name, times in seconds.items()  # the first round warms up
-    }
-
-
-def report(title: str, times: dict[str, dict[str, float]], ratios: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def report(title: str, seconds: dict[str, list[float]], ratios: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Of each contestant, the best round and the median one."""
     print(f"\n{title}")
+    times = {
+        name: {"best_ms": 1e3 * min(rounds), "median_ms": 1e3 * statistics.median(rounds)}
+        for name, rounds in seconds.items()
+    }
     for name, time_ in times.items():
         print(f"  {name:<45} {time_['best_ms']:8.1f} ms  [{time_['median_ms']:8.1f}]")
     result: dict[str, Any] = {"times": times, "ratios": {}}

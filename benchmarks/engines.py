@@ -16,14 +16,14 @@ import os
 import platform
 import statistics
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import torch
 
+from timing import race
 from unire import Document, LabelSpace, TrainingConfig, formats
 from unire.engines import Engine
 from unire.engines.onnx_engine import OnnxEngine
@@ -45,31 +45,27 @@ def contestants(model: UniRE, folder: Path) -> dict[str, Engine]:
     return engines
 
 
-def race(engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int, rounds: int) -> Any:
-    """Seconds of each engine for all documents: its best round and the median one."""
+def runs(
+    engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int
+) -> dict[str, Callable[[], object]]:
+    """How each engine fills the tables of all documents."""
     windower = Windower(model.tokenizer, model.settings.spec, layout="shared", window=window)
     passages = [passage for i, document in enumerate(documents) for passage in windower.passages(document, i)]
-    batches = {
-        name: [
+
+    def run(engine: Engine) -> Callable[[], object]:
+        batches = [
             collate(group, model.settings.spec)
             for group in in_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces)
         ]
-        for name, engine in engines.items()
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(rounds + 1):
-        for name, engine in engines.items():
-            began = time.perf_counter()
-            for batch in batches[name]:
-                engine.tables(batch)
-            seconds[name].append(time.perf_counter() - began)
-    return {
-        name: (min(times[1:]), statistics.median(times[1:])) for name, times in seconds.items()
-    }  # the first warms up
+        return lambda: [engine.tables(batch) for batch in batches]
+
+    return {name: run(engine) for name, engine in engines.items()}
 
 
-def report(title: str, times: dict[str, tuple[float, float]], sentences: int) -> dict[str, Any]:
+def report(title: str, seconds: dict[str, list[float]], sentences: int) -> dict[str, Any]:
+    """Of each engine, the best round and the median one."""
     print(f"\n{title}")
+    times = {name: (min(rounds), statistics.median(rounds)) for name, rounds in seconds.items()}
     slowest = times["torch fp32"]
     results = {}
     for name, (best, median) in times.items():
@@ -98,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         engines = contestants(model, Path(folder))
         results = {
-            title: report(title, race(engines, model, documents, window, arguments.rounds), sentences)
+            title: report(title, race(runs(engines, model, documents, window), arguments.rounds), sentences)
             for title, window in (("shared windows", 200), ("each sentence by itself", 0))
         }
     if arguments.json:

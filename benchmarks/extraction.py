@@ -19,9 +19,8 @@ import argparse
 import gc
 import itertools
 import json
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig
 
+from timing import race, seconds
 from unire import Document, Extractor, LabelSpace, formats, pretrained
 from unire.cli.extract_run import look_for_garbage_rarely
 from unire.decoding import split
@@ -82,18 +82,6 @@ def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: 
     return float(distances[-min(cuts + 1, len(distances))])
 
 
-def timed(action: Callable[[], Any], rounds: int) -> float:
-    """Seconds of the best round."""
-    best = float("inf")
-    for _ in range(rounds):
-        started = time.perf_counter()
-        action()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - started)
-    return best
-
-
 def n_sentences(documents: Sequence[Document]) -> int:
     return sum(len(document.sentences) for document in documents)
 
@@ -103,13 +91,8 @@ def on_cpu(documents: list[Document], model: str) -> dict[str, float]:
     small = Extractor.load(model, device="cpu")
     large = bert_base(model, "in-place", "cpu")
     few = documents[: max(1, len(documents) // 10)]
-    list(small.annotate(few))  # the first run prepares things
-    seconds = [  # in turns, so that what else the machine does hits both
-        (timed(lambda: small.extract(texts), 1), timed(lambda: list(large.annotate(few)), 1)) for _ in range(3)
-    ]
-    ours, theirs = (
-        n_sentences(some) / min(best) for some, best in zip((documents, few), zip(*seconds, strict=True), strict=True)
-    )
+    times = race({"ours": lambda: small.extract(texts), "theirs": lambda: list(large.annotate(few))}, 3)
+    ours, theirs = n_sentences(documents) / min(times["ours"]), n_sentences(few) / min(times["theirs"])
     print(f"{model}, raw text to documents:              {ours:8.1f} sentences/s")
     print(f"BERT-base, fp32, a window per sentence:    {theirs:8.1f} sentences/s")
     print(f"ratio                                      {ours / theirs:8.1f}")
@@ -127,7 +110,7 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
         engine = extractor.engine
         gc.collect()
         look_for_garbage_rarely()  # as the command does
-        passes = [timed(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0), 1) for _ in range(4)]
+        passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
         whole = min(passes)
         batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]
         moved = [(TensorBatch.of(batch, "cuda"), list(engine.slices(batch))) for batch in batches]
@@ -137,8 +120,9 @@ def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, f
             with torch.autocast("cuda", dtype=torch.bfloat16):
                 for batch, slices in moved:
                     model.encode(batch, slices)
+            torch.cuda.synchronize()
 
-        encoder = timed(encode, 3)
+        encoder = min(seconds(encode) for _ in range(3))
         watched = (stage_seconds(engine, engine.model, extractor.settings, repeated)[0] for _ in range(3))
         stages = min(watched, key=sum)
         once = list(extractor.annotate(documents))

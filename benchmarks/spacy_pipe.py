@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import spacy
 from spacy.tokens import Doc
 
+from timing import race
 from unire import Document, Extractor, Protocol, formats, score
 from unire.treebank import restored
 
@@ -46,12 +44,6 @@ def found_in(doc: Doc) -> Document:
         text=bare.text,
         offsets=bare.offsets,
     )
-
-
-def seconds(action: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
 
 
 def main() -> None:
@@ -81,10 +73,9 @@ def main() -> None:
         print(f"{name:14} Ent {100 * scores.entities.f1:.1f}  Rel {100 * scores.relations.f1:.1f}")
     print(f"unaligned      {dict(component.notes)}")
 
-    times: dict[str, list[float]] = {"extractor": [], "component": []}
-    for _ in range(arguments.rounds):
-        times["extractor"].append(seconds(lambda: extractor.extract(texts)))
-        times["component"].append(seconds(lambda: list(nlp.pipe(texts))))
+    times = race(
+        {"extractor": lambda: extractor.extract(texts), "component": lambda: list(nlp.pipe(texts))}, arguments.rounds
+    )
     rates = {name: len(texts) / min(each) for name, each in times.items()}
     for name, rate in rates.items():
         print(f"{name:14} {rate:8.1f} texts/s")

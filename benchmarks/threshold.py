@@ -9,17 +9,10 @@ behind reading the data: distances, and scores for 50 values of α. The two take
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
+from timing import race
 from unire import Extractor, formats
 from unire.studies.threshold import ALPHAS, threshold
-
-
-def seconds(what: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    what()
-    return time.perf_counter() - began
 
 
 def main() -> None:
@@ -31,12 +24,11 @@ def main() -> None:
     arguments = parser.parse_args()
     extractor = Extractor.load(arguments.model, device=arguments.device)
     documents = list(formats.read(arguments.data))
-    list(extractor.annotate(documents))  # warms up
-    rounds = [
-        (seconds(lambda: list(extractor.annotate(documents))), seconds(lambda: threshold(extractor, documents)))
-        for _ in range(arguments.rounds)
-    ]
-    one, study = (min(times) for times in zip(*rounds, strict=True))
+    times = race(
+        {"pass": lambda: list(extractor.annotate(documents)), "study": lambda: threshold(extractor, documents)},
+        arguments.rounds,
+    )
+    one, study = map(min, times.values())
     n = sum(len(document.sentences) for document in documents)
     print(f"{n:,} sentences, {arguments.model}: a pass {one:.2f} s; {len(ALPHAS)} values of α {study:.2f} s,", end=" ")
     print(f"{study / one:.2f} passes")

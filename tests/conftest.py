@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from filelock import FileLock
 
 from tiny import tiny_encoder
 from unire import formats
+from unire.cli.extract_run import look_for_garbage_rarely
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
@@ -18,6 +22,31 @@ from unire.labels import LabelSpace
 pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes", "teaching"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays, and need not be searched for garbage in every test."""
+    gc.collect()
+    look_for_garbage_rarely()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Count no lines in tests that are marked so.
+
+    In processes of pytest-xdist pytest-cov has begun to count twice over, and when it stops the later counting, the
+    earlier one goes on.
+    """
+    if not item.get_closest_marker("no_cover"):
+        return (yield)
+    counting = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]
+    try:
+        return (yield)
+    finally:
+        sys.settrace(counting[0])
+        threading.settrace(counting[1])  # type: ignore[arg-type]
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

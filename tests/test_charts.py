@@ -40,8 +40,8 @@ def test_published_charts_are_those_of_their_numbers():
 def test_who_points_at_a_mark_is_told_what_it_is():
     chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
     assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
-    others = {"theirs": {"Ent": [None, 73.0]}}
-    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", others=others))
+    theirs = ("theirs", {"Ent": [None, 73.0]})
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", theirs=theirs))
     assert chart.titles == ["a: Ent 70.0", "<b>: Ent 72.0", "<b>: Ent 73.0; theirs"]
     assert chart.others() == {"theirs": [[pytest.approx(73, abs=0.01)]]}
     chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))

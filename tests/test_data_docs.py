@@ -6,12 +6,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from commanding import run_shell
 from made_ace import news
 from unire import formats
 from unire.formats.contents import Content
@@ -48,14 +48,14 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     def run(text: str) -> str:
-        line = ["bash", "-euo", "pipefail", "-c", text]
-        ran = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
-        assert ran.returncode == 0, f"{text}: {ran.stderr}"
-        return ran.stdout
+        status, said, complained = run_shell(text)
+        assert status == 0, f"{text}: {complained}"
+        return said
 
     return run
 
 
+@pytest.mark.no_cover
 def test_every_command_on_the_way_to_a_model_runs(shell, tmp_path: Path, encoder: Path) -> None:
     shutil.copy(FIXTURES / "export.json", tmp_path)
     shutil.copytree(encoder, tmp_path / "bert-base-uncased")

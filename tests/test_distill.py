@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from commanding import command, result
 from distilling import GOLD, TWENTY, quick, steps_of, taught
 from interrupting import InterruptAfter
 from unire import formats
@@ -237,13 +237,12 @@ def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path,
 
 def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, encoder, tmp_path):
     """By the command, with a process that makes chunks ahead, as without either."""
-    arguments = [
-        *(sys.executable, "-m", "unire", "distill", "--teacher", str(teacher), "--student", str(encoder)),
-        *("--corpus", str(TWENTY), "--data", str(TWENTY), "--json", "--save-every-minutes", "0", "--epochs", "8"),
-        *("--batch-size", "8", "--soft-batch", "6", "--lr", "0.002", "--window", "40"),
-    ]
+    words = (
+        *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY, "--epochs", 8),
+        *("--save-every-minutes", 0, "--batch-size", 8, "--soft-batch", 6, "--lr", 0.002, "--window", 40),
+    )
     out, snapshots = tmp_path / "killed", tmp_path / "killed.resume"
-    process = subprocess.Popen([*arguments, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(*words, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while max(snapshots.glob("step-*[0-9]"), default=Path("step-0")).name < "step-000000005":
         assert process.poll() is None, "it ended before it could be killed"
@@ -251,8 +250,7 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    resumed = subprocess.run([*arguments, "--out", out, "--resume"], check=True, capture_output=True, text=True)
-    found = json.loads(resumed.stdout)
+    found = result(*words, "--out", out, "--resume")
     straight = taught(
         [teacher],
         encoder,

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -20,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
+from commanding import run_shell
 from test_house import ROOMS
 from unire import formats, pretrained
 from unire.cli.main import app
@@ -72,27 +71,6 @@ def body(title: str) -> list[list[str]]:
 
 def in_backticks(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
-
-
-def run_shell(text: str) -> tuple[int, str, str]:
-    """The status, output and errors of a block: of models that we trained by this process, of all else by a shell.
-
-    This process has imported torch already, which takes a new one longer than what it is asked for.
-    """
-    lines = [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines()]
-    ours = all(words[0] == "unire" for words in lines) and not re.search(r"[|&;<>$]", text)
-    if not (ours and re.search("models/|encoders/", text)):
-        ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=300
-        )
-        return ran.returncode, ran.stdout, ran.stderr
-    said = ""
-    for words in lines:
-        own = CliRunner().invoke(app, words[1:])
-        if own.exit_code:
-            return own.exit_code, own.stdout, f"{own.stderr}{own.exception!r}"
-        said += own.stdout
-    return 0, said, ""
 
 
 # The README

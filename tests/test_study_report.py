@@ -142,6 +142,7 @@ def _train_another(folder, monkeypatch) -> None:
     monkeypatch.setattr(trainer, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
 
 
+@pytest.mark.no_cover
 def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
     folder = reported.folder
     before = {name: load(folder, name) for name in OF_MODEL}

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import errno
-import json
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 
+from commanding import TWENTY, command, result
 from interrupting import InterruptAfter
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -109,16 +107,12 @@ def test_a_batch_padded_to_one_of_few_shapes_has_the_same_losses_and_gradients(
 
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):
     """The state is saved before every step; the process is killed from outside at a moment it does not choose."""
-    data = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-    arguments = [
-        *(sys.executable, "-m", "unire", "train", "--encoder", str(encoder), "--data", str(data), "--dev", str(data)),
-        *("--labels", "scierc", "--json", "--save-every-minutes", "0", "--epochs", "12", "--batch-size", "8"),
-        *("--lr", "0.002", "--window", "40", "--set", "evaluate_every=3"),
-    ]
-    straight = subprocess.run([*arguments, "--out", tmp_path / "straight"], check=True, capture_output=True, text=True)
-
+    words = (
+        *("train", "--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--labels", "scierc", "--epochs", 12),
+        *("--batch-size", 8, "--lr", 0.002, "--window", 40, "--set", "evaluate_every=3", "--save-every-minutes", 0),
+    )
     out = tmp_path / "killed"
-    process = subprocess.Popen([*arguments, "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(*words, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     snapshots = out.with_name("killed.resume")
     while len(list(snapshots.glob("step-*[0-9]"))) == 0 or max(snapshots.glob("step-*[0-9]")).name < "step-000000005":
@@ -129,8 +123,8 @@ def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc
     process.wait()
     assert not out.exists()
 
-    resumed = subprocess.run([*arguments, "--out", out, "--resume"], check=True, capture_output=True, text=True)
-    expected, found = json.loads(straight.stdout), json.loads(resumed.stdout)
+    expected = result(*words, "--out", tmp_path / "straight")
+    found = result(*words, "--out", out, "--resume")
     assert found["history"] == expected["history"]
     assert found["scores"] == expected["scores"]
     assert not snapshots.exists()

@@ -26,8 +26,6 @@ Told = list[tuple["Artist", Sequence[str]]]
 COLOURS = ("#2f6db5", "#d1602b", "#3f8f5b", "#8a5aab", "#8c8c8c")
 QUIET = "#59636e"
 """What is not ours, and what is said below."""
-HOLLOW = ("s", "D", "^", "v")
-"""The shapes of what is not ours."""
 LEAST_RANGE = 6.0
 """Points of F1 from one end of an axis to the other, or more."""
 EDGE = 0.03
@@ -52,12 +50,12 @@ def dots(
     unit: str,
     note: str,
     dot: str | None = None,
-    others: Mapping[str, Mapping[str, Sequence[float | None]]] | None = None,
+    theirs: tuple[str, Mapping[str, Sequence[float | None]]] | None = None,
 ) -> str:
     """A panel for each measure with a row for each name: its values as dots, and the mean and deviation of several.
 
-    `dot` is what the note says that a dot is. `others` are values of somebody else's, by who that is and by panel, one
-    for each name that has one: hollow marks above ours, with a legend.
+    `dot` is what the note says that a dot is. `theirs` are values of somebody else's: who that is, and by panel one for
+    each name that has one. They are hollow marks above ours, with a legend.
     """
     if dot is not None:
         barred = any(len(values) > 1 for rows in panels.values() for values in rows)
@@ -76,22 +74,22 @@ def dots(
                 if several:
                     spread = stdev(values)
                     axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
-            for (whose, of_panels), shape in zip((others or {}).items(), HOLLOW, strict=False):
+            if theirs:
+                whose, of_panels = theirs
                 there = [(value, place) for place, value in enumerate(of_panels[title]) if value is not None]
                 xs, ys = [value for value, _ in there], [place - 0.24 for _, place in there]
-                drawn = axes.plot(xs, ys, shape, color=QUIET, markerfacecolor="none", markersize=5, label=whose)
+                drawn = axes.plot(xs, ys, "s", color=QUIET, markerfacecolor="none", markersize=5, label=whose)
                 told.append((drawn[0], [f"{names[place]}: {title} {value:.1f}; {whose}" for value, place in there]))
             _widen(axes)
             axes.set_title(title)
             axes.set_xlabel(unit)
             axes.set_yticks(range(len(names)), names)
             axes.set_ylim(len(names) - 0.5, -0.5)  # the first on top
-        if others:
-            handles, labels = axes.get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
+        if theirs:
+            figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", frameon=False)
         return told
 
-    return _svg(draw, (9, 1.4 + 0.34 * len(names) + (0.3 if others else 0)), note)
+    return _svg(draw, (9, 1.4 + 0.34 * len(names) + (0.3 if theirs else 0)), note)
 
 
 def histogram(

@@ -260,13 +260,13 @@ class TrainingStudy:
         """Ent F1 and Rel F1 of every row, seed by seed, and the paper's on the data set that is most like ours."""
         measures = {"Ent": "entities", "Rel": "relations"}
         papers = [row["paper"] for row in result["rows"]]
-        published = {
-            f"paper, {data} ({ENCODERS[data]})": {
+        published = None
+        if data := _most_alike(result):
+            scores = {
                 name: [100 * paper[data][place] if data in paper else None for paper in papers]
                 for place, name in enumerate(measures)
             }
-            for data in _most_alike(result)
-        }
+            published = f"paper, {data} ({ENCODERS[data]})", scores
         return {
             result["study"]: charts.dots(
                 [row["title"] for row in result["rows"]],
@@ -277,7 +277,7 @@ class TrainingStudy:
                 unit=f"F1 on {result['split']}, %",
                 note=f"n = {result['sentences']:,} sentences",
                 dot="seed",
-                others=published,
+                theirs=published,
             )
         }
 
@@ -319,7 +319,7 @@ def _data_sets(result: Json) -> list[str]:
     return list(dict.fromkeys(data for row in result["rows"] for data in row["paper"]))
 
 
-def _most_alike(result: Json) -> list[str]:
+def _most_alike(result: Json) -> str | None:
     """The data set on which the paper's scores are nearest to ours, if there is one: others would stretch an axis."""
     ours: float = mean(f1 for row in result["rows"] for kind in ("entities", "relations") for f1 in row[kind]["f1"])
 
@@ -327,7 +327,7 @@ def _most_alike(result: Json) -> list[str]:
         theirs: float = mean(f1 for row in result["rows"] for f1 in row["paper"].get(data, ()))
         return abs(ours - theirs)
 
-    return sorted(_data_sets(result), key=away)[:1]
+    return min(_data_sets(result), key=away, default=None)
 
 
 def _published(pair: Sequence[float] | None) -> str:
