@@ -8,9 +8,11 @@ import pytest
 import torch
 import transformers
 from torch import nn
+from transformers.modeling_outputs import BaseModelOutput
 
 from tiny import tiny_encoder
 from unire.modeling.attention import freeze_position_bias, use_fast_attention
+from unire.modeling.model import TensorBatch, read_pieces
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
 
@@ -106,6 +108,20 @@ def test_a_frozen_position_bias_gets_no_gradient(models) -> None:
     fast(torch.randint(6, 20, (2, 10))).last_hidden_state[..., :5].exp().sum().backward()
     assert fast.encoder.relative_attention_bias.weight.grad is None
     assert fast.embeddings.word_embeddings.weight.grad is not None
+
+
+@pytest.mark.parametrize(("length", "learning", "used"), [(128, True, True), (64, True, False), (64, False, True)])
+def test_gradients_come_from_cudnn_only_for_multiples_of_128_pieces(length: int, learning: bool, used: bool) -> None:
+    class Watching(nn.Module):
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> BaseModelOutput:
+            self.used = torch.backends.cuda.cudnn_sdp_enabled()
+            return BaseModelOutput(last_hidden_state=torch.zeros(*input_ids.shape, 4))
+
+    encoder, ids = Watching(), torch.zeros(2, length, dtype=torch.long)
+    with torch.set_grad_enabled(learning):
+        read_pieces(encoder, TensorBatch(ids, torch.ones_like(ids), None, ids, ids))
+    assert encoder.used == used
+    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
-__all__ = ["freeze_position_bias", "use_fast_attention"]
+__all__ = ["attention_kernels", "freeze_position_bias", "use_fast_attention"]
+
+CUDNN_TILE = 128
+"""Pieces that a kernel of cuDNN takes at a time."""
 
 
 def use_fast_attention(encoder: nn.Module) -> None:
@@ -42,6 +47,20 @@ def freeze_position_bias(encoder: nn.Module) -> None:
     for module in encoder.modules():
         if isinstance(module, MPNetEncoder):
             module.relative_attention_bias.requires_grad_(False)
+
+
+def attention_kernels(length: int) -> AbstractContextManager[None]:
+    """The kernels by which PyTorch may compute attention between `length` pieces: all, but cuDNN's not always.
+
+    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128 their gradients are not to be trusted
+    (https://github.com/pytorch/pytorch/issues/196678): nothing fails, but less is learnt from a step.
+    """
+    if length % CUDNN_TILE == 0 or not torch.is_grad_enabled():
+        return nullcontext()
+    kernels: AbstractContextManager[None] = sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
+    return kernels
 
 
 class _FusedBert(BertModel):  # type: ignore[misc]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from unire.decoding.arrays import send
 from unire.folders import push_to_hub
 from unire.labels import LabelSpace
+from unire.modeling.attention import attention_kernels
 from unire.modeling.biaffine import MLP, Biaffine
 from unire.modeling.encoder import build_encoder
 from unire.settings import Settings
@@ -92,7 +93,8 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
 def read_pieces(encoder: nn.Module, batch: TensorBatch) -> Tensor:
     """The vector of every piece of every window: `[B * L, n_hidden]`."""
     types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
-    output = encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
+    with attention_kernels(batch.input_ids.shape[1]):
+        output = encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
     pieces: Tensor = output.last_hidden_state.flatten(0, 1)
     return pieces
 

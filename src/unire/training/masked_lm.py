@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
+from unire.modeling.attention import attention_kernels
 from unire.modeling.precision import has_bf16
 
 __all__ = ["MaskedLM", "Trainer", "WholeWordMasking"]
@@ -117,7 +118,8 @@ class MaskedLM(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Loss and accuracy, [2], on `ids`, [B, L]."""
         shown, positions, pieces = self.masking(ids)
-        vectors = self.encoder(input_ids=shown).last_hidden_state
+        with attention_kernels(ids.shape[1]):
+            vectors = self.encoder(input_ids=shown).last_hidden_state
         outcome: Tensor = self.head(vectors, positions, pieces, self.encoder.get_input_embeddings().weight)
         return outcome
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unire.exceptions import UnireError
+from unire.modeling.attention import attention_kernels
 from unire.modeling.encoder import first_position
 from unire.modeling.recording import Tensors
 from unire.studies.pipeline.markers import Markers, visible
@@ -65,7 +66,9 @@ class MarkerModel(nn.Module):
             seen = {"attention_mask": visible(owners), "position_ids": tensors["position_ids"]}
         else:
             seen = {"attention_mask": (owners == 0).long()}
-        vectors: Tensor = self.encoder(input_ids=tensors["input_ids"], **seen).last_hidden_state
+        input_ids = tensors["input_ids"]
+        with attention_kernels(input_ids.shape[1]):
+            vectors: Tensor = self.encoder(input_ids=input_ids, **seen).last_hidden_state
         return vectors
 
     def loss(self, tensors: Tensors) -> Tensor:
