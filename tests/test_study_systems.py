@@ -129,13 +129,13 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
 
 
 def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
-    monkeypatch.setattr(stopwatch, "SHORTEST", 0.2)
+    monkeypatch.setattr(stopwatch, "SHORTEST", 0.6)
     monkeypatch.setattr(speed, "_cases", lambda *given: [*cases(*given)][:1])
     rows = speed.speed(random_model, twenty[:1], device="cpu", rounds=1)
     n, (row,) = len(twenty[0].sentences), rows
     assert row["repeats"] > 1
-    assert row["repeats"] * n / row["sentences_per_second"] >= 0.2
-    assert sum(row["seconds"].values()) < 0.2  # of one pass
+    assert row["repeats"] * n / row["sentences_per_second"] >= 0.6
+    assert sum(row["seconds"].values()) < 0.6  # of one pass
     assert row["sentences_per_batch"] > n
     found = list(Extractor.load(random_model, device="cpu").annotate([twenty[0].bare]))
     assert row["ent"] == score(twenty[:1], found, LabelSpace.load("scierc")).entities.f1

@@ -2,7 +2,7 @@
 
 `unire teach` makes a folder of them:
 
-    lessons.json     labels, teachers, names of the corpus, counts, and how large the other files are
+    lessons.json     labels, teachers, names of the corpus, counts, how large the other files are, a digest of tables
     documents.jsonl  the text, segmented, in our own format
     examples.jsonl   a little of it, with what each teacher finds
     index.npy        [tables, 4]: a table's document, first word, end, and first byte in the next file
@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -83,9 +84,9 @@ class Lessons:
 
     def __init__(self, folder: str | Path, limit: int | None = None) -> None:
         self._folder = folder = Path(folder)
-        self.lessons: str | None = folder.resolve().name
         facts = _facts(folder)
         try:
+            self.lessons: str | None = facts["digest"]
             self.labels = LabelSpace.from_dict(facts["labels"])
             self.teachers: Sequence[dict[str, Any]] = facts["teachers"]
             self.corpus: Sequence[str] = facts["corpus"]
@@ -100,7 +101,7 @@ class Lessons:
         self.texts = Texts(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
 
     def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
-        order = same_labels(student.labels, self.labels, f"lessons {self.lessons!r}")
+        order = same_labels(student.labels, self.labels, f"lessons {self._folder.resolve().name!r}")
         self._order = None if order == sorted(order) else torch.tensor(order, device=student.device)
         return ()
 
@@ -139,6 +140,7 @@ class Writer:
             self._files.enter_context((folder / name).open("wb")) for name in (DOCUMENTS, TABLES)
         )
         self._index: list[NDArray[np.int64]] = []
+        self._digest = 0
         self.n_documents = self.n_tables = self.n_words = self.n_bytes = 0
 
     def __enter__(self) -> Writer:
@@ -166,6 +168,7 @@ class Writer:
             sizes = lengths**2 * cells.shape[1]
             self._index.append(np.column_stack([places, self.n_bytes + sizes.cumsum() - sizes]))
             self._tables.write(cells.data)
+            self._digest = crc32(cells.data, self._digest)
             self.n_words += int(lengths.sum())
         self.n_documents += len(documents)
         self.n_tables += len(tables)
@@ -178,7 +181,7 @@ class Writer:
         np.save(self._folder / INDEX, np.concatenate(self._index), allow_pickle=False)
         counts = {"documents": self.n_documents, "tables": self.n_tables, "words": self.n_words}
         sizes = {name: (self._folder / name).stat().st_size for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES)}
-        record = {"version": VERSION, **facts, **counts, "bytes": sizes}
+        record = {"version": VERSION, **facts, **counts, "bytes": sizes, "digest": f"{self._digest:08x}"}
         (self._folder / FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -35,7 +35,7 @@ class Tutor(Protocol):
     corpus: Sequence[str]
     """Names of the files that the texts are from."""
     lessons: str | None
-    """The name of the lessons, if they are read."""
+    """A digest of the lessons, if they are read."""
     shelf: Shelf | None
     """Where tables are found, if they are read."""
 
