@@ -56,8 +56,8 @@ Places = slice | Array
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
 
-MANY = 2**26
-"""Numbers of a batch that take a GPU longer than it takes the host to ask for twice as many stacks."""
+SPARE = 2**22
+"""Numbers of padding that take a GPU about as long as it takes the host to ask for one more stack."""
 
 AS_NUMPY = "cpu"
 """Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
@@ -230,7 +230,7 @@ def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array
     numpy likes neighbours that fit into a cache, torch many tables of like length.
     """
     if not isinstance(P, np.ndarray):
-        for group, n in of_like_length(lengths, finer=2 if P.numel() > MANY else 1):
+        for group, n in of_like_length(lengths, finer=2, spare=SPARE // P.shape[3]):
             places = group if isinstance(group, slice) else put(group, P)
             yield places, P[places, :n, :n], None, None
         return
