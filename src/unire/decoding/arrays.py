@@ -209,8 +209,9 @@ def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Arra
 
     # torch sums a group number after number, so that each row is better summed first
     xp = library(P)
-    n_rows, n_cells = rows(height, area).sum(1).tolist()
-    start, size = take(rows(first - N * (height.cumsum(0) - height), width), owners(height, n_rows), 1)
+    so_far = rows(height, area).cumsum(1)
+    n_rows, n_cells = so_far[:, -1].tolist()
+    start, size = take(rows(first - N * (so_far[0] - height), width), owners(height, n_rows), 1)
     before = size.cumsum(0) - size  # cells of earlier rows
     place = take(start + count(n_rows, P, N) - before, owners(size, n_cells)) + count(n_cells, P)
     of_rows, *_ = xp.embedding_bag(cells, place, before)  # gathered and summed in one go

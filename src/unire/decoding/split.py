@@ -57,7 +57,7 @@ class Prepared:
     n_words: Array
     """[T]"""
     apart: Array
-    """[T, N]: how far a word is from the one before, twice. The first is infinitely far, and padding is NaN."""
+    """[T, N]: how far each word is from the one before: rows and columns, summed. ∞ for the first; NaN in padding."""
 
     @property
     def distances(self) -> NDArray[np.float64]:
@@ -114,11 +114,11 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
 
     # Spans
     T, N = P.shape[:2]
-    first = where(prepared.begins(alpha).reshape(T * N))  # of all words, and of padding
+    first = where(prepared.begins(alpha).reshape(T * N))  # words are counted through all tables and their padding
     table, start = first // N, first % N
     until_next = xp.diff(first, append=full((1,), T * N, first))
     size = xp.minimum(until_next, take(prepared.n_words, table) - start)
-    row = first * N  # of all cells
+    row = first * N  # the first cell of its row, counted likewise
     spans = rows(table, start, start + size, size, row)
 
     # Entity types: the squares

@@ -77,12 +77,10 @@ class Pairs(NamedTuple):
         first = xp.searchsorted(table, table)  # of its table
         last = xp.searchsorted(table, table, side="right") - 1
         partners = last - first
-        shift = last - partners.cumsum(
-            0
-        )  # from pair k to its tail, were an entity its own partner and not its last one
+        shift = last - partners.cumsum(0)  # from the number of a pair to its tail, if that comes before the head
         total = int(partners.sum())
         head = owners(partners, total)
         tail = count(total, table) + take(shift, head)
         later = tail >= head
-        tail = tail + later
+        tail = tail + later  # all but itself
         return cls(head, tail, head - take(shift, tail) + later - 1)
