@@ -72,17 +72,22 @@ def library(x: Array) -> Any:
 def urgently(x: Array) -> Iterator[None]:
     """What is done to `x` here goes before other work of a GPU, a forward pass of the next batch say.
 
-    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between.
+    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between. Nor
+    does torch keep count of what might need a gradient, which takes the host a while for every call.
     """
-    if isinstance(x, np.ndarray) or x.device.type != "cuda":
+    if isinstance(x, np.ndarray):
         yield
         return
-    cuda = library(x).cuda
-    stream = _urgent_stream(cuda, x.device)
-    stream.wait_stream(cuda.current_stream(x.device))
-    x.record_stream(stream)
-    with cuda.stream(stream):
-        yield
+    torch = library(x)
+    with torch.inference_mode():
+        if x.device.type != "cuda":
+            yield
+            return
+        stream = _urgent_stream(torch.cuda, x.device)
+        stream.wait_stream(torch.cuda.current_stream(x.device))
+        x.record_stream(stream)
+        with torch.cuda.stream(stream):
+            yield
 
 
 @cache
