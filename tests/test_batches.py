@@ -99,3 +99,13 @@ def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, finer):
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
         assert n <= 32 // finer or min(lengths[i] for i in group) > n / 2 ** (1 / finer)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=50), st.integers(0, 10_000))
+def test_groups_are_joined_where_that_costs_little_padding(lengths, spare):
+    lengths = np.array(lengths)
+    every, joined = (list(of_like_length(lengths, 2, some)) for some in (0, spare))
+    cells, with_padding = (sum(len(lengths[group]) * n**2 for group, n in groups) for groups in (every, joined))
+    assert with_padding - cells <= spare * (len(every) - len(joined))
+    assert sorted(i for group, _ in joined for i in np.arange(len(lengths))[group]) == np.flatnonzero(lengths).tolist()
+    assert len(list(of_like_length(lengths, 2, 10**6))) == lengths.any()

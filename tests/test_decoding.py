@@ -133,12 +133,13 @@ def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) 
 
 def test_a_large_batch_on_a_gpu_in_more_stacks_is_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
-    problem = Problem([noise(rng, n, 5) for n in (40, 31, 20, 16, 3, 1)], PER_LOC)
+    problem = Problem([noise(rng, n, 5) for n in (40, 16, 31, 3, 20, 1)], PER_LOC)
     P = AS_ARRAY["torch float64"](problem.padded())
-    few = split.prepare(P, problem.lengths, PER_LOC).distances
-    monkeypatch.setattr(arrays, "MANY", 0)
-    assert [n for _, n in arrays.of_like_length(problem.lengths, 2)] == [16, 20, 31, 40]
-    np.testing.assert_allclose(split.prepare(P, problem.lengths, PER_LOC).distances, few, rtol=1e-12)
+    whole = split.prepare(P, problem.lengths, PER_LOC).distances
+    for spare, widths in ((5 * 5000, [40]), (5 * 600, [40, 31, 16]), (0, [40, 31, 20, 16])):
+        monkeypatch.setattr(arrays, "SPARE", spare)
+        assert [tables.shape[1] for _, tables, _, _ in arrays.stacks(P, problem.lengths)] == widths
+        np.testing.assert_allclose(split.prepare(P, problem.lengths, PER_LOC).distances, whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("as_array", [AS_ARRAY["numpy float32"], AS_ARRAY["torch float32"]])

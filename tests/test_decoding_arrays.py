@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from random_tables import LIVES_IN, PER, PER_LOC, Problem, blocks, decode_one, noise, one_hot
 from unire.decoding import arrays, decode, split
@@ -90,19 +91,47 @@ def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(mon
     assert np.shares_memory(split.prepare(P, np.array([3, 2]), PER_LOC).P, P.numpy())
 
 
-def test_a_gpu_is_asked_for_what_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+class _Calls(TorchDispatchMode):
+    """Counts what a GPU would be asked for, and how often the host would wait for it."""
+
+    WAITED_FOR = (torch.ops.aten.nonzero.default, torch.ops.aten._local_scalar_dense.default)
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.asked = self.waited = 0
+        for room, name in ((arrays, "to_host"), (split, "to_host"), (torch.Tensor, "tolist")):  # not asked of a CPU
+            monkeypatch.setattr(room, name, self._counted(getattr(room, name)))
+
+    def _counted(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def counted(x: Any) -> Any:
+            self.waited += 1
+            return function(x)
+
+        return counted
+
+    def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.asked += not op.is_view
+        self.waited += op in self.WAITED_FOR
+        return op(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lengths", [(9, 5, 1), (40, 7, 1, 90, 20), (5, 0, 30) * 50])
+@pytest.mark.parametrize(("spare", "stacks"), [(None, 1), (0, None)])
+def test_a_gpu_is_asked_for_little_however_large_a_batch(
+    monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...], spare: int | None, stacks: int | None
+) -> None:
     random = np.random.default_rng(3)
-    problem = Problem([noise(random, n, 5) for n in (40, 7, 1, 90, 20)], PER_LOC)
-    asked = []
-    to_host = arrays.to_host
-    for room in (arrays, split):
-        monkeypatch.setattr(room, "to_host", lambda x: asked.append(x) or to_host(x))
-    prepared = split.prepare(torch.from_numpy(problem.padded()), problem.lengths, PER_LOC)
-    split.decode_prepared(prepared)
-    assert len(asked) == 2, "for places and labels, and for scores"
-    np.testing.assert_allclose(
-        prepared.distances, split.prepare(problem.padded(), problem.lengths, PER_LOC).distances, rtol=1e-9
-    )
+    problem = Problem([noise(random, n, 5) for n in lengths], PER_LOC)
+    P = torch.from_numpy(problem.padded())
+    if spare is not None:
+        monkeypatch.setattr(arrays, "SPARE", spare)
+    n_stacks = len(list(arrays.stacks(P, problem.lengths)))
+    assert stacks in (n_stacks, None)
+    with _Calls(monkeypatch) as calls:
+        found = decode(P, problem.lengths, PER_LOC, alpha=0.5)
+    assert len(found.relations)
+    assert calls.asked <= 120 + 11 * n_stacks
+    assert calls.waited <= 8
 
 
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])

@@ -53,8 +53,8 @@ def test_a_distance_is_counted_at_the_side_that_gold_says():
     labels = LabelSpace(("X",), ("r",))
     document = Document.from_words([["a", "b", "c"]], [(0, 1, "X")])
     counted = threshold._Distances([document], labels)
-    words, apart = np.arange(3), np.array([math.nan, 9.0, 0.25])
-    tables = Prepared(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.zeros_like(words), words, apart)
+    apart = 2 * np.array([[math.inf, 9.0, 0.25]])
+    tables = Prepared(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.array([3]), apart)
     counted.see([Stretch(0, 0, 0, 3)], tables)
     assert counted.counts["boundary"][-1] == 1  # far away: in the last bin
     assert counted.counts["other"][2] == 1

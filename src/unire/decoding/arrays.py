@@ -41,6 +41,7 @@ __all__ = [
     "to_float",
     "to_host",
     "together",
+    "toward",
     "toward_mirror",
     "urgently",
     "where",
@@ -55,8 +56,8 @@ Places = slice | Array
 STACK = 2**17
 """How many numbers numpy works on at a time, so that they stay in a core's cache."""
 
-MANY = 2**26
-"""Numbers of a batch that take a GPU longer than it takes the host to ask for twice as many stacks."""
+SPARE = 2**22
+"""Numbers of padding that take a GPU about as long as it takes the host to ask for one more stack."""
 
 AS_NUMPY = "cpu"
 """Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
@@ -71,17 +72,22 @@ def library(x: Array) -> Any:
 def urgently(x: Array) -> Iterator[None]:
     """What is done to `x` here goes before other work of a GPU, a forward pass of the next batch say.
 
-    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between.
+    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between. Nor
+    does torch keep count of what might need a gradient, which takes the host a while for every call.
     """
-    if isinstance(x, np.ndarray) or x.device.type != "cuda":
+    if isinstance(x, np.ndarray):
         yield
         return
-    cuda = library(x).cuda
-    stream = _urgent_stream(cuda, x.device)
-    stream.wait_stream(cuda.current_stream(x.device))
-    x.record_stream(stream)
-    with cuda.stream(stream):
-        yield
+    torch = library(x)
+    with torch.inference_mode():
+        if x.device.type != "cuda":
+            yield
+            return
+        stream = _urgent_stream(torch.cuda, x.device)
+        stream.wait_stream(torch.cuda.current_stream(x.device))
+        x.record_stream(stream)
+        with torch.cuda.stream(stream):
+            yield
 
 
 @cache
@@ -105,17 +111,22 @@ def to_host(x: Array) -> NDArray[Any]:
 
 
 def together(*tables: Array) -> list[NDArray[Any]]:
-    """[k, n], [l, m], … on the host; a GPU is asked but once, for each time whoever asks has to wait."""
+    """Integers and floats of any shapes on the host; a GPU is asked but once, for whoever asks has to wait.
+
+    All travel as integers of 64 bits: floats as those that look the same in memory.
+    """
     if isinstance(tables[0], np.ndarray):
         return list(tables)
     xp = library(tables[0])
-    joined = xp.concatenate([table.reshape(-1) for table in tables])
-    sizes = [table.numel() for table in tables]
+    joined = xp.concatenate([(x.double().view(xp.int64) if x.is_floating_point() else x).reshape(-1) for x in tables])
     if joined.device.type == "cuda":  # into pinned memory, which it writes by itself
         joined = joined.to("cpu", non_blocking=True)
         xp.cuda.current_stream(tables[0].device).synchronize()
-    parts = np.split(to_host(joined), np.cumsum(sizes[:-1]))
-    return [part.reshape(table.shape) for part, table in zip(parts, tables, strict=True)]
+    parts = np.split(to_host(joined), np.cumsum([x.numel() for x in tables[:-1]]))
+    return [
+        part.view(np.float64 if x.is_floating_point() else np.int64).reshape(x.shape)
+        for part, x in zip(parts, tables, strict=True)
+    ]
 
 
 def put(host: NDArray[Any], like: Array) -> Array:
@@ -146,9 +157,11 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
     return np.full(shape, value, like.dtype) if isinstance(like, np.ndarray) else like.new_full(shape, value)
 
 
-def count(n: int, like: Array) -> Array:
-    """0, 1, … n - 1, where `like` lives."""
-    return np.arange(n) if isinstance(like, np.ndarray) else library(like).arange(n, device=like.device)
+def count(n: int, like: Array, step: int = 1) -> Array:
+    """0, 1, … n - 1, or so many times `step`; where `like` lives."""
+    if isinstance(like, np.ndarray):
+        return np.arange(0, n * step, step)
+    return library(like).arange(0, n * step, step, device=like.device)
 
 
 def owners(sizes: Array, total: int) -> Array:
@@ -201,14 +214,13 @@ def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Arra
 
     # torch sums a group number after number, so that each row is better summed first
     xp = library(P)
-    n_rows, n_cells = rows(height, area).sum(1).tolist()
-    start, size = take(rows(first - N * (height.cumsum(0) - height), width), owners(height, n_rows), 1)
-    start = start + N * count(n_rows, P)
-    place = take(start - (size.cumsum(0) - size), owners(size, n_cells)) + count(n_cells, P)
-    inside = take(cells, place)
-    for some in (size, height):
-        inside = xp.segment_reduce(inside, "sum", lengths=some, unsafe=True)
-    return inside / area[:, None]
+    so_far = rows(height, area).cumsum(1)
+    n_rows, n_cells = so_far[:, -1].tolist()
+    start, size = take(rows(first - N * (so_far[0] - height), width), owners(height, n_rows), 1)
+    before = size.cumsum(0) - size  # cells of earlier rows
+    place = take(start + count(n_rows, P, N) - before, owners(size, n_cells)) + count(n_cells, P)
+    of_rows, *_ = xp.embedding_bag(cells, place, before)  # gathered and summed in one go
+    return xp.segment_reduce(of_rows, "sum", lengths=height, unsafe=True) / area[:, None]
 
 
 def all_finite(x: Array) -> bool:
@@ -224,7 +236,7 @@ def stacks(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array
     numpy likes neighbours that fit into a cache, torch many tables of like length.
     """
     if not isinstance(P, np.ndarray):
-        for group, n in of_like_length(lengths, finer=2 if P.numel() > MANY else 1):
+        for group, n in of_like_length(lengths, finer=2, spare=SPARE // P.shape[3]):
             places = group if isinstance(group, slice) else put(group, P)
             yield places, P[places, :n, :n], None, None
         return
@@ -254,12 +266,15 @@ def blank(P: Array, padding: Array) -> None:
         P.masked_fill_((padding[:, :, None] | padding[:, None, :])[..., None], 0)
 
 
+def toward(x: Array, other: Array, weight: Array) -> Array:
+    """x + weight · (other - x)"""
+    return x + weight * (other - x) if isinstance(x, np.ndarray) else library(x).lerp(x, other, weight)
+
+
 def toward_mirror(P: Array, weight: Array) -> Array:
     """P + weight · (Pᵀ - P), Pᵀ being P with rows and columns exchanged; one weight per label."""
-    if not isinstance(P, np.ndarray):
-        return library(P).lerp(P, P.swapaxes(1, 2), weight)
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        return P + weight * (P.swapaxes(1, 2) - P)
+        return toward(P, P.swapaxes(1, 2), weight)
 
 
 def distances(P: Array, weight: Array, padding: Array, room: Array, more_room: Array) -> Array:

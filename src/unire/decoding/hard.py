@@ -21,6 +21,7 @@ from unire.decoding.arrays import (
     pick,
     put,
     stacks,
+    take,
     to_float,
     to_host,
     toward_mirror,
@@ -51,10 +52,10 @@ def decode(
     squares = corner[:, :, None] + corner[:, None, :] - of_entities - of_entities.swapaxes(1, 2)
     place = library(P).where((border[:, None] < border) & (border <= put(lengths, P)[:, None, None]))
     squares = squares[place]
-    label = winners(squares, labels.entity_ids)
-    count = pick(squares, label)
-    found = (label != LabelSpace.NONE) & (count > 0)
-    candidates = np.array([to_host(x[found]) for x in (*place, label, count)])
+    found, label = winners(squares, labels.entity_ids)
+    count = pick(take(squares, found), label)
+    candidates = np.array([to_host(x) for x in (*(take(x, found) for x in place), label, count)])
+    candidates = candidates[:, candidates[4] > 0]
     table, start, end, label, count = candidates[:, _apart(*candidates[:3])]
     size = end - start
     borders = np.array([[table, start], [table, end]]).swapaxes(1, 2).reshape(-1, 2)
@@ -65,16 +66,18 @@ def decode(
     here, top, bottom, left, right = (put(x, P) for x in (table[head], start[head], end[head], start[tail], end[tail]))
     upper = counts[here, top, right] - counts[here, top, left]
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
-    rectangles = permitted(rectangles, put(label[head], P), put(label[tail], P), permits)
-    relation = winners(rectangles, labels.relation_ids)
-    relation, shared = to_host(relation), to_host(pick(rectangles, relation))
-    related = (relation != LabelSpace.NONE) & (shared > 0)
-    share, relation_share = count / size**2, (shared / (size[head] * size[tail]))[related]
+    if permits is not None:
+        rectangles = permitted(rectangles, put(label[head], P), put(label[tail], P), permits)
+    related, relation = winners(rectangles, labels.relation_ids)
+    shared = to_host(pick(take(rectangles, related), relation))
+    related, relation, shared = (x[shared > 0] for x in (to_host(related), to_host(relation), shared))
+    head, tail = head[related], tail[related]
+    share, relation_share = count / size**2, shared / (size[head] * size[tail])
 
     return Decoded(
         entities=np.array([table, start, end, label]).T,
         entity_scores=log_odds(np.array([share, 1 - share])),
-        relations=np.array([head, tail, relation]).T[related],
+        relations=np.array([head, tail, relation]).T,
         relation_scores=log_odds(np.array([relation_share, 1 - relation_share])),
         cuts=np.unique(borders[interior], axis=0),
     )

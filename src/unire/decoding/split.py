@@ -10,6 +10,7 @@ passing, to measure distances, and then only the rectangles are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,6 @@ from unire.decoding.arrays import (
     distances,
     full,
     library,
-    owners,
     pick,
     put,
     rectangle_means,
@@ -32,6 +32,7 @@ from unire.decoding.arrays import (
     to_float,
     to_host,
     together,
+    toward,
     where,
 )
 from unire.decoding.decoded import Decoded
@@ -53,32 +54,25 @@ class Prepared:
     labels: LabelSpace
     weight: Array
     """[|Y|]: what a cell gets of its mirror image."""
-    table: Array
-    """[words] where each is, all tables end to end: its table, …"""
-    word: Array
-    """… and its place in that."""
+    n_words: Array
+    """[T]"""
     apart: Array
-    """[words] how far each is from the one before. For the first of a table it means nothing."""
+    """[T, N]: how far each word is from the one before: rows and columns, summed. ∞ for the first; NaN in padding."""
 
     @property
     def distances(self) -> NDArray[np.float64]:
         """[T, N - 1]: between the words `i` and `i + 1` of a table; NaN in the padding."""
-        found = np.full(self.P.shape[:2], np.nan)
-        found[to_host(self.table), to_host(self.word)] = to_host(self.apart)
-        return found[:, 1:]
+        return to_host(self.apart)[:, 1:].astype(np.float64) / 2
 
     def begins(self, alpha: float) -> Array:
-        """[words]: whether a span begins with it, for a table is cut where the distance is greater than `alpha`."""
-        return (self.apart > alpha) | (self.word == 0)
+        """[T, N]: whether a span begins with a word, for a table is cut where the distance is greater than `alpha`."""
+        return self.apart > 2 * alpha
 
     def only(self, tables: NDArray[np.int64]) -> Prepared:
         """Some of the tables, [T'], in their order."""
         chosen = put(tables, self.P)
-        place = full((len(self.P),), -1, self.table)
-        place[chosen] = count(len(tables), self.P)
-        words = where(take(place, self.table) >= 0)
-        table, word, apart = (take(x, words) for x in (self.table, self.word, self.apart))
-        return Prepared(take(self.P, chosen), self.labels, self.weight, take(place, table), word, apart)
+        P, n_words, apart = (take(x, chosen) for x in (self.P, self.n_words, self.apart))
+        return Prepared(P, self.labels, self.weight, n_words, apart)
 
 
 def decode(
@@ -98,69 +92,68 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     P = to_float(P)
     T, N = P.shape[:2]
     weight = mirror_weight(labels, P)
-    n_words, before = put(np.array([lengths, lengths.cumsum() - lengths]), P)  # of each table, and of those before it
+    n_words = put(lengths, P)
     padding = count(N, P) >= n_words[:, None]
-    measured = full((T, N), np.nan, P)
+    apart = full((T, N), 0, P)
     for stack, tables, room, more_room in stacks(P, lengths):
         n = tables.shape[1]
-        measured[stack, 1:n] = distances(tables, weight, padding[stack, :n], room, more_room)
-    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        measured[:, :1] = P[:, :1, :1].sum((2, 3))
-    total = int(lengths.sum())
-    table = owners(n_words, total)
-    word = count(total, P) - take(before, table)
-    apart = take(measured.reshape(T * N), table * N + word) / 2  # the mean of two distances
+        apart[stack, 1:n] = distances(tables, weight, padding[stack, :n], room, more_room)
     # a number that is not finite spoils a distance; or the first cell, where a table of one word has no distance
-    if not bool(library(P).isfinite(apart).all()):
+    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+        total = float(apart.sum() + P[:, :1, :1].sum())
+    if not math.isfinite(total):
         refuse_not_finite(P, lengths, labels)
-    return Prepared(P, labels, weight, table, word, apart)
+    apart[:, :1] = np.inf
+    return Prepared(P, labels, weight, n_words, library(P).where(padding, np.nan, apart))
 
 
 def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
     P, labels, weight = prepared.P, prepared.labels, prepared.weight
+    xp = library(P)
 
     # Spans
-    first = where(prepared.begins(alpha))
-    table, start = take(prepared.table, first), take(prepared.word, first)
-    end = start + library(P).diff(first, append=full((1,), len(prepared.word), first))
+    T, N = P.shape[:2]
+    first = where(prepared.begins(alpha).reshape(T * N))  # words are counted through all tables and their padding
+    table, start = first // N, first % N
+    until_next = xp.diff(first, append=full((1,), T * N, first))
+    size = xp.minimum(until_next, take(prepared.n_words, table) - start)
+    row = first * N  # the first cell of its row, counted likewise
+    spans = rows(table, start, start + size, size, row)
 
     # Entity types: the squares
-    squares = _means(P, table, start, end, start, end)
-    label = winners(squares, labels.entity_ids)
-    named = where(label != LabelSpace.NONE)
-    entities = take(rows(table, start, end, label), named, 1)
-    sides = _sides(take(squares, named), entities[3])
+    squares = rectangle_means(P, row + start, size, size)
+    named, label = winners(squares, labels.entity_ids)
+    entities = take(spans, named, 1)
 
     # Relation types: the rectangles
     head, tail, mirrored = Pairs.of(entities[0])
-    of_head, of_tail = take(entities, head, 1), take(entities, tail, 1)
-    pairs = _means(P, *of_head[:3], *of_tail[1:3])
-    to_mirror = take(pairs, mirrored) - pairs
-    symmetric = permitted(pairs + weight * to_mirror, of_head[3], of_tail[3], permits)
-    label = winners(symmetric, labels.relation_ids)
-    related = where(label != LabelSpace.NONE)
-    relations = take(rows(head, tail, label), related, 1)
-    pairs, to_mirror = take(pairs, related), take(to_mirror, related)
-    seen = pairs + take(weight, relations[2])[:, None] * to_mirror  # from where the label is read: one way, or both
-    relation_sides = _sides(seen, relations[2])
+    _, _, _, height, row = take(entities, head, 1)
+    _, column, _, width, _ = take(entities, tail, 1)
+    pairs = rectangle_means(P, row + column, height, width)
+    mirror = take(pairs, mirrored)
+    symmetric = toward(pairs, mirror, weight)
+    if permits is not None:
+        symmetric = permitted(symmetric, take(label, head), take(label, tail), permits)
+    related, relation = winners(symmetric, labels.relation_ids)
+    relations = take(rows(head, tail), related, 1)
+    own_weight = take(weight, relation)[:, None]  # a label is read from one way, or from both
+    seen = toward(take(pairs, related), take(mirror, related), own_weight)
 
-    spans, entities, relations = together(rows(table, start), entities, relations)
-    sides, relation_sides = together(sides, relation_sides)
+    label = xp.concatenate([label, relation])
+    sides = _sides(xp.concatenate([take(squares, named), seen]), label)
+    spans, entities, relations, label, sides = together(spans[:2], entities[:3], relations, label, sides)
+    n_entities = entities.shape[1]
+    label, relation = label[:n_entities], label[n_entities:]
+    scores = log_odds(sides)
     inner = np.flatnonzero(spans[1])
     return Decoded(
-        entities=entities.T,
-        entity_scores=log_odds(sides),
-        relations=relations.T,
-        relation_scores=log_odds(relation_sides),
+        entities=np.array([*entities, label]).T,
+        entity_scores=scores[:n_entities],
+        relations=np.array([*relations, relation]).T,
+        relation_scores=scores[n_entities:],
         cuts=spans.take(inner, axis=1).T,
     )
-
-
-def _means(P: Array, table: Array, top: Array, bottom: Array, left: Array, right: Array) -> Array:
-    """[K, |Y|]: the mean cell of each rectangle."""
-    N = P.shape[1]
-    return rectangle_means(P, (table * N + top) * N + left, bottom - top, right - left)
 
 
 def _sides(means: Array, label: Array) -> Array:

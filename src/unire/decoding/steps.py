@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.arrays import Array, count, library, owners, put, rows, take, to_host
+from unire.decoding.arrays import Array, count, library, owners, put, take, to_host, where
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
@@ -38,12 +38,12 @@ def refuse_not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) 
             )
 
 
-def winners(scores: Array, ids: slice) -> Array:
-    """The best of `ids` and ⊥ in every row of [K, |Y|]. A label wins a tie against ⊥."""
-    xp = library(scores)
-    candidates = xp.concatenate([scores[:, ids], scores[:, LabelSpace.NONE, None]], 1)
-    best = candidates.argmax(1)  # the first of equals: the lowest id, and ⊥ last of all
-    return xp.where(best < ids.stop - ids.start, best + ids.start, LabelSpace.NONE)
+def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
+    """The rows of [K, |Y|] in which one of `ids` is the best, and not ⊥, which loses a tie; and which it is in each."""
+    none = scores[:, LabelSpace.NONE, None]
+    best = library(scores).concatenate([scores[:, ids], none], 1).argmax(1)  # the first of equals: the lowest id
+    won = where(best < ids.stop - ids.start)
+    return won, take(best, won) + ids.start
 
 
 def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
@@ -54,12 +54,12 @@ def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
     return odds
 
 
-def permitted(scores: Array, heads: Array, tails: Array, permits: NDArray[np.bool_] | None) -> Array:
+def permitted(scores: Array, heads: Array, tails: Array, permits: NDArray[np.bool_]) -> Array:
     """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`: -1 where the relation may not join them.
 
     Then it loses against ⊥ even where that has nothing.
     """
-    return scores if permits is None else library(scores).where(put(permits, scores)[heads, tails], scores, -1)
+    return library(scores).where(put(permits, scores)[heads, tails], scores, -1)
 
 
 class Pairs(NamedTuple):
@@ -74,16 +74,13 @@ class Pairs(NamedTuple):
     def of(cls, table: Array) -> Pairs:
         """Those of entities whose tables are `table`, which is sorted."""
         xp = library(table)
-        first, end = (xp.searchsorted(table, table, side=side) for side in ("left", "right"))  # of its table
-        everyone = count(len(table), table)
-        rank = everyone - first
-        partners = end - first - 1
-        before = partners.cumsum(0) - partners  # pairs of heads that come earlier
+        first = xp.searchsorted(table, table)  # of its table
+        last = xp.searchsorted(table, table, side="right") - 1
+        partners = last - first
+        shift = last - partners.cumsum(0)  # from the number of a pair to its tail, if that comes before the head
         total = int(partners.sum())
         head = owners(partners, total)
-        known = rows(before, rank, first)
-        before_head, of_head, first = take(known, head, 1)
-        nth = count(total, table) - before_head
-        tail = first + nth + (nth >= of_head)  # all but itself
-        before_tail, of_tail, _ = take(known, tail, 1)
-        return cls(head, tail, before_tail + of_head - 1 + (of_head < of_tail))
+        tail = count(total, table) + take(shift, head)
+        later = tail >= head
+        tail = tail + later  # all but itself
+        return cls(head, tail, head - take(shift, tail) + later - 1)

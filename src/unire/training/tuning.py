@@ -63,10 +63,10 @@ def _decode(
     permits: NDArray[np.bool_] | None,
 ) -> None:
     """Decode a batch for every α, but only the tables that are cut otherwise than for the one before."""
-    table, before = to_host(prepared.table), None
+    before = np.zeros(prepared.apart.shape, np.bool_)
     for alpha, changed in zip(rising, changes, strict=True):
         begins = to_host(prepared.begins(alpha))
-        anew = np.unique(table if before is None else table[begins != before])
+        anew = np.flatnonzero((begins != before).any(1))
         if len(anew):
             some = [places[k] for k in anew.tolist()]
             changed.add(some, split.decode_prepared(prepared.only(anew), alpha, permits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -123,18 +124,33 @@ def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) 
         start += len(batch)
 
 
-def of_like_length(lengths: NDArray[np.int64], finer: int = 1) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
+def of_like_length(
+    lengths: NDArray[np.int64], finer: int = 1, spare: int = 0
+) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
     """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
 
     Yields positions of tables, a slice where they are neighbours, and the number of words that all of them fit in. More
     groups would be less padding, but more calls of a GPU, which take the host longer than padding takes the GPU; unless
-    tables are very many, for which groups can be so many times `finer`.
+    tables are many.
+
+    Args:
+        lengths: [T] words of each table; those that have none are in no group.
+        finer: How many groups there are from a length to twice that length.
+        spare: As many cells more of padding are better than a group more.
     """
-    steps = np.ceil(finer * np.log2(np.maximum(lengths, SHORT // finer)))
-    for step in np.unique(steps[lengths > 0]):
-        group = np.flatnonzero((steps == step) & (lengths > 0))
+    n_tables = np.bincount(lengths)  # of every length: there are far fewer lengths than tables
+    present = np.flatnonzero(n_tables[1:]) + 1
+    steps = np.ceil(finer * np.log2(np.maximum(present, SHORT // finer)))
+    longest = present[np.diff(steps, append=np.inf) > 0]
+    sizes = np.diff(n_tables.cumsum()[longest], prepend=n_tables[:1].sum())
+    limits: list[int] = []
+    for n, size in zip(longest[::-1].tolist(), sizes[::-1].tolist(), strict=True):
+        if not limits or size * (limits[-1] ** 2 - n**2) > spare:
+            limits.append(n)
+    for n, shorter in pairwise([*limits, 0]):
+        group = np.flatnonzero((lengths <= n) & (lengths > shorter))
         first, end = int(group[0]), int(group[-1]) + 1
-        yield slice(first, end) if end - first == len(group) else group, int(lengths[group].max())
+        yield slice(first, end) if end - first == len(group) else group, n
 
 
 class _Shape(NamedTuple):
