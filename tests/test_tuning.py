@@ -1,4 +1,4 @@
-"""α is tuned on dev, from one pass of the encoder."""
+"""α and relation odds are tuned on dev, from one pass of the encoder each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unire.labels import LabelSpace
 from unire.scoring import score
 from unire.settings import Settings
 from unire.tables import fill_sentence
-from unire.training.tuning import ALPHAS, sweep, tune_alpha
+from unire.training.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
 from unire.windows import EncoderSpec
 
 LABELS = LabelSpace(("X",), ("r",))
@@ -74,9 +74,9 @@ def test_a_sweep_costs_one_pass(documents):
 def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monkeypatch):
     decoded: list[tuple[float, int]] = []
 
-    def decode(prepared, alpha, permits):
+    def decode(prepared, alpha, permits, odds):
         decoded.append((alpha, len(prepared.P)))
-        return decode_prepared(prepared, alpha, permits)
+        return decode_prepared(prepared, alpha, permits, odds)
 
     monkeypatch.setattr(split, "decode_prepared", decode)
     sweep(extractor(documents, 0.8), documents)
@@ -123,3 +123,60 @@ def test_a_sweep_gives_what_every_alpha_gives_alone():
 def test_alpha_stays_as_it_is_where_it_makes_no_difference(documents):
     assert tune_alpha(extractor(documents, 0.1), documents) == 1.4  # nothing is found at any α
     assert tune_alpha(extractor(documents, 0.8, decoder="hard"), documents) == 1.4
+
+
+class Eager(SoftGold):
+    """Sees relations both ways: the right way with some probability, the wrong one with less."""
+
+    def __init__(self, documents, right, wrong):
+        super().__init__(documents, 1.0)
+        self.right, self.wrong = right, wrong
+
+    def tables(self, batch):
+        P = super().tables(batch)
+        for head, tail, p in ((1, 3, self.right), (3, 1, self.wrong)):
+            P[:, head, tail] = np.array([1 - p, 0, p])
+        return P
+
+
+@pytest.fixture
+def related():
+    entities = [(1, 2, "X"), (3, 4, "X")]
+    return [Document.from_words([["a", "b", "c", "d"]], entities, [(0, 1, "r")], id=str(i)) for i in range(3)]
+
+
+def eager(documents, right, wrong, **settings):
+    made = extractor(documents, 1.0)
+    made.engine, made.settings = Eager(documents, right, wrong), made.settings.with_(**settings)
+    return made
+
+
+@pytest.mark.parametrize(("odds", "found"), [(1.0, 2), (2.3, 2), (2.4, 1), (8.9, 1), (9.1, 0)])
+def test_a_relation_is_found_that_is_so_many_times_as_probable_as_none(related, odds, found):
+    one, *_ = eager(related, 0.9, 0.7, relation_odds=odds).annotate(related)
+    assert len(one.relations) == found
+    assert len(one.entities) == 2
+
+
+def test_relation_odds_are_tuned_by_relations_alone_and_no_larger_than_they_must_be(related):
+    assert tune_odds(eager(related, 0.9, 0.7), related) == 2.5
+    assert tune_odds(eager(related, 0.9, 0.7, relation_odds=7.0), related) == 2.5  # its own do not matter
+    assert tune_odds(eager(related, 0.9, 0.1), related) == 1
+    assert tune_odds(eager(related, 0.6, 0.7), related) == 1  # what is wrong cannot be told by its odds
+    assert tune_odds(eager(related, 0.9, 0.7, alpha=5.0), related) == 1  # nothing is cut, and nothing found
+    assert tune_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
+    assert ODDS[0] == 1
+
+
+def test_relation_odds_are_tuned_from_one_pass_over_the_tables(related):
+    once = eager(related, 0.9, 0.7)
+    tune_odds(once, related)
+    assert once.engine.passes == 1
+
+
+def test_a_sweep_over_alpha_keeps_to_the_relation_odds(related):
+    strict = eager(related, 0.9, 0.7, relation_odds=2.5)
+    (scores,) = sweep(strict, related, [0.9])
+    assert scores.relations.f1 == 1
+    (scores,) = sweep(eager(related, 0.9, 0.7), related, [0.9])
+    assert scores.relations.precision == 0.5

@@ -126,7 +126,7 @@ def _facts(settings: Settings) -> dict[str, Any]:
         "seed": p.get("seed", "unknown"),
         "epochs": p.get("epochs", "unknown"),
         "windows": f"{settings.layout}, W = {settings.window}",
-        "decoding": f"{settings.decoder}, α = {settings.alpha:g}",
+        "decoding": f"{settings.decoder}, α = {settings.alpha:g}, relation odds = {settings.relation_odds:g}",
         "type constraints": _constraints(settings),
         **_calibration(p),
         **_export(p),

@@ -64,6 +64,7 @@ class Extractor:
         device: str | None = None,
         decoder: str | None = None,
         alpha: float | None = None,
+        relation_odds: float | None = None,
         constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
         threads: int | None = None,
     ) -> Self:
@@ -74,8 +75,10 @@ class Extractor:
             engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
                 model was exported, otherwise torch.
             device: `cpu`, `cuda`, …; a GPU when there is one.
-            decoder: `split` or `hard`; the model's own when left out. Scores are calibrated for that one alone.
+            decoder: `split` or `hard`; the model's own when left out, for which alone relation odds and scores are
+                fitted.
             alpha: The distance above which `split` cuts; the model's own when left out.
+            relation_odds: How many times as probable as ⊥ a relation must be; the model's own when left out.
             constraints: Which types of entities a relation may join: `learnt` (those that it joins in the training
                 data), `none` (any), or types that are given, as `{"Work_For": [["Peop", "Org"]]}` or a JSON file of
                 that form; the model's own choice of the first two when left out.
@@ -84,9 +87,11 @@ class Extractor:
         model = ModelFolder.open(source)
         settings = _constrained(model.settings, model.labels, constraints)
         if decoder not in (None, settings.decoder):
-            settings = settings.with_(decoder=decoder, calibration=Calibration())
+            settings = settings.with_(decoder=decoder, relation_odds=1.0, calibration=Calibration())
         if alpha is not None:
             settings = settings.with_(alpha=alpha)
+        if relation_odds is not None:
+            settings = settings.with_(relation_odds=relation_odds)
         return cls(start_engine(model, engine, device, threads), model.tokenizer, settings, model.labels)
 
     # A string is an iterable of strings too, and so is a list: the first that fits is meant.
@@ -191,7 +196,15 @@ class Extractor:
     def decode_tables(self, P: Any, lengths: Sequence[int] | NDArray[np.int64]) -> Decoded:
         """What tables of so many words each hold, with calibrated scores."""
         settings = self.settings
-        decoded = decode(P, lengths, self.labels, decoder=settings.decoder, alpha=settings.alpha, permits=self.permits)
+        decoded = decode(
+            P,
+            lengths,
+            self.labels,
+            decoder=settings.decoder,
+            alpha=settings.alpha,
+            permits=self.permits,
+            odds=settings.relation_odds,
+        )
         return decoded.calibrated(settings.calibration)
 
     def batches(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Batch]:

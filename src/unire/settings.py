@@ -49,6 +49,8 @@ class Settings:
     decoder: str = "split"
     alpha: float = 1.4
     """α: adjacent rows and columns farther apart than this are cut."""
+    relation_odds: float = 1.0
+    """How many times as probable as ⊥ a relation must be to be found; tuned on dev, if at all."""
     signatures: tuple[tuple[str, str, str], ...] = ()
     """Head type, relation type and tail type of the relations in the training data, each once."""
     constraints: bool = False
@@ -62,6 +64,7 @@ class Settings:
         check_kinds(type(self), vars(self), "setting")
         check_kinds(EncoderSpec, vars(self.spec), "setting")
         checked_alpha(self.alpha)
+        checked_odds(self.relation_odds)
 
     def with_(self, **changes: Any) -> Settings:
         return replace(self, **changes)
@@ -130,6 +133,13 @@ def checked_alpha(alpha: float) -> float:
     if not 0 < alpha < math.inf:
         raise UnireError(f"alpha = {alpha} makes no sense; it is a distance above zero, 1.4 in the paper")
     return alpha
+
+
+def checked_odds(odds: float) -> float:
+    """Odds that a relation can have."""
+    if not 0 < odds < math.inf:
+        raise UnireError(f"relation_odds = {odds} makes no sense; they are a number above zero, 1 in the paper")
+    return odds
 
 
 def _known(cls: type[Settings | HeadSettings | Calibration | Curve], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,14 @@ def evaluate(
     alpha: Annotated[
         float | None, typer.Option("--alpha", help="α; the model's own when left out.", show_default=False)
     ] = None,
+    odds: Annotated[
+        float | None,
+        typer.Option(
+            "--odds",
+            help="How many times as probable as ⊥ a relation must be; the model's own when left out.",
+            show_default=False,
+        ),
+    ] = None,
     constraints: Constraints = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
@@ -79,7 +87,9 @@ def evaluate(
     else:
         if labels is not None or symmetric is not None:
             raise UnireError("a model has its own label space; leave out --labels and --symmetric")
-        extractor = Extractor.load(model, device=device, decoder=decoder, alpha=alpha, constraints=constraints)
+        extractor = Extractor.load(
+            model, device=device, decoder=decoder, alpha=alpha, relation_odds=odds, constraints=constraints
+        )
         space = extractor.labels
         space.check(gold)
         predicted = list(extractor.annotate(gold, notes=notes))

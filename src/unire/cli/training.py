@@ -103,6 +103,7 @@ def report(trained: Trained, out: Path, json: bool) -> None:
             {
                 "out": str(out),
                 "alpha": trained.model.settings.alpha,
+                "relation_odds": trained.model.settings.relation_odds,
                 "epoch": provenance["epochs"],
                 "interrupted": trained.interrupted,
                 "notes": dict(trained.notes),
@@ -112,8 +113,10 @@ def report(trained: Trained, out: Path, json: bool) -> None:
             }
         )
         return
+    settings = trained.model.settings
     for name, part in scores.items():
-        printing.say((name, "bold"), f" (α = {trained.model.settings.alpha:g})", to=printing.out)
+        fitted = f" (α = {settings.alpha:g}, relation odds = {settings.relation_odds:g})"
+        printing.say((name, "bold"), fitted, to=printing.out)
         printing.print_scores(part)
     word = "interrupted; the best model so far is" if trained.interrupted else "model"
     printing.say(f"{word} in ", (str(out), "bold"))

@@ -29,6 +29,7 @@ def decode(
     decoder: str = "split",
     alpha: float = split.ALPHA,
     permits: NDArray[np.bool_] | None = None,
+    odds: float = 1.0,
 ) -> Decoded:
     """Find the entities and relations of a batch of tables.
 
@@ -40,12 +41,13 @@ def decode(
         decoder: `split` (the paper's) or `hard` (its baseline).
         alpha: The distance above which `split` cuts.
         permits: Which relations may join which entities, as `LabelSpace.permits` says it; all may when left out.
+        odds: How many times as probable as ⊥ a relation must be to be found; 1 in the paper.
     """
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
     lengths = _checked(P, lengths, labels)
     with urgently(P):
-        return DECODERS[decoder](P, lengths, labels, alpha=alpha, permits=permits)
+        return DECODERS[decoder](P, lengths, labels, alpha=alpha, permits=permits, odds=odds)
 
 
 def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:

@@ -40,6 +40,7 @@ def decode(
     *,
     alpha: float = 0.0,
     permits: NDArray[np.bool_] | None = None,
+    odds: float = 1.0,
 ) -> Decoded:
     """Decode a batch. `alpha` is not used: it is there so that all decoders are called alike."""
     P = to_float(P)
@@ -68,7 +69,7 @@ def decode(
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
     if permits is not None:
         rectangles = permitted(rectangles, put(label[head], P), put(label[tail], P), permits)
-    related, relation = winners(rectangles, labels.relation_ids)
+    related, relation = winners(rectangles, labels.relation_ids, odds)
     shared = to_host(pick(take(rectangles, related), relation))
     related, relation, shared = (x[shared > 0] for x in (to_host(related), to_host(relation), shared))
     head, tail = head[related], tail[related]

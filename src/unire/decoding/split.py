@@ -82,9 +82,10 @@ def decode(
     *,
     alpha: float = ALPHA,
     permits: NDArray[np.bool_] | None = None,
+    odds: float = 1.0,
 ) -> Decoded:
     """The paper's three steps: spans, entity types, relation types."""
-    return decode_prepared(prepare(P, lengths, labels), alpha, permits)
+    return decode_prepared(prepare(P, lengths, labels), alpha, permits, odds)
 
 
 def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepared:
@@ -107,7 +108,9 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     return Prepared(P, labels, weight, n_words, library(P).where(padding, np.nan, apart))
 
 
-def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None) -> Decoded:
+def decode_prepared(
+    prepared: Prepared, alpha: float = ALPHA, permits: NDArray[np.bool_] | None = None, odds: float = 1.0
+) -> Decoded:
     """Cut where the distance is greater than `alpha`, and name the spans and the pairs of entities."""
     P, labels, weight = prepared.P, prepared.labels, prepared.weight
     xp = library(P)
@@ -135,7 +138,7 @@ def decode_prepared(prepared: Prepared, alpha: float = ALPHA, permits: NDArray[n
     symmetric = toward(pairs, mirror, weight)
     if permits is not None:
         symmetric = permitted(symmetric, take(label, head), take(label, tail), permits)
-    related, relation = winners(symmetric, labels.relation_ids)
+    related, relation = winners(symmetric, labels.relation_ids, odds)
     relations = take(rows(head, tail), related, 1)
     own_weight = take(weight, relation)[:, None]  # a label is read from one way, or from both
     seen = toward(take(pairs, related), take(mirror, related), own_weight)

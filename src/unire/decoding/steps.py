@@ -38,9 +38,11 @@ def refuse_not_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) 
             )
 
 
-def winners(scores: Array, ids: slice) -> tuple[Array, Array]:
-    """The rows of [K, |Y|] in which one of `ids` is the best, and not ⊥, which loses a tie; and which it is in each."""
+def winners(scores: Array, ids: slice, odds: float = 1.0) -> tuple[Array, Array]:
+    """The rows of [K, |Y|] in which the best of `ids` has at least `odds` times what ⊥ has; and which it is in each."""
     none = scores[:, LabelSpace.NONE, None]
+    if odds != 1:
+        none = odds * none
     best = library(scores).concatenate([scores[:, ids], none], 1).argmax(1)  # the first of equals: the lowest id
     won = where(best < ids.stop - ids.start)
     return won, take(best, won) + ids.start

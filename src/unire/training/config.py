@@ -80,6 +80,10 @@ class TrainingConfig:
     alpha: float = 1.4
     """α while training; tuned on dev at the end."""
     tune_alpha: bool = True
+    relation_odds: float = 1.0
+    """How many times as probable as ⊥ a relation must be to be found."""
+    tune_odds: bool = False
+    """Whether these odds are tuned on dev at the end too, by Rel F1."""
 
     seed: int = 0
     bf16: bool | None = None
@@ -112,6 +116,7 @@ class TrainingConfig:
             "evaluate_every": self.evaluate_every >= 1,
             "patience": self.patience >= 1,
             "alpha": 0 < self.alpha < inf,
+            "relation_odds": 0 < self.relation_odds < inf,
             "seed": 0 <= self.seed < 2**32,
             "max_cells": self.max_cells >= 1,
             "max_pieces": self.max_pieces >= 1,
@@ -119,6 +124,11 @@ class TrainingConfig:
         for name, holds in checks.items():
             if not holds:
                 raise UnireError(f"training setting {name} = {getattr(self, name)!r} makes no sense")
+
+    @property
+    def tunes(self) -> bool:
+        """Whether something is tuned on dev at the end."""
+        return self.decoder == "split" and (self.tune_alpha or self.tune_odds)
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:
@@ -159,5 +169,6 @@ PRESETS = {
         evaluate_after=29,
         evaluate_every=5,
         patience=60,
+        tune_odds=True,
     ),
 }

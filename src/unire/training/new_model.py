@@ -35,6 +35,7 @@ def new_model(
         max_table=config.max_table,
         decoder=config.decoder,
         alpha=config.alpha,
+        relation_odds=config.relation_odds,
         constraints=config.constraints,
         provenance={
             "unire": unire.__version__,

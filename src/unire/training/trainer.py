@@ -37,7 +37,7 @@ from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.processes import agreed, new_accelerator
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Share, Snapshots, fingerprint
-from unire.training.tuning import tune_alpha
+from unire.training.tuning import tune_alpha, tune_odds
 from unire.windows import Passage
 
 if TYPE_CHECKING:
@@ -210,10 +210,14 @@ class Trainer:
         return self._result(scores["dev"], scores["test"])
 
     def _tune(self) -> None:
-        """What is fitted on dev once the weights stand: α, and then the calibration of what it finds."""
-        split = self.config.decoder == "split"
-        if split and self.config.tune_alpha and (examples := self._examples()):
-            self.extractor.settings = self.model.settings.with_(alpha=tune_alpha(self.extractor, examples))
+        """What is fitted on dev once the weights stand: α, relation odds, and the calibration of what they find."""
+        config, extractor = self.config, self.extractor
+        extractor.settings = self.model.settings
+        if config.tunes and (examples := self._examples()):
+            if config.tune_alpha:
+                extractor.settings = extractor.settings.with_(alpha=tune_alpha(extractor, examples))
+            if config.tune_odds:
+                extractor.settings = extractor.settings.with_(relation_odds=tune_odds(extractor, examples))
         if self.dev:
             found = uncalibrated(self.extractor, self.dev)
             self.extractor.settings = calibrated(self.extractor.settings, found, ["dev"])
@@ -221,7 +225,7 @@ class Trainer:
         self.extractor.settings = self.model.settings
 
     def _examples(self) -> Sequence[Document]:
-        """What α is tuned on."""
+        """What α and relation odds are tuned on."""
         return self.dev
 
     def stop(self, number: int) -> Trained:

@@ -1,14 +1,14 @@
-"""α tuned on dev: it belongs to the model, and is saved with it."""
+"""α and relation odds tuned on dev: they belong to the model, and are saved with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unire.decoding import split
 from unire.decoding.arrays import to_host
+from unire.decoding.decoded import Decoded
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.extractor import Extractor
@@ -16,10 +16,12 @@ from unire.scoring import Scores
 from unire.scoring.scorer import tallies, total
 from unire.windows import Stretch
 
-__all__ = ["ALPHAS", "sweep", "tune_alpha"]
+__all__ = ["ALPHAS", "ODDS", "sweep", "tune_alpha", "tune_odds"]
 
 ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(33))
 """0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p."""
+
+ODDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 
 
 def sweep(
@@ -44,7 +46,7 @@ def sweep(
     for batch, P in extractor.tables(documents):
         prepared = split.prepare(P, batch.lengths, extractor.labels)
         see(batch.tables, prepared)
-        _decode(batch.tables, prepared, rising, changes, extractor.permits)
+        _decode(batch.tables, prepared, rising, changes, extractor)
     found = Findings(documents, extractor.labels)
     tallied = list(tallies(documents, found.documents(), extractor.labels))
     scores = {}
@@ -60,7 +62,7 @@ def _decode(
     prepared: split.Prepared,
     rising: Sequence[float],
     changes: Sequence[Findings],
-    permits: NDArray[np.bool_] | None,
+    extractor: Extractor,
 ) -> None:
     """Decode a batch for every α, but only the tables that are cut otherwise than for the one before."""
     before = np.zeros(prepared.apart.shape, np.bool_)
@@ -69,8 +71,12 @@ def _decode(
         anew = np.flatnonzero((begins != before).any(1))
         if len(anew):
             some = [places[k] for k in anew.tolist()]
-            changed.add(some, split.decode_prepared(prepared.only(anew), alpha, permits))
+            changed.add(some, _decoded(prepared.only(anew), extractor, alpha, extractor.settings.relation_odds))
         before = begins
+
+
+def _decoded(prepared: split.Prepared, extractor: Extractor, alpha: float, odds: float) -> Decoded:
+    return split.decode_prepared(prepared, alpha, extractor.permits, odds)
 
 
 def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> float:
@@ -82,3 +88,23 @@ def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequ
         return extractor.settings.alpha
     best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
     return best[len(best) // 2]
+
+
+def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = ODDS) -> float:
+    """The relation odds with the best Rel F1, for the model's α; of several equally good ones the smallest.
+
+    ⊥ has by far the most cells, yet a relation that is found for little more than it has is seldom right.
+    """
+    settings, labels = extractor.settings, extractor.labels
+    if settings.decoder != "split":
+        return settings.relation_odds
+    found = {value: Findings(documents, labels) for value in odds}
+    for batch, P in extractor.tables(documents):
+        prepared = split.prepare(P, batch.lengths, labels)
+        for value, findings in found.items():
+            findings.add(batch.tables, _decoded(prepared, extractor, settings.alpha, value))
+    rates = {
+        value: total(tallies(documents, findings.documents(), labels), labels).relations.f1
+        for value, findings in found.items()
+    }
+    return max(rates, key=rates.__getitem__)
