@@ -111,11 +111,11 @@ class FloatBiaffine(Biaffine):
 
     def products(self, head: Tensor, tail: Tensor) -> Tensor:
         T, N, d = tail.shape
-        right = self._times_U(tail).view(T, -1, d)  # [T, N * Y, d]
+        right = self._times_u(tail).view(T, -1, d)  # [T, N * Y, d]
         scores = right @ head.transpose(1, 2)  # [T, N * Y, N]
         return scores.view(T, N, -1, N).permute(0, 3, 1, 2)
 
-    def _times_U(self, tail: Tensor) -> Tensor:
+    def _times_u(self, tail: Tensor) -> Tensor:
         """`[T, N, |Y| · d]`"""
         return _times_transposed(tail, self.U)
 
@@ -129,7 +129,7 @@ class Int8Biaffine(FloatBiaffine):
         self.register_buffer("U" + INT8, values.flatten(0, 1))
         self.register_buffer("U" + SCALE, scale.flatten())
 
-    def _times_U(self, tail: Tensor) -> Tensor:
+    def _times_u(self, tail: Tensor) -> Tensor:
         # PyTorch would write a matrix into the graph that is transposed as it lies in the file.
         transposed = getattr(self, "U" + INT8).int().T.to(torch.int8)
         return _rounded_product(tail, transposed, getattr(self, "U" + SCALE))
@@ -164,7 +164,7 @@ def _attention(
 
 
 def _rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    """x W of int8 `[in, out]` with a scale for each column, each vector of x being rounded by its own largest number."""
+    """x W of int8 `[in, out]` and a scale for each column; each vector of x is rounded by its own largest number."""
     rows = x.flatten(0, -2)
     step = rows.abs().amax(-1) * (1 / 127)  # 0 for a vector of zeros: rounded to anything, it is multiplied by 0 again
     zero = torch.full((), 128, dtype=torch.uint8)
