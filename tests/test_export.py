@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from hypothesis import given
@@ -17,6 +18,8 @@ from unire import TrainingConfig
 from unire.exceptions import UnireError
 from unire.exporting.agreement import SENTENCES
 from unire.exporting.export import Exported, export
+from unire.exporting.graph import OPSET
+from unire.exporting.stand_ins import Int8Linear
 from unire.folders import FILES
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import Int8, dequantized
@@ -130,6 +133,21 @@ def test_eight_bits_keep_every_vector_within_half_a_step(rows):
     assert ((packed.tensor() - tensor).abs() <= 0.501 * steps + 1e-12).all()
     again = Int8.of(packed.tensor())
     assert torch.equal(again.values, packed.values)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of PyTorch by PyTorch
+def test_vectors_are_rounded_each_by_itself_and_one_of_zeros_stays_so():
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(64, 32).requires_grad_(False)
+    x = torch.randn(2, 3, 64) * torch.tensor([[1e-4, 1.0, 1e4], [1.0, 0.0, 1e-30]]).unsqueeze(-1)
+    layer = Int8Linear(linear).eval()
+    drawn = torch.onnx.export(layer, (x,), dynamo=True, opset_version=OPSET, verbose=False).model_proto
+    session = onnxruntime.InferenceSession(drawn.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    products, expected = torch.from_numpy(found) - linear.bias, x @ linear.weight.T
+    assert torch.equal(torch.from_numpy(found)[1, 1], linear.bias)
+    small = 0.03 * expected.norm(dim=-1) + 1e-6  # which is what of a small product the bias leaves
+    assert ((products - expected).norm(dim=-1) <= small).all()
 
 
 def test_names_that_only_look_like_eight_bits_are_left_alone():

@@ -60,12 +60,7 @@ class Int8Linear(nn.Module):
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, scale = getattr(self, "weight" + INT8_TRANSPOSED), getattr(self, "weight" + SCALE)
-        step, zero = torch.full((), 1 / 127), torch.full((), 128, dtype=torch.uint8)
-        largest = x.abs().amax(-1, keepdim=True).clamp(min=1e-9)
-        rounded = ops.symbolic("QuantizeLinear", (x / largest, step, zero), dtype=torch.uint8, shape=x.shape)
-        shape = (*x.shape[:-1], weight.shape[1])
-        product = largest * _operator("MatMulIntegerToFloat", (rounded, weight, step, scale, zero), shape)
+        product = _rounded_product(x, getattr(self, "weight" + INT8_TRANSPOSED), getattr(self, "weight" + SCALE))
         return product if self.bias is None else product + self.bias
 
     @property
@@ -116,27 +111,28 @@ class FloatBiaffine(Biaffine):
 
     def products(self, head: Tensor, tail: Tensor) -> Tensor:
         T, N, d = tail.shape
-        right = _times_transposed(tail, self._matrix()).view(T, -1, d)  # [T, N * Y, d]
+        right = self._times_u(tail).view(T, -1, d)  # [T, N * Y, d]
         scores = right @ head.transpose(1, 2)  # [T, N * Y, N]
         return scores.view(T, N, -1, N).permute(0, 3, 1, 2)
 
-    def _matrix(self) -> Tensor:
-        """`[|Y| · d, d]`"""
-        return self.U
+    def _times_u(self, tail: Tensor) -> Tensor:
+        """`[T, N, |Y| · d]`"""
+        return _times_transposed(tail, self.U)
 
 
 class Int8Biaffine(FloatBiaffine):
-    """U is eight bits in the file and float32 from loading on: the last step is the one that needs precision."""
+    """The product by U in eight bits; that of both vectors, from which the scores come, in float32."""
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
         values, scale = Int8.of(biaffine.U.detach())
         self.register_buffer("U" + INT8, values.flatten(0, 1))
-        self.register_buffer("U" + SCALE, scale.flatten().unsqueeze(-1))
+        self.register_buffer("U" + SCALE, scale.flatten())
 
-    def _matrix(self) -> Tensor:
-        matrix: Tensor = getattr(self, "U" + INT8).float() * getattr(self, "U" + SCALE)
-        return matrix
+    def _times_u(self, tail: Tensor) -> Tensor:
+        # PyTorch would write a matrix into the graph that is transposed as it lies in the file.
+        transposed = getattr(self, "U" + INT8).int().T.to(torch.int8)
+        return _rounded_product(tail, transposed, getattr(self, "U" + SCALE))
 
 
 @contextmanager
@@ -165,6 +161,19 @@ def _attention(
         attributes["scale"] = scale
     mixed = _operator("MultiHeadAttention", (q, k, v, None, None, bias), (B, L, H * d), attributes)
     return mixed.view(B, L, H, d).transpose(1, 2)
+
+
+def _rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """x W of int8 `[in, out]` and a scale for each column; each vector of x is rounded by its own largest number."""
+    rows = x.flatten(0, -2)
+    step = rows.abs().amax(-1) * (1 / 127)  # 0 for a vector of zeros: rounded to anything, it is multiplied by 0 again
+    zero = torch.full((), 128, dtype=torch.uint8)
+    rounded = ops.symbolic(
+        "QuantizeLinear", (rows, step, zero.expand(step.shape)), {"axis": 0}, dtype=torch.uint8, shape=rows.shape
+    )
+    shape = (rows.shape[0], weight.shape[1])
+    product = _operator("MatMulIntegerToFloat", (rounded, weight, torch.ones(()), scale, zero), shape)
+    return (step.unsqueeze(-1) * product).view(*x.shape[:-1], weight.shape[1])
 
 
 def _times_transposed(x: Tensor, weight: Tensor) -> Tensor:
