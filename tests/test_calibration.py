@@ -23,6 +23,7 @@ from unire.folders import ModelFolder
 from unire.labels import LabelSpace
 from unire.scoring import Confidence, Reliability, outcomes
 from unire.settings import Settings
+from unire.tuning import tuned
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
@@ -222,6 +223,23 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
     text = run("calibrate", folder, "--data", TWENTY)
     assert "data: relations" in text
     assert Settings.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
+
+
+def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twenty):
+    before = Settings.load(folder)
+    wanted = tuned(Extractor.load(folder), twenty)
+    assert (wanted.alpha, wanted.relation_odds) != (before.alpha, before.relation_odds)
+    run("calibrate", folder, "--data", TWENTY)
+    assert Settings.load(folder).alpha == before.alpha
+    report = json.loads(run("calibrate", folder, "--tune", "--data", TWENTY, "--json"))
+    settings = Settings.load(folder)
+    assert (settings.alpha, settings.relation_odds) == (wanted.alpha, wanted.relation_odds)
+    assert (report["alpha"], report["relation_odds"]) == (wanted.alpha, wanted.relation_odds)
+    assert f"α = {wanted.alpha:g}, relation odds = {wanted.relation_odds:g}" in (folder / "README.md").read_text(
+        "utf-8"
+    )
+    found = uncalibrated(Extractor.load(folder), twenty)
+    assert calibrated(settings, found, []).calibration == settings.calibration  # fitted to what is found now
 
 
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):

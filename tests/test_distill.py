@@ -31,8 +31,8 @@ from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
 from unire.training.teachers import Teachers, load_teachers, same_labels
 from unire.training.texts import Texts
-from unire.training.tuning import ALPHAS, sweep
 from unire.training.unlabelled import LEAK
+from unire.tuning import ALPHAS, sweep
 
 
 def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]:

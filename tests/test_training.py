@@ -210,11 +210,11 @@ def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_
 def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
     number, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
-    def interrupted(*args):
+    def interrupted(*args, **options):
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.training.trainer.tune_alpha", interrupted)
+    monkeypatch.setattr("unire.training.trainer.tuned", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted

@@ -15,7 +15,7 @@ from unire.labels import LabelSpace
 from unire.scoring import score
 from unire.settings import Settings
 from unire.tables import fill_sentence
-from unire.training.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
+from unire.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
 from unire.windows import EncoderSpec
 
 LABELS = LabelSpace(("X",), ("r",))

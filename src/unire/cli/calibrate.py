@@ -14,6 +14,7 @@ from unire.confidence import Effect, calibrated, uncalibrated
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.folders import ModelFolder
+from unire.tuning import tuned
 
 __all__ = ["calibrate"]
 
@@ -34,6 +35,9 @@ def calibrate(
             "--out", help="New folder for the calibrated model; else MODEL itself is changed.", show_default=False
         ),
     ] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="First tune what is found, too: α and the odds that a relation must have.")
+    ] = False,
     format: Format = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
@@ -44,26 +48,27 @@ def calibrate(
 
     \b
         unire calibrate models/mine --data dev.jsonl --test test.jsonl
-        unire calibrate science --data my-own.jsonl --out models/mine
+        unire calibrate science --tune --data my-own.jsonl --out models/mine
 
-    What is found and how it ranks stay the same, and so do the weights.
-    `unire train` calibrates on dev by itself.
+    What is found and how it ranks stay the same unless --tune is given; weights always do.
+    `unire train` tunes and calibrates on dev by itself.
     """
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{model!r} is not a folder of yours to change; give a new one with --out")
     extractor = Extractor.load(model, device=device)
-    found = {}
-    for part, files in (("data", data), ("test", test)):
-        if files:
-            documents = documents_from(files, format)
-            extractor.labels.check(documents)
-            found[part] = uncalibrated(extractor, documents)
+    read = {part: documents_from(files, format) for part, files in (("data", data), ("test", test)) if files}
+    for documents in read.values():
+        extractor.labels.check(documents)
+    if tune:
+        extractor.settings = tuned(extractor, read["data"])
+    found = {part: uncalibrated(extractor, documents) for part, documents in read.items()}
     settings = calibrated(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
     effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
     ModelFolder.open(model).save(settings, out)
     place = str(out or model)
     if json:
-        printing.print_json({"out": place, **{part: effect.to_dict() for part, effect in effects.items()}})
+        fitted = {"alpha": settings.alpha, "relation_odds": settings.relation_odds}
+        printing.print_json({"out": place, **fitted, **{part: effect.to_dict() for part, effect in effects.items()}})
         return
     rows = [
         (f"{part}: {name}", found["n"], f"{100 * found['before']:.1f}%", f"{100 * found['after']:.1f}%")
@@ -71,4 +76,5 @@ def calibrate(
         for name, found in effect.to_dict().items()
     ]
     printing.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
+    printing.say(f"α = {settings.alpha:g}, relation odds = {settings.relation_odds:g}")
     printing.say("calibrated model in ", (place, "bold"))

@@ -15,7 +15,7 @@ from unire.labels import LabelSpace
 from unire.studies import charts as draw
 from unire.studies.results import Json, Table, n_sentences, percent
 from unire.tables import fill_sentence, read
-from unire.training.tuning import sweep
+from unire.tuning import sweep
 from unire.windows import Stretch
 
 __all__ = ["ALPHAS", "charts", "tables", "threshold"]

@@ -37,7 +37,7 @@ from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.processes import agreed, new_accelerator
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Share, Snapshots, fingerprint
-from unire.training.tuning import tune_alpha, tune_odds
+from unire.tuning import tuned
 from unire.windows import Passage
 
 if TYPE_CHECKING:
@@ -214,10 +214,7 @@ class Trainer:
         config, extractor = self.config, self.extractor
         extractor.settings = self.model.settings
         if config.tunes and (examples := self._examples()):
-            if config.tune_alpha:
-                extractor.settings = extractor.settings.with_(alpha=tune_alpha(extractor, examples))
-            if config.tune_odds:
-                extractor.settings = extractor.settings.with_(relation_odds=tune_odds(extractor, examples))
+            extractor.settings = tuned(extractor, examples, alpha=config.tune_alpha, odds=config.tune_odds)
         if self.dev:
             found = uncalibrated(self.extractor, self.dev)
             self.extractor.settings = calibrated(self.extractor.settings, found, ["dev"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -14,14 +15,17 @@ from unire.documents import Document
 from unire.extractor import Extractor
 from unire.scoring import Scores
 from unire.scoring.scorer import tallies, total
+from unire.settings import Settings
 from unire.windows import Stretch
 
-__all__ = ["ALPHAS", "ODDS", "sweep", "tune_alpha", "tune_odds"]
+__all__ = ["ALPHAS", "ODDS", "sweep", "tune_alpha", "tune_odds", "tuned"]
 
 ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(33))
 """0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p."""
 
 ODDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
+NEAR = 0.001
+"""A difference in F1 that says nothing: a tenth of a point."""
 
 
 def sweep(
@@ -91,9 +95,10 @@ def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequ
 
 
 def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = ODDS) -> float:
-    """The relation odds with the best Rel F1, for the model's α; of several equally good ones the smallest.
+    """The least relation odds whose Rel F1, for the model's α, is as good as any, or `NEAR` enough.
 
-    ⊥ has by far the most cells, yet a relation that is found for little more than it has is seldom right.
+    ⊥ has by far the most cells, yet a relation that has little more than ⊥ is seldom right. From some odds on, F1
+    changes little, for precision rises as recall falls.
     """
     settings, labels = extractor.settings, extractor.labels
     if settings.decoder != "split":
@@ -107,4 +112,14 @@ def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequenc
         value: total(tallies(documents, findings.documents(), labels), labels).relations.f1
         for value, findings in found.items()
     }
-    return max(rates, key=rates.__getitem__)
+    return min(value for value, rate in rates.items() if rate >= max(rates.values()) - NEAR)
+
+
+def tuned(extractor: Extractor, documents: Sequence[Document], *, alpha: bool = True, odds: bool = True) -> Settings:
+    """The model's settings with what does best on `documents`: first α, then relation odds."""
+    other = copy(extractor)
+    if alpha:
+        other.settings = other.settings.with_(alpha=tune_alpha(other, documents))
+    if odds:
+        other.settings = other.settings.with_(relation_odds=tune_odds(other, documents))
+    return other.settings
