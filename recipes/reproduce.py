@@ -99,7 +99,7 @@ def _keep(stage: Stage, printed: dict[str, Any], scored: dict[str, Any] | None =
 
 
 def _rates(counted: dict[str, Any]) -> dict[str, float]:
-    return {rate: round(counted[rate], 4) for rate in ("precision", "recall", "f1")}
+    return {rate: round(counted[rate], 6) for rate in ("precision", "recall", "f1")}
 
 
 def main() -> None:

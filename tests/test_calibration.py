@@ -21,7 +21,7 @@ from unire.confidence import Effect, calibrated, fit, uncalibrated
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder
 from unire.labels import LabelSpace
-from unire.scoring import Confidence, Reliability, outcomes
+from unire.scoring import Confidence, Reliability, outcomes, score
 from unire.settings import Settings
 from unire.tuning import tuned
 
@@ -238,8 +238,11 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     assert f"α = {wanted.alpha:g}, relation odds = {wanted.relation_odds:g}" in (folder / "README.md").read_text(
         "utf-8"
     )
-    found = uncalibrated(Extractor.load(folder), twenty)
+    extractor = Extractor.load(folder)
+    found = uncalibrated(extractor, twenty)
     assert calibrated(settings, found, []).calibration == settings.calibration  # fitted to what is found now
+    scores = score(twenty, extractor.annotate([document.bare for document in twenty]), extractor.labels)
+    assert settings.provenance["scores"] == {"dev": scores.to_dict()}
 
 
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
