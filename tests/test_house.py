@@ -44,6 +44,7 @@ ROOMS = (
     "flow",
     "extractor",
     "confidence",
+    "tuning",
     "graph",
     "rendering",
     "outputs",
