@@ -206,6 +206,19 @@ def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_
     assert len(resumed.history) == 2
 
 
+@pytest.mark.parametrize(("wanted", "odds"), [(True, 3.0), (False, 1.0)])
+def test_relation_odds_are_tuned_on_dev_if_that_is_wanted(
+    wanted, odds, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    seen = []
+    monkeypatch.setattr("unire.tuning.tune_odds", lambda extractor, documents: seen.append(documents) or 3.0)
+    how = {"dev": twenty[:5], "labels": scierc_labels, "config": quick(epochs=1, tune_odds=wanted)}
+    trained = train(encoder, twenty, out=tmp_path / "model", **how)
+    assert seen == [twenty[:5]] * wanted
+    assert trained.model.settings.relation_odds == odds
+    assert Extractor.load(tmp_path / "model", device="cpu").settings.relation_odds == odds
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
     number, twenty, scierc_labels, encoder, tmp_path, monkeypatch
