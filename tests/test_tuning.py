@@ -163,9 +163,14 @@ def test_relation_odds_are_tuned_by_relations_alone_and_no_larger_than_they_must
     assert tune_odds(eager(related, 0.9, 0.7, relation_odds=7.0), related) == 2.5  # its own do not matter
     assert tune_odds(eager(related, 0.9, 0.1), related) == 1
     assert tune_odds(eager(related, 0.6, 0.7), related) == 1  # what is wrong cannot be told by its odds
-    assert tune_odds(eager(related, 0.9, 0.7, alpha=5.0), related) == 1  # nothing is cut, and nothing found
     assert tune_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
     assert ODDS[0] == 1
+
+
+def test_relation_odds_stay_as_they_are_where_they_make_no_difference(related):
+    uncut = eager(related, 0.9, 0.7, alpha=5.0, relation_odds=7.0)  # so that nothing is found
+    assert tune_odds(uncut, related) == 7
+    assert tune_odds(uncut, []) == 7
 
 
 def test_relation_odds_are_tuned_from_one_pass_over_the_tables(related):

@@ -95,7 +95,7 @@ def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequ
 
 
 def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = ODDS) -> float:
-    """The least relation odds whose Rel F1, for the model's α, is as good as any, or `NEAR` enough.
+    """The least relation odds whose Rel F1 is, for the model's α, as good as any or `NEAR` it; as they were if all are.
 
     ⊥ has by far the most cells, yet a relation that has little more than ⊥ is seldom right. From some odds on, F1
     changes little, for precision rises as recall falls.
@@ -112,7 +112,10 @@ def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequenc
         value: total(tallies(documents, findings.documents(), labels), labels).relations.f1
         for value, findings in found.items()
     }
-    return min(value for value, rate in rates.items() if rate >= max(rates.values()) - NEAR)
+    best = max(rates.values())
+    if min(rates.values()) == best:
+        return settings.relation_odds
+    return min(value for value, rate in rates.items() if rate >= best - NEAR)
 
 
 def tuned(extractor: Extractor, documents: Sequence[Document], *, alpha: bool = True, odds: bool = True) -> Settings:

@@ -64,7 +64,8 @@ def calibrate(
     for documents in read.values():
         extractor.labels.check(documents)
     if tune:
-        extractor.settings = _tuned(extractor, read)
+        extractor.settings = tuned(extractor, read["data"])
+        extractor.settings = _with_scores(extractor, {"dev": read["data"], "test": read.get("test", ())})
     found = {part: uncalibrated(extractor, documents) for part, documents in read.items()}
     settings = calibrated(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
     effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
@@ -84,13 +85,12 @@ def calibrate(
     printing.say("calibrated model in ", (place, "bold"))
 
 
-def _tuned(extractor: Extractor, read: Mapping[str, Sequence[Document]]) -> Settings:
-    """What does best on `data`, and what it has there and on `test`: earlier scores are no longer its own."""
-    extractor.settings = tuned(extractor, read["data"])
+def _with_scores(extractor: Extractor, parts: Mapping[str, Sequence[Document]]) -> Settings:
+    """The model's settings with the scores that it has now: those it had are of other thresholds."""
     scores = {
-        {"data": "dev"}.get(part, part): score(
-            documents, extractor.annotate(document.bare for document in documents), extractor.labels
-        ).to_dict()
-        for part, documents in read.items()
+        part: score(documents, extractor.annotate([document.bare for document in documents]), extractor.labels)
+        for part, documents in parts.items()
+        if documents
     }
-    return extractor.settings.with_(provenance={**extractor.settings.provenance, "scores": scores})
+    now = {part: each.to_dict() for part, each in scores.items()}
+    return extractor.settings.with_(provenance={**extractor.settings.provenance, "scores": now})
