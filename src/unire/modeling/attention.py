@@ -39,7 +39,7 @@ def use_fast_attention(encoder: nn.Module) -> None:
 
 
 def freeze_position_bias(encoder: nn.Module) -> None:
-    """Keep MPNet's position bias as it is in training.
+    """Keep MPNet's position bias as it is while the rest is trained.
 
     A mask that asks for a gradient rules out the fastest kernels and has each layer's backward pass write [B, H, L, L]
     numbers, all for the few hundred parameters that say how attention fades with distance.
@@ -52,8 +52,8 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 def attention_kernels(length: int) -> AbstractContextManager[None]:
     """The kernels by which PyTorch may compute attention between `length` pieces: all, but cuDNN's not always.
 
-    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128 their gradients are not to be trusted
-    (https://github.com/pytorch/pytorch/issues/196678): nothing fails, but less is learnt from a step.
+    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128, wrong gradients of theirs are reported
+    (https://github.com/pytorch/pytorch/issues/196678): nothing would fail, but less be learnt from a step.
     """
     if length % CUDNN_TILE == 0 or not torch.is_grad_enabled():
         return nullcontext()
