@@ -141,5 +141,5 @@ def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_of_an_encoder_is_trained(family, tmp_path):
-    encoder, _, _ = load_encoder(tiny_encoder(family, tmp_path))
+    encoder, _, _ = load_encoder(tiny_encoder(family, tmp_path, WORDS))
     assert all(parameter.requires_grad for parameter in encoder.parameters())

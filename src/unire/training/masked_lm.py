@@ -128,8 +128,8 @@ class Trainer:
     """Takes optimiser steps, without ever waiting for the device.
 
     On a GPU the parameters stay in float32, what flows between them is bfloat16, and the model's parts are compiled.
-    Dropout stays off: a few passes over a corpus do not overfit, and attention is faster without. So it is where MPNet's
-    position bias stays as it is.
+    Dropout stays off: a few passes over a corpus do not overfit, and attention is faster without. It is faster, too,
+    where MPNet's position bias stays as it is.
 
     Args:
         model: What to train; moved to `device`.
