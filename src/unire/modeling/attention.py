@@ -52,7 +52,7 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 def attention_kernels(length: int) -> AbstractContextManager[None]:
     """The kernels by which PyTorch may compute attention between `length` pieces: all, but cuDNN's not always.
 
-    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128, gradients of theirs are reported to be
+    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128, their gradients are reported to be
     wrong (https://github.com/pytorch/pytorch/issues/196678): nothing would fail, but less be learnt from a step.
     """
     if length % CUDNN_TILE == 0 or not torch.is_grad_enabled():
