@@ -137,9 +137,3 @@ def test_a_missing_encoder_gets_one_sentence(tmp_path):
 def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
     model: UniRE = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
     assert not [name for name, _ in model.named_parameters() if "pooler" in name]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_all_of_an_encoder_is_trained(family, tmp_path):
-    encoder, _, _ = load_encoder(tiny_encoder(family, tmp_path, WORDS))
-    assert all(parameter.requires_grad for parameter in encoder.parameters())

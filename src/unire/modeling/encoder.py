@@ -14,7 +14,7 @@ from torch import nn
 
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder, is_model
-from unire.modeling.attention import use_fast_attention
+from unire.modeling.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
@@ -123,9 +123,10 @@ def _quiet() -> Iterator[None]:
 
 
 def _tidy(encoder: Any) -> nn.Module:
-    """Leave out the pooler, which nothing reads, and use the fastest exact attention."""
+    """Leave out the pooler, which nothing reads, and use the fastest exact attention, with or without gradients."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     use_fast_attention(encoder)
+    freeze_position_bias(encoder)
     module: nn.Module = encoder
     return module

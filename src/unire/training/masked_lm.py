@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
-from unire.modeling.attention import attention_kernels, freeze_position_bias
+from unire.modeling.attention import attention_kernels
 from unire.modeling.precision import has_bf16
 
 __all__ = ["MaskedLM", "Trainer", "WholeWordMasking"]
@@ -128,8 +128,7 @@ class Trainer:
     """Takes optimiser steps, without ever waiting for the device.
 
     On a GPU the parameters stay in float32, what flows between them is bfloat16, and the model's parts are compiled.
-    Dropout stays off: a few passes over a corpus do not overfit, and attention is faster without. It is faster, too,
-    where MPNet's position bias stays as it is.
+    Dropout stays off: a few passes over a corpus do not overfit, and attention is faster without.
 
     Args:
         model: What to train; moved to `device`.
@@ -139,7 +138,6 @@ class Trainer:
     """
 
     def __init__(self, model: MaskedLM, *, lr: float, device: torch.device, compiled: bool | None = None) -> None:
-        freeze_position_bias(model.encoder)
         self.model = model.to(device).eval()
         self.device = device
         self.bf16 = device.type == "cuda" and has_bf16()
