@@ -144,8 +144,10 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     for seed in range(5):
         options = ("--preset", "best", *alone)
         yield train("conll04-best", seed, made("mpnet-news"), conll04, *options, needs=["mpnet-news"])
-    for seed in range(3):  # like SpERT, on dev too, once it has chosen: α is the mean of those five
-        options = ("--preset", "best", *alone, "--set", "alpha=1.25", "--set", "tune_alpha=false")
+    # like SpERT, on dev too, once it has chosen: α and odds are the means of what those five had
+    chosen = ("--set", "alpha=1.2", "--set", "tune_alpha=false", "--set", "relation_odds=4", "--set", "tune_odds=false")
+    for seed in range(3):
+        options = ("--preset", "best", *alone, *chosen)
         name, needs = "conll04-train-and-dev", ["mpnet-news"]
         yield train(name, seed, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
