@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from shutil import copy
 
 import pytest
 
@@ -150,18 +153,49 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path):
         ResumableFile(Path("/proc/out"), ABOUT, resume=False)
 
 
+def noted(path: Path, documents: int) -> None:
+    """Wait until so many documents are noted."""
+    note = path.with_name(f"{path.name}.part.json")
+    for _ in range(2000):
+        if note.exists() and json.loads(note.read_text())["documents"] == documents:
+            return
+        time.sleep(0.005)
+    pytest.fail(f"{documents} documents were never noted")
+
+
+def test_documents_that_come_together_are_all_noted_before_the_next_one_comes(tmp_path, monkeypatch):
+    monkeypatch.setattr(resumable, "SAVE_SECONDS", 0.05)
+    path, killed = tmp_path / "out", tmp_path / "killed"
+    with ResumableFile(path, ABOUT, resume=False) as file:
+        for together in ((0, 1, 2), (3, 4)):
+            for i in together:
+                file.add(str(i), f"line {i}\n".encode())
+            noted(path, file.documents)
+        for end in (".part", ".part.json"):  # what a kill would leave
+            copy(f"{path}{end}", f"{killed}{end}")
+    with ResumableFile(killed, ABOUT, resume=True) as file:
+        assert (file.documents, file.last) == (5, "4")
+    assert killed.read_bytes() == path.read_bytes()
+
+
 def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(resumable, "SAVE_SECONDS", -1)
+    monkeypatch.setattr(resumable, "SAVE_SECONDS", 0.01)
     path = tmp_path / "out"
+    tried = threading.Event()
 
     def full(*_: object) -> None:
+        tried.set()
         raise OSError(28, "No space left on device")
 
     def fill() -> None:
         with ResumableFile(path, ABOUT, resume=False) as file:
             file.add("0", b"line 0\n")
+            noted(path, 1)
             monkeypatch.setattr(resumable.os, "fsync", full)
             file.add("1", b"line 1\n")
+            assert tried.wait(10)
+            file.add("2", b"line 2\n")
+            pytest.fail("nobody said that the disk is full")
 
     with pytest.raises(UnireError, match="No space left"):
         fill()

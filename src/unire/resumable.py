@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from unire.files import replacing
 __all__ = ["ResumableFile", "refuse_another"]
 
 SAVE_SECONDS = 1.0
-"""How often it is noted how far the file is."""
+"""How long a document may be in the file without being noted."""
 
 
 class ResumableFile:
@@ -48,7 +48,10 @@ class ResumableFile:
         self._hash: str | None = None
         """Of the last one's text, or its hash, which earlier versions did not note."""
         self._bytes = 0
-        self._saved = time.monotonic()
+        self._busy = threading.Lock()
+        self._timer: threading.Timer | None = None
+        """Notes, soon after the first of them, documents that came together: the next ones may take long."""
+        self._failure: UnireError | None = None
         begun = self._read_note()
         if begun and not resume:
             raise UnireError(
@@ -83,9 +86,11 @@ class ResumableFile:
         """Finish the file; or after an error, Ctrl-C among them, note how far it is, if it is anywhere."""
         if self.complete:
             return
+        if self._timer is not None:
+            self._timer.cancel()
         try:
-            with self._file:
-                self.save()
+            with self._busy, self._file:
+                self._save()
             if kind is not None and not self.documents:
                 self.part.unlink()
                 self._note.unlink(missing_ok=True)
@@ -97,13 +102,29 @@ class ResumableFile:
 
     def add(self, id: str, data: bytes, text: str = "") -> None:
         """Write a document, which was made from `text`."""
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise self._unwritable(error) from None
-        self.documents, self.last, self._text, self._bytes = self.documents + 1, id, text, self._bytes + len(data)
-        if time.monotonic() - self._saved > SAVE_SECONDS:
-            self.save()
+        with self._busy:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                self._file.write(data)
+            except OSError as error:
+                raise self._unwritable(error) from None
+            self.documents, self.last, self._text, self._bytes = self.documents + 1, id, text, self._bytes + len(data)
+            if self._timer is None:
+                self._timer = threading.Timer(SAVE_SECONDS, self._save_in_time)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _save_in_time(self) -> None:
+        """In a thread of its own; what goes wrong there is told by the next document."""
+        with self._busy:
+            self._timer = None
+            if self._file.closed:
+                return
+            try:
+                self._save()
+            except UnireError as error:
+                self._failure = error
 
     def refuse_another_last(self, id: str | None, text: str = "") -> None:
         """Refuse to go on if what the input has in the place of the last document, if anything, is another one."""
@@ -117,7 +138,7 @@ class ResumableFile:
             f"the input is not what it was: document {self.documents:,} of it{what}; delete {self.part} to begin anew"
         )
 
-    def save(self) -> None:
+    def _save(self) -> None:
         """Note how far the file is, once the disk has it."""
         try:
             self._file.flush()
@@ -131,7 +152,6 @@ class ResumableFile:
                 temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from None
-        self._saved = time.monotonic()
 
     def _read_note(self) -> dict[str, Any] | None:
         if not self.part.exists():

@@ -245,7 +245,10 @@ def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) 
     }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
-            printing.say(f"{out} is complete: there is nothing to resume")
+            printing.say(
+                f"{out} is complete: there is nothing to resume, and the input was not read; without --resume it is "
+                "made anew"
+            )
             raise typer.Exit
         try:
             for document in run.documents(file):
