@@ -6,12 +6,15 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
 
 from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
 from unire import formats
+from unire.__main__ import main as start
 from unire.cli import printing
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -55,6 +58,19 @@ def test_help_teaches():
         assert len(ran.output) > 300
         if words:
             assert "unire " + " ".join(words) in ran.output
+
+
+def test_ctrl_c_while_the_command_is_being_imported_is_no_crash(monkeypatch):
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "unire.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "unire.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as left:
+        start()
+    assert left.value.code == 130
 
 
 def test_the_version_is_printed():

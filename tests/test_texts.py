@@ -91,6 +91,16 @@ def test_json_lines_have_their_text_in_a_field(tmp_path):
     assert "'id' is int, not a string" in refused(file, field="id")
 
 
+def test_what_is_no_name_names_no_text(tmp_path):
+    file = tmp_path / "papers.jsonl"
+    file.write_text('{"id": null, "text": "one"}\n')
+    assert read(file) == [(f"{file}:1", "one")]
+    table = parquet(tmp_path / "papers.parquet", id=["x", None], text=["one", "two"])
+    assert read(table) == [("x", "one"), (f"{table}:2", "two")]
+    file.write_text('{"id": {"no": 1}, "text": "one"}\n')
+    assert "line 1: its 'id' is dict, not a string or a number; leave it out" in refused(file)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -190,5 +200,11 @@ def test_standard_input_is_the_default(monkeypatch):
     assert read(lines=True) == [("standard input:1", "a"), ("standard input:2", "b")]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\n")))
     assert read("-") == [("standard input", "a\nb\n")]
+    lines = b'{"text": "one"}\n{"text": "two"}\n'
+    for ways, found in (({"field": "text"}, "one"), ({"lines": True}, '{"text": "one"}')):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+        assert read(**ways)[0] == ("standard input:1", found)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert "standard input holds JSON lines; say where their text is" in refused()
     monkeypatch.setattr(sys, "stdin", None)
     assert "standard input is closed" in refused()

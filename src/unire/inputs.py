@@ -165,7 +165,13 @@ class Inputs:
         elif way == "json lines":
             yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
         else:
-            yield from _placed(texts.whole(file, name), base)
+            for text in texts.whole(file, name):
+                if name == STANDARD_INPUT and _is_object(text.text.partition("\n")[0]):
+                    raise UnireError(
+                        f"{name} holds JSON lines; say where their text is, as with --field text, or take each line as "
+                        "it stands with --lines"
+                    )
+                yield Item(text.id, text.text, base + text.position, text.number)
 
     def _way(self, path: Path | None = None) -> Way:
         """How a file is read, or without one standard input."""
@@ -231,6 +237,13 @@ def _first_object(path: Path) -> dict[str, object]:
     except (OSError, ValueError, RecursionError):
         return {}  # whoever reads the file in earnest says what is wrong
     return item if isinstance(item, dict) else {}
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:

@@ -102,7 +102,7 @@ def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part |
                 f"{place} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with --field"
             )
         text = _string(item[field], field, place)
-        yield Text(str(item.get("id", f"{name}:{number}")), text, position, number)
+        yield Text(_id(item.get("id"), f"{name}:{number}", place), text, position, number)
 
 
 def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
@@ -117,8 +117,9 @@ def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> I
             first, number = max(start, number), number + rows.num_rows
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
             for row_number, row in enumerate(_rows(wanted, str(path), first), first + 1):
-                text = _string(row[field], field, f"{path}, row {row_number}")
-                yield Text(str(row.get("id", f"{path}:{row_number}")), text, row_number * share, row_number)
+                place = f"{path}, row {row_number}"
+                name = _id(row.get("id"), f"{path}:{row_number}", place)
+                yield Text(name, _string(row[field], field, place), row_number * share, row_number)
             if number >= stop:
                 break
 
@@ -256,6 +257,15 @@ def _object(line: str, place: str) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise UnireError(f"{place} is not a JSON object; for plain lines of text use --lines")
     return item
+
+
+def _id(value: object, otherwise: str, place: str) -> str:
+    """The name that the data give a text, or else its place."""
+    if value is None:
+        return otherwise
+    if isinstance(value, (dict, list)):
+        raise UnireError(f"{place}: its 'id' is {type(value).__name__}, not a string or a number; leave it out")
+    return str(value)
 
 
 def _string(value: object, field: str, place: str) -> str:
