@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,6 +141,21 @@ def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch
     assert ran.stderr.endswith(f"written to {name}\n")
     said = " ".join(extract(TEXT, "--out", name, "--resume").stderr.split())
     assert said.startswith(f"{name} is complete: there is nothing to resume, and the input was not read;")
+
+
+def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
+    file, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    file.write_text(f"{TEXT}\n")
+    options = ("--lines", file, "--out", out, "--resume")
+    assert extract(*options).exit_code == 0
+    assert extract(*options).exit_code == 0
+    file.write_text(f"{TEXT}\n{TEXT}\n")
+    os.utime(file, ns=(2 * out.stat().st_mtime_ns,) * 2)
+    said = " ".join(str(extract(*options).exception).split())
+    assert said == f"{out} is complete, but {file} has changed since; without --resume it is made anew"
+    assert len(out.read_text().splitlines()) == 1
+    assert extract(*options[:-1]).exit_code == 0
+    assert len(out.read_text().splitlines()) == 2
 
 
 def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):

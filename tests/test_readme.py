@@ -54,9 +54,16 @@ def is_installer(block: Block) -> bool:
     return all(line.split()[0] in INSTALLERS for line in block.text.splitlines())
 
 
+SCORE = re.compile(r"^  (0\.\d\d)  ", re.MULTILINE)
+
+
 def unscored(text: str) -> str:
     """Without the scores at the beginning of lines, whose last digit may be another on another CPU."""
-    return re.sub(r"^  0\.\d\d  ", "  0.··  ", text, flags=re.MULTILINE)
+    return SCORE.sub("  0.··  ", text)
+
+
+def scores_in(text: str) -> list[float]:
+    return [float(score) for score in SCORE.findall(text)]
 
 
 def section(title: str) -> str:
@@ -107,6 +114,7 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
             assert status == 0, f"README.md, line {block.line}: {complained}"
             if shown is not None:
                 assert unscored(said) == unscored(shown)
+                assert scores_in(said) == pytest.approx(scores_in(shown), abs=0.025)
             elif "unire extract" in text and not re.search("--out|--format", text):
                 assert json.loads(said)["text"].startswith("We present")
             else:

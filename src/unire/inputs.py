@@ -93,6 +93,11 @@ class Inputs:
         in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
         return in_files + sum(_size(source) for source in self.sources if source not in self.files)
 
+    def changed_since(self, path: Path) -> Path | None:
+        """A file of the input that is newer than this one, if there is any."""
+        then = path.stat().st_mtime_ns
+        return next((file for files in self.files.values() for file in files if file.stat().st_mtime_ns > then), None)
+
     @property
     def has_words(self) -> bool:
         """Whether words are already split, at least in the first file of each input."""

@@ -25,6 +25,7 @@ from unire.texts import JSON_LINES
 
 __all__ = ["INTERRUPTED", "extract"]
 
+ANEW = "without --resume it is made anew"
 INTERRUPTED = 130
 """The exit status of a command that was stopped by Ctrl-C."""
 
@@ -245,10 +246,9 @@ def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) 
     }
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
-            printing.say(
-                f"{out} is complete: there is nothing to resume, and the input was not read; without --resume it is "
-                "made anew"
-            )
+            if changed := run.given.changed_since(out):
+                raise UnireError(f"{out} is complete, but {changed} has changed since; {ANEW}")
+            printing.say(f"{out} is complete: there is nothing to resume, and the input was not read; {ANEW}")
             raise typer.Exit
         try:
             for document in run.documents(file):

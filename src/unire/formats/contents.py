@@ -29,7 +29,7 @@ class Content(Enum):
     OVERLAPS = "entity that overlaps a longer one"
     TWINS = "relation of an entity that is not the first on its words"
     CHARACTERLESS = "entity that cannot be told by its characters"
-    SCORES = "score"
+    SCORES = "score of an entity or relation"
     ATTRIBUTES = "entity or relation with attributes"
     TEXT = "text that is not the words joined by spaces"
     EMPTY = "sentence without words"
