@@ -16,7 +16,7 @@ from torch import Tensor
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 from unire.modeling.recording import Tensors
-from unire.studies.pipeline.marker_model import MarkerModel
+from unire.studies.pipeline.marker_model import MarkerModel, Several
 from unire.studies.pipeline.markers import MARKERS, Row, approximate_rows, collate, exact_rows
 from unire.studies.pipeline.reading import Reader, Reading
 from unire.studies.pipeline.running import Kept, best, chunks, passes, whole
@@ -34,7 +34,7 @@ def spare(approximate: bool) -> int:
 
 
 def rows_of(
-    model: MarkerModel,
+    model: MarkerModel | Several,
     reading: Reading,
     entities: Sequence[Entity],
     labels: LabelSpace,
@@ -108,7 +108,7 @@ class Judged:
 class RelationFinder:
     """Finds relations between entities that are there."""
 
-    model: MarkerModel
+    model: MarkerModel | Several
     reader: Reader
     labels: LabelSpace
     bf16: bool
@@ -162,6 +162,13 @@ class RelationFinder:
             for first, end in pairwise([*firsts, len(owner)])
             for item in [sentences[int(owner[first])]]
         ]
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """All that decides how documents become batches: finders that agree in it read the same ones."""
+        model = self.model
+        shape = (model.markers, model.approximate, model.first_position, model.device)
+        return (self.reader.way, self.labels, self.bf16, self.max_pieces, *shape)
 
     def _passed(
         self, documents: Sequence[Document], notes: Counter[str] | None, keep: Callable[[Tensor], Kept]
