@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["SCRIPTS", "Parts", "Stage", "plan"]
 
-SCRIPTS = ("nearest", "related")
+SCRIPTS = ("marked", "markers", "nearest", "related")
 """What is not a command of `unire`, but a script beside this one."""
 
 REBUILD = "python recipes/reproduce.py"
@@ -120,6 +120,17 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     for seed in range(5):
         options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
         yield distill(f"scierc-self-trained-{seed}", lessons, adapted, scierc, *options, needs=needs)
+    markers = [f"scierc-markers-{seed}" for seed in range(3)]
+    for seed, name in enumerate(markers):
+        files = (f"{scierc}/train.json", f"{scierc}/dev.json")
+        command = ("markers", "approximate", adapted, *files, "scierc", str(seed))
+        yield Stage(name, command, ("mpnet-science",))
+    command = ("marked", made("near.lessons"), *map(made, markers))
+    yield Stage("marked.lessons", command, ("near.lessons", *markers), alone=True)
+    lessons, needs = ("--lessons", made("marked.lessons")), ["mpnet-science", "marked.lessons"]
+    for seed in range(5):
+        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
+        yield distill(f"scierc-marked-{seed}", lessons, adapted, scierc, *options, needs=needs)
     options = (
         "--lr",
         "3e-4",

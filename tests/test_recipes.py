@@ -76,6 +76,28 @@ def test_five_teachers_are_asked_once_for_all_their_students(stages, name, text,
         assert name in stages[student].needs
 
 
+def test_three_marker_models_name_the_relations_of_lessons_for_all_their_students(stages, recipes):
+    plan, reproduce, _ = recipes
+    markers = [f"scierc-markers-{seed}" for seed in range(3)]
+    for seed, name in enumerate(markers):
+        files = ("data/scierc/train.json", "data/scierc/dev.json")
+        assert stages[name].command == ("markers", "approximate", "work/mpnet-science", *files, "scierc", str(seed))
+        assert stages[name].needs == ("mpnet-science",)
+    marked = stages["marked.lessons"]
+    assert marked.needs == ("near.lessons", *markers)
+    assert marked.alone
+    assert marked.command == ("marked", "work/near.lessons", *(f"work/{name}" for name in markers))
+    job = reproduce._job(marked, Path("work"))
+    assert job.command == (str(RECIPES / "marked.py"), *marked.command[1:], "work/marked.lessons")
+    for seed in range(5):
+        student, plain = (stages[f"scierc-{kind}-{seed}"] for kind in ("marked", "self-trained"))
+        assert student.command == tuple(word.replace("near.", "marked.") for word in plain.command)
+        assert student.needs == ("mpnet-science", "marked.lessons")
+    order = [stage.name for stage in reproduce.wanted(stages, ["scierc-marked-0"])]
+    assert order[-2:] == ["marked.lessons", "scierc-marked-0"]
+    assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
+
+
 def test_lessons_are_made_in_the_folder_of_work(recipes, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"

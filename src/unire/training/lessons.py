@@ -2,7 +2,8 @@
 
 `unire teach` makes a folder of them:
 
-    lessons.json     labels, teachers, names of the corpus, counts, how large the other files are, a digest of tables
+    lessons.json     labels, teachers, names of the corpus, counts, how large the other files are, a digest of tables;
+                     who has named the relations, where others than the teachers have
     documents.jsonl  the text, segmented, in our own format
     examples.jsonl   a little of it, with what each teacher finds
     index.npy        [tables, 4]: a table's document, first word, end, and first byte in the next file
@@ -26,14 +27,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unire import formats
+from unire.decoding.arrays import owners
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
+from unire.flow import characters
 from unire.formats import native
 from unire.formats.json_files import spelt
 from unire.labels import LabelSpace
-from unire.modeling.model import UniRE
+from unire.modeling.model import UniRE, to_device
 from unire.modeling.recording import Recorder
+from unire.prefetch import Pulled
 from unire.training.corpus import HeldOut, read_documents
 from unire.training.teachers import same_labels
 from unire.training.texts import Texts
@@ -41,7 +45,7 @@ from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Batch, Windower
 from unire.windows.stretches import Stretch
 
-__all__ = ["WHOLE", "Index", "Lessons", "Writer", "check_new", "writing"]
+__all__ = ["CHUNK", "WHOLE", "Index", "Lessons", "Writer", "check_new", "distributions", "padded", "writing"]
 
 VERSION = 1
 FACTS, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
@@ -49,7 +53,13 @@ FACTS, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
 )  # fmt: skip
 WHOLE = 255
 """What a probability of 1 is stored as."""
+CHUNK = 2**20
+"""Characters of the documents that are batched together; their tables are in memory at once."""
 AGAIN = "make the lessons again with unire teach"
+RELATIONS_BY = "relations_by"
+"""What says in `lessons.json` who has named the relations, in the form of teachers."""
+COUNTED = ("version", "documents", "tables", "words", "bytes", "digest")
+"""What a `Writer` adds to the facts that it is given."""
 
 
 class Index:
@@ -88,7 +98,7 @@ class Lessons:
         try:
             self.lessons: str | None = facts["digest"]
             self.labels = LabelSpace.from_dict(facts["labels"])
-            self.teachers: Sequence[dict[str, Any]] = facts["teachers"]
+            self.teachers: Sequence[dict[str, Any]] = [*facts["teachers"], *facts.get(RELATIONS_BY, ())]
             self.corpus: Sequence[str] = facts["corpus"]
             self.alpha: float = facts["alpha"]
             rows = np.load(folder / INDEX, allow_pickle=False)
@@ -96,7 +106,10 @@ class Lessons:
             self._tables = np.asarray(np.memmap(folder / TABLES, np.uint8, "r"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UnireError(f"the lessons in {str(folder)!r} are damaged ({error}); {AGAIN}") from None
+        self.about: Mapping[str, Any] = {name: facts[name] for name in facts if name not in COUNTED}
+        """What `lessons.json` says beside what is counted."""
         self.shelf: Shelf | None = Index(rows)
+        self._rows = rows
         self._first_bytes = rows[:, 3]
         self.texts = Texts(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
 
@@ -120,14 +133,47 @@ class Lessons:
         return torch.from_numpy(found)
 
     def distribution(self, target: Tensor) -> Tensor:
-        target = target.float()
-        target = target / target.sum(-1, keepdim=True).clamp(min=1)  # what was rounded does not add up to 255
+        target = distributions(target)
         return target if self._order is None else target.index_select(-1, self._order)
 
     def examples(self, held_out: HeldOut) -> Callable[[], list[Document]]:
         found = formats.read(self._folder / EXAMPLES, "unire")
         some = [document for document in found if document.text not in held_out]
         return lambda: some
+
+    def all_examples(self) -> list[Document]:
+        """All that is stored of them, which may be nothing."""
+        return list(Texts(("unire", line) for line in read_documents([self._folder / EXAMPLES])))
+
+    def parts(self) -> Iterator[tuple[list[Document], list[Stretch], NDArray[np.uint8]]]:
+        """All documents in order, some at a time, with their tables and the cells of these: as a `Writer` takes them.
+
+        The cells are those of the file, and cannot be written to.
+        """
+        source, done = Pulled(self.texts, characters), 0
+        while some := source.take(CHUNK, wait=True):
+            first, end = np.searchsorted(self._rows[:, 0], [done, done + len(some)]).tolist()
+            bounds = np.append(self._first_bytes, len(self._tables))[[first, end]].tolist()
+            cells = self._tables[bounds[0] : bounds[1]].reshape(-1, len(self.labels))
+            yield some, self._stretches(some, self._rows[first:end, :3] - (done, 0, 0)), cells
+            done += len(some)
+
+    def _stretches(self, documents: Sequence[Document], rows: NDArray[np.int64]) -> list[Stretch]:
+        """Tables with the sentences that they are of, or of parts of which."""
+        document, start, end = rows.T
+        firsts = np.cumsum([0, *(len(document.sentences) for document in documents)])
+        spans = np.array(
+            [(k, s.start, s.start + len(s)) for k, document in enumerate(documents) for s in document.sentences],
+            np.int64,
+        ).reshape(-1, 3)
+        # of sentences that begin together the last alone has words
+        places = np.searchsorted(_key(spans[:, 0], spans[:, 1]), _key(document, start), side="right") - 1
+        if (places < firsts[document]).any() or (end > spans[places, 2]).any():
+            raise UnireError(
+                f"the lessons in {str(self._folder)!r} are damaged ({INDEX} and {DOCUMENTS} differ); {AGAIN}"
+            )
+        sentence = places - firsts[document]
+        return [Stretch(*place) for place in np.column_stack([document, sentence, start, end]).tolist()]
 
 
 class Writer:
@@ -183,6 +229,33 @@ class Writer:
         sizes = {name: (self._folder / name).stat().st_size for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES)}
         record = {"version": VERSION, **facts, **counts, "bytes": sizes, "digest": f"{self._digest:08x}"}
         (self._folder / FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def distributions(cells: Tensor) -> Tensor:
+    """Stored cells, `[…, |Y|]`, as a distribution each; one that holds nothing has no labels at all."""
+    cells = cells.float()
+    return cells / cells.sum(-1, keepdim=True).clamp(min=1)  # what was rounded does not add up to 255
+
+
+def padded(
+    rows: NDArray[np.int64], firsts: NDArray[np.int64], lengths: NDArray[np.int64], N: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Where the cells of tables are in a padded batch, and where they are stored; both `[cells]`, on a device.
+
+    Args:
+        rows: Rows of the tables in a batch.
+        firsts: The first cell of each as it is stored.
+        lengths: Words of each.
+        N: Words that the tables of the batch are padded to.
+        device: Where cells are to be moved.
+    """
+    sizes = lengths**2
+    total = int(sizes.sum())
+    numbers = to_device(np.stack([rows, firsts, lengths, sizes, sizes.cumsum() - sizes]), device)
+    table = owners(numbers[3], total)  # [cells]
+    row, first, n, _, before = numbers.index_select(1, table)
+    cell = torch.arange(total, device=device) - before
+    return (row * N + cell // n) * N + cell % n, first + cell
 
 
 def check_new(folder: Path) -> None:

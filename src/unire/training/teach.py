@@ -19,17 +19,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unire.decoding.arrays import owners
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, choose_device
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.flow import characters
-from unire.modeling.model import UniRE, to_device
+from unire.modeling.model import UniRE
 from unire.prefetch import Pulled
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
-from unire.training.lessons import WHOLE, check_new, writing
+from unire.training.lessons import CHUNK, WHOLE, check_new, padded, writing
 from unire.training.processes import refuse_several
 from unire.training.teachers import layout_of, load_teachers, mean_alpha, said_of, same_labels
 from unire.training.texts import Texts
@@ -39,8 +38,6 @@ from unire.windows.stretches import Stretch
 
 __all__ = ["Taught", "teach"]
 
-CHUNK = 2**20
-"""Characters of the documents that are batched together; their tables are on the device at once."""
 PARTED = "sentence that the teachers split otherwise, left out"
 
 
@@ -190,14 +187,7 @@ class _Asked:
         """Which cells of a padded batch are of tables that are kept, and where each goes."""
         rows = np.array([row for row, table in enumerate(batch.tables) if table in firsts], np.int64)
         to = np.array([firsts[batch.tables[row]] for row in rows.tolist()], np.int64)
-        lengths = batch.lengths[rows]
-        sizes = lengths**2
-        total, N = int(sizes.sum()), batch.words.shape[1]
-        numbers = to_device(np.stack([rows, to, lengths, sizes, sizes.cumsum() - sizes]), self.device)
-        table = owners(numbers[3], total)  # [cells]
-        row, first, n, _, before = numbers.index_select(1, table)
-        cell = torch.arange(total, device=self.device) - before
-        return (row * N + cell // n) * N + cell % n, first + cell
+        return padded(rows, to, batch.lengths[rows], batch.words.shape[1], self.device)
 
 
 def _fetched(cells: Tensor) -> Callable[[], NDArray[np.uint8]]:

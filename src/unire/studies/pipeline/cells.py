@@ -13,7 +13,8 @@ from accelerate.utils import set_seed
 
 from unire import formats
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine, choose_device
+from unire.engines.torch_engine import TorchEngine, choose_device, keep_in_bf16
+from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder
@@ -32,10 +33,14 @@ from unire.training import TrainingConfig
 from unire.training.trainer import use_bf16
 from unire.windows import SLICE
 
-__all__ = ["Cell", "Part"]
+__all__ = ["MARKED", "Cell", "Marker", "Part", "saved_markers"]
 
 Part = Literal["entities", "exact", "approximate", "measured"]
 WEIGHTS = "model.safetensors"
+CELL = "cell.json"
+"""What made the weights beside it."""
+MARKED: tuple[Part, ...] = ("exact", "approximate")
+"""The parts that are marker models."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class Cell:
         folder = self.model(f"pipeline-{self.part}")
         folder.mkdir(parents=True, exist_ok=True)
         tensors_to(folder / WEIGHTS, finder.model.state_dict())
+        (folder / CELL).write_text(self.to_json() + "\n", encoding="utf-8")
         return {"history": history, "notes": dict(data.notes)}
 
     def _finder(self, part: Part) -> Any:
@@ -130,10 +136,45 @@ class Cell:
         reader = Reader(tokenizer, spec, config.relation_window, spare=spare(approximate))
         return RelationFinder(model.to(device), reader, labels, bf16, at_once)
 
-    def _saved(self, part: Part) -> Any:
+    def _saved(self, part: Part, folder: Path | None = None) -> Any:
+        """A model that a cell has trained; `folder` if it was moved since."""
         finder = self._finder(part)
-        finder.model.load_state_dict(tensors_from(self.model(f"pipeline-{part}") / WEIGHTS))
+        finder.model.load_state_dict(tensors_from((folder or self.model(f"pipeline-{part}")) / WEIGHTS))
         return finder
 
     def _documents(self, files: Sequence[str]) -> list[Document]:
         return [document for file in files for document in formats.read(file, self.format)]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A marker model that a cell has trained."""
+
+    about: dict[str, Any]
+    """Who it is, in the form of a teacher."""
+    finder: RelationFinder
+
+    @classmethod
+    def load(cls, folder: Path) -> Marker:
+        """That of a folder with weights; nobody goes on training it."""
+        try:
+            cell = Cell.from_json((folder / CELL).read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError) as error:
+            raise UnireError(f"{str(folder / CELL)!r} cannot be read ({error}); train the model again") from None
+        if cell.part not in MARKED:
+            raise UnireError(f"{str(folder)!r} holds no marker model, but what the part {cell.part!r} has saved")
+        finder = cell._saved(cell.part, folder)
+        if finder.bf16:
+            keep_in_bf16(finder.model)
+        return cls({"name": folder.name, "encoder": Path(cell.encoder).name, "scores": {}}, finder)
+
+
+def saved_markers(folder: str | Path) -> list[Marker]:
+    """The marker model of a folder, or all that the cells of a study have saved under it."""
+    folder = Path(folder)
+    if (folder / CELL).exists():
+        return [Marker.load(folder)]
+    found = sorted(file.parent for part in MARKED for file in folder.glob(f"models/pipeline-{part}-*/{CELL}"))
+    if not found:
+        raise UnireError(f"there is no marker model in {str(folder)!r}; recipes/markers.py trains one")
+    return [Marker.load(each) for each in found]

@@ -15,7 +15,7 @@ from unire.labels import LabelSpace
 from unire.modeling.model import TensorBatch
 from unire.modeling.recording import Tensors
 from unire.studies.pipeline.reading import Reader, Reading
-from unire.studies.pipeline.running import chunks, passes
+from unire.studies.pipeline.running import best, chunks, passes
 from unire.studies.pipeline.span_model import IGNORED, SpanModel
 from unire.tables import spanning
 from unire.windows import collate
@@ -90,8 +90,8 @@ class EntityFinder:
         def collated(chosen: Sequence[Reading]) -> Tensors:
             return _collate(chosen, self.reader)
 
-        for chosen, label, chance in passes(
-            self.model, readings, _length, collated, bf16=self.bf16, max_pieces=self.max_pieces
+        for chosen, (label, chance) in passes(
+            self.model, readings, _length, collated, bf16=self.bf16, max_pieces=self.max_pieces, keep=best
         ):
             labels, chances = label.numpy(), chance.numpy()  # [T, N, max_span]
             for row, reading in enumerate(chosen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from unire.modeling.encoder import first_position
 from unire.modeling.recording import Tensors
 from unire.studies.pipeline.markers import Markers, visible
 
-__all__ = ["MarkerModel", "NoPositionsError"]
+__all__ = ["MarkerModel", "NoPositionsError", "Several"]
 
 
 class NoPositionsError(UnireError):
@@ -78,6 +79,29 @@ class MarkerModel(nn.Module):
     @property
     def device(self) -> torch.device:
         return self.classifier.weight.device
+
+
+class Several(nn.Module):
+    """Marker models that read the same rows, as one: a pair has the mean of their probabilities.
+
+    Args:
+        models: At least one; all have the same markers, and are approximate or are not.
+    """
+
+    def __init__(self, models: Sequence[MarkerModel | Several]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.markers: Markers = models[0].markers
+        self.approximate: bool = models[0].approximate
+        self.first_position: int = models[0].first_position
+
+    def forward(self, tensors: Tensors) -> Tensor:
+        """Scores, as a model has them: `[P, 1 + n_relation_types]`."""
+        return torch.stack([model(tensors).float().softmax(-1) for model in self.models]).mean(0).log()
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
 
 
 def _takes_positions(encoder: Any) -> bool:

@@ -64,6 +64,8 @@ class Reader:
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, window: int, *, spare: int = 0) -> None:
         room = replace(spec, max_pieces=spec.max_pieces - spare)
         self.spec = spec
+        self.way = (tokenizer.to_str(), spec, window, spare)
+        """All that decides how documents are laid out: readers that agree in it lay out the same."""
         self.windower = Windower(tokenizer, room, layout="in-place", window=window, max_table=WHOLE)
 
     def read(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Reading]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 from unire.modeling.recording import Tensors
-from unire.studies.pipeline.marker_model import MarkerModel
+from unire.studies.pipeline.marker_model import MarkerModel, Several
 from unire.studies.pipeline.markers import MARKERS, Row, approximate_rows, collate, exact_rows
 from unire.studies.pipeline.reading import Reader, Reading
-from unire.studies.pipeline.running import chunks, passes
+from unire.studies.pipeline.running import Kept, best, chunks, passes, whole
 from unire.tables import REFLEXIVE, TWO_LABELS, spanning
+from unire.windows import Stretch
 
-__all__ = ["TOO_LONG", "RelationData", "RelationFinder", "rows_of", "spare"]
+__all__ = ["TOO_LONG", "Judged", "RelationData", "RelationFinder", "rows_of", "spare"]
 
 TOO_LONG = "sentence longer than the encoder, whose relations are not read"
 
@@ -30,7 +34,7 @@ def spare(approximate: bool) -> int:
 
 
 def rows_of(
-    model: MarkerModel,
+    model: MarkerModel | Several,
     reading: Reading,
     entities: Sequence[Entity],
     labels: LabelSpace,
@@ -88,11 +92,23 @@ class RelationData:
         return {**tensors, "gold": torch.from_numpy(np.concatenate([self._gold[item] for item in items]))}
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Judged:
+    """What a model says of all ordered pairs of the entities of a sentence."""
+
+    place: Stretch
+    entities: Sequence[Entity]
+    pairs: NDArray[np.int64]
+    """[P, 2]: subject and object among the entities; sorted."""
+    chances: NDArray[np.float32]
+    """[P, 1 + R]: none, then the relation types."""
+
+
 @dataclass
 class RelationFinder:
     """Finds relations between entities that are there."""
 
-    model: MarkerModel
+    model: MarkerModel | Several
     reader: Reader
     labels: LabelSpace
     bf16: bool
@@ -106,39 +122,86 @@ class RelationFinder:
             notes: Counts what could not be read.
         """
         found: list[list[Relation]] = [[] for _ in documents]
-        kept: dict[tuple[int, int], list[Entity]] = {}
-
-        def rows(readings: Sequence[Reading]) -> Iterator[tuple[Reading, Row]]:
-            for reading in readings:
-                place = reading.place
-                entities = distinct(documents[place.document].sentences[place.sentence].entities)
-                kept[place.document, place.sentence] = entities
-                for row in rows_of(self.model, reading, entities, self.labels, notes):
-                    yield reading, row
-
-        def collated(chosen: Sequence[tuple[Reading, Row]]) -> Tensors:
-            return collate([row for _, row in chosen], self.reader.spec.pad_id, self.model.first_position)
-
-        chunked = (list(rows(readings)) for readings in chunks(self.reader.read(documents)))
-        for chosen, label, chance in passes(
-            self.model,
-            chunked,
-            lambda item: len(item[1].ids),
-            collated,
-            bf16=self.bf16,
-            max_pieces=self.max_pieces,
-        ):
+        for chosen, (label, chance) in self._passed(documents, notes, best):
             labels, chances = label.tolist(), chance.tolist()
-            sources = [(reading.place, pair) for reading, row in chosen for pair in row.pairs.tolist()]
-            for (place, (head, tail)), named, score in zip(sources, labels, chances, strict=True):
+            sources = [(item, pair) for item in chosen for pair in item.row.pairs.tolist()]
+            for (item, (head, tail)), named, score in zip(sources, labels, chances, strict=True):
                 if named:
-                    entities = kept[place.document, place.sentence]
                     name = self.labels.relation_types[named - 1]
-                    found[place.document].append(Relation(entities[head], entities[tail], name, score))
+                    relation = Relation(item.entities[head], item.entities[tail], name, score)
+                    found[item.place.document].append(relation)
         return [
             document.annotated(document.entities, relations)
             for document, relations in zip(documents, found, strict=True)
         ]
+
+    def judge(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> list[Judged]:
+        """What the model says of every sentence that it can read and that has two entities or more, in order.
+
+        Args:
+            documents: With entities.
+            notes: Counts what could not be read.
+        """
+        passed = self._passed(documents, notes, whole)
+        if not passed:
+            return []
+        items = [item for chosen, _ in passed for item in chosen]
+        pairs = np.concatenate([item.row.pairs for item in items])
+        chances = torch.cat([chances for _, (chances,) in passed]).numpy()
+        # a sentence may have several rows, in any order
+        owner = np.repeat(
+            [(item.place.document << 32) + item.place.sentence for item in items],
+            [len(item.row.pairs) for item in items],
+        )
+        order = np.lexsort((pairs[:, 1], pairs[:, 0], owner))
+        owner, pairs, chances = owner[order], pairs[order], chances[order]
+        firsts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
+        sentences = {(item.place.document << 32) + item.place.sentence: item for item in items}
+        return [
+            Judged(item.place, item.entities, pairs[first:end], chances[first:end])
+            for first, end in pairwise([*firsts, len(owner)])
+            for item in [sentences[int(owner[first])]]
+        ]
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """All that decides how documents become batches: finders that agree in it read the same ones."""
+        model = self.model
+        shape = (model.markers, model.approximate, model.first_position, model.device)
+        return (self.reader.way, self.labels, self.bf16, self.max_pieces, *shape)
+
+    def _passed(
+        self, documents: Sequence[Document], notes: Counter[str] | None, keep: Callable[[Tensor], Kept]
+    ) -> list[tuple[list[_Asked], Kept]]:
+        """What is kept of the probabilities of all pairs, batch by batch."""
+
+        def asked(readings: Sequence[Reading]) -> Iterator[_Asked]:
+            for reading in readings:
+                place = reading.place
+                entities = distinct(documents[place.document].sentences[place.sentence].entities)
+                for row in rows_of(self.model, reading, entities, self.labels, notes):
+                    yield _Asked(place, entities, row)
+
+        def collated(chosen: Sequence[_Asked]) -> Tensors:
+            return collate([item.row for item in chosen], self.reader.spec.pad_id, self.model.first_position)
+
+        return passes(
+            self.model,
+            (list(asked(readings)) for readings in chunks(self.reader.read(documents))),
+            lambda item: len(item.row.ids),
+            collated,
+            bf16=self.bf16,
+            max_pieces=self.max_pieces,
+            keep=keep,
+        )
+
+
+class _Asked(NamedTuple):
+    """Some pairs of a sentence, in a row of their own."""
+
+    place: Stretch
+    entities: Sequence[Entity]
+    row: Row
 
 
 def distinct(entities: Sequence[Entity]) -> list[Entity]:

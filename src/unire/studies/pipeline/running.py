@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -13,9 +13,10 @@ from unire.modeling.recording import Tensors
 from unire.prefetch import Ahead
 from unire.studies.pipeline.batching import in_parts
 
-__all__ = ["chunks", "moved", "passes", "pinned"]
+__all__ = ["Kept", "best", "chunks", "moved", "passes", "pinned", "whole"]
 
 T = TypeVar("T")
+Kept = TypeVar("Kept", bound=tuple[Tensor, ...])
 
 CHUNK = 256
 """Sentences whose batches are made while those of the sentences before are computed."""
@@ -30,6 +31,17 @@ def moved(tensors: Tensors, device: torch.device) -> Tensors:
     return {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
 
 
+def best(chances: Tensor) -> tuple[Tensor, Tensor]:
+    """The best class of each, and its probability."""
+    chance, label = chances.max(-1)
+    return label, chance
+
+
+def whole(chances: Tensor) -> tuple[Tensor]:
+    """The probabilities of all classes."""
+    return (chances,)
+
+
 @torch.inference_mode()
 def passes(
     model: Any,
@@ -39,8 +51,9 @@ def passes(
     *,
     bf16: bool,
     max_pieces: int,
-) -> list[tuple[list[T], Tensor, Tensor]]:
-    """The best class of everything that a model scores, and its probability, batch by batch, on the host.
+    keep: Callable[[Tensor], Kept],
+) -> list[tuple[list[T], Kept]]:
+    """What is kept of the probabilities of everything that a model scores, batch by batch, on the host.
 
     Args:
         model: In evaluation mode from here on.
@@ -49,6 +62,7 @@ def passes(
         collate: Items as tensors.
         bf16: Precision.
         max_pieces: Padded pieces of a batch.
+        keep: Chooses on the device what leaves it: `best` or `whole`.
     """
     model.eval()
     device = model.device
@@ -64,9 +78,8 @@ def passes(
     for chosen, tensors in Ahead(batches()):
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
             scores = model(moved(tensors, device))
-        chance, label = scores.float().softmax(-1).max(-1)
-        found.append((chosen, label, chance))
-    return [(chosen, label.cpu(), chance.cpu()) for chosen, label, chance in found]
+        found.append((chosen, keep(scores.float().softmax(-1))))
+    return [(chosen, cast("Kept", tuple(tensor.cpu() for tensor in kept))) for chosen, kept in found]
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:

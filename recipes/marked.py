@@ -1,0 +1,36 @@
+"""Write lessons anew, with the relations that marker models name between the entities of the teachers.
+
+python recipes/marked.py LESSONS MARKERS... OUT
+
+MARKERS are folders that `markers.py` or the study `pipeline` has made; what their models say is averaged.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from unire.exceptions import UnireError
+from unire.studies.pipeline.cells import saved_markers
+from unire.studies.pipeline.relabelling import relabel
+
+
+def main() -> None:
+    lessons, *folders, out = sys.argv[1:]
+
+    def show(done: int, of: int) -> None:
+        print(f"{done:,} of {of:,} documents", file=sys.stderr, flush=True)
+
+    try:
+        markers = [marker for folder in folders for marker in saved_markers(folder)]
+        relabelled = relabel(lessons, markers, out, on_progress=show)
+    except UnireError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing was kept")
+    print(json.dumps({"out": out, **asdict(relabelled)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Train a marker model, which names relations between given entities, as a cell of the study `pipeline` does.
+
+python recipes/markers.py exact|approximate ENCODER TRAIN DEV LABELS SEED OUT
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from unire.exceptions import UnireError
+from unire.labels import LabelSpace
+from unire.studies.pipeline.cells import MARKED, Cell
+from unire.studies.pipeline.config import PipelineConfig
+from unire.training import TrainingConfig
+
+
+def main() -> None:
+    way, encoder, train, dev, labels, seed, out = sys.argv[1:]
+    if way not in MARKED:
+        sys.exit(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
+    cell = Cell(
+        part=way,
+        encoder=str(Path(encoder).resolve()) if Path(encoder).exists() else encoder,
+        data=[train],
+        dev=[dev],
+        test=[],
+        format=None,
+        labels=LabelSpace.load(labels).to_dict(),
+        training=asdict(TrainingConfig.from_preset("best", seed=int(seed))),
+        pipeline=asdict(PipelineConfig()),
+        folder=out,
+    )
+    try:
+        printed = cell.run(tell=lambda line: print(line, file=sys.stderr, flush=True))
+    except UnireError as error:
+        sys.exit(str(error))
+    if not printed["history"]:
+        sys.exit("; ".join(printed["notes"]))
+    print(json.dumps(printed))
+
+
+if __name__ == "__main__":
+    main()
