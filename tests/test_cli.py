@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -11,6 +12,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
 from unire import formats
@@ -71,6 +73,12 @@ def test_ctrl_c_while_the_command_is_being_imported_is_no_crash(monkeypatch):
     with pytest.raises(SystemExit) as left:
         start()
     assert left.value.code == 130
+
+
+def test_a_narrow_terminal_cuts_nothing_from_a_table(monkeypatch):
+    monkeypatch.setattr(printing, "out", Console(file=(shown := io.StringIO()), width=30))
+    printing.table("a title", ("", "base checkpoint"), [("science", "thenlper/gte-small-and-more")])
+    assert "thenlper/gte-small-and-more" in "".join(shown.getvalue().split())
 
 
 def test_the_version_is_printed():

@@ -52,7 +52,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     """A table whose first column is names and whose others are numbers."""
     shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
     for i, column in enumerate(columns):
-        shown.add_column(Text(visible(column), "bold"), justify="left" if i == 0 else "right")
+        shown.add_column(Text(visible(column), "bold"), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         shown.add_row(*(_cell(value) for value in row))
     out.print(shown)
