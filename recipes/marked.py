@@ -1,8 +1,9 @@
 """Write lessons anew, with the relations that marker models name between the entities of the teachers.
 
-python recipes/marked.py LESSONS MARKERS... OUT
+python recipes/marked.py SHARE LESSONS MARKERS... OUT
 
-MARKERS are folders that `markers.py` or the study `pipeline` has made; what their models say is averaged.
+MARKERS are folders that `markers.py` or the study `pipeline` has made; what their models say is averaged. SHARE,
+above 0 and of 1 at most, is what that counts between entities; what the teachers say counts the rest.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from unire.studies.pipeline.relabelling import relabel
 
 
 def main() -> None:
-    lessons, *folders, out = sys.argv[1:]
+    share, lessons, *folders, out = sys.argv[1:]
 
     def show(done: int, of: int) -> None:
         print(f"{done:,} of {of:,} documents", file=sys.stderr, flush=True)
 
     try:
         markers = [marker for folder in folders for marker in saved_markers(folder)]
-        relabelled = relabel(lessons, markers, out, on_progress=show)
+        relabelled = relabel(lessons, markers, out, share=float(share), on_progress=show)
     except UnireError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

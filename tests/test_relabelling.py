@@ -96,15 +96,15 @@ def found_in(document: Document, sentence: int, cells: np.ndarray, lessons: Less
 # What is written
 
 
-@pytest.mark.parametrize(("chunk", "as_numpy"), [(300, "cpu"), (2**20, None)])
+@pytest.mark.parametrize(("chunk", "as_numpy", "share"), [(300, "cpu", 1.0), (2**20, None, 0.25)])
 def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_changed(
-    sure, markers, chunk, as_numpy, tmp_path, monkeypatch
+    sure, markers, chunk, as_numpy, share, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(storage, "CHUNK", chunk)
     monkeypatch.setattr(relabelling, "CELLS", 3 * chunk)
     monkeypatch.setattr(arrays, "AS_NUMPY", as_numpy)
     seen = []
-    done = relabel(sure, markers, tmp_path / "marked", on_progress=lambda *counts: seen.append(counts))
+    done = relabel(sure, markers, tmp_path / "marked", share=share, on_progress=lambda *counts: seen.append(counts))
     assert len(seen) > 3 if chunk == 300 else seen == [(7, 7)]
     given = Lessons(sure)
     names = given.labels.names
@@ -122,10 +122,8 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
             rows, columns = (slice(e.start - start, e.end - start) for e in (entities[head], entities[tail]))
             rest[rows, columns] = False
             mean = [np.mean([voice[head, tail].get(name, 0.0) for voice in voices]) for name in names]
-            np.testing.assert_allclose(
-                after[rows, columns] / 255.0, np.broadcast_to(mean, after[rows, columns].shape), atol=0.51 / 255
-            )
-            assert not after[rows, columns, given.labels.entity_ids].any()
+            expected = share * 255 * np.array(mean) + (1 - share) * before[rows, columns]
+            np.testing.assert_allclose(after[rows, columns], expected, atol=0.51)
             told_apart |= any(abs(mean[0] - voice[head, tail]["⊥"]) > 0.1 for voice in voices)
             pairs += 1
         assert (after[rest] == before[rest]).all()
@@ -195,6 +193,8 @@ def test_marker_models_of_other_labels_and_none_are_refused(lessons, encoders, m
         relabel(lessons, [*markers, news], tmp_path / "out")
     with pytest.raises(UnireError, match="there is no marker model; give one"):
         relabel(lessons, [], tmp_path / "out")
+    with pytest.raises(UnireError, match="marker models cannot count 2; give a share"):
+        relabel(lessons, markers, tmp_path / "out", share=2)
     with pytest.raises(UnireError, match="already; give the lessons a new folder"):
         relabel(lessons, markers, lessons)
     assert not list(tmp_path.iterdir())
@@ -365,7 +365,7 @@ def test_the_recipes_train_marker_models_and_relabel(recipe, lessons, encoders, 
     for seed in (0, 1):
         recipe("markers", "approximate", encoders("bert"), TWENTY, TWENTY, "scierc", seed, tmp_path / f"m-{seed}")
         assert [record["epoch"] for record in json.loads(capsys.readouterr().out)["history"]] == [1, 2, 3, 4, 5]
-    recipe("marked", lessons, tmp_path / "m-0", tmp_path / "m-1", tmp_path / "marked")
+    recipe("marked", 0.5, lessons, tmp_path / "m-0", tmp_path / "m-1", tmp_path / "marked")
     printed = capsys.readouterr()
     assert json.loads(printed.out)["tables"] == 20
     assert "7 of 7 documents" in printed.err
@@ -384,5 +384,5 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
     with pytest.raises(SystemExit, match="encoder"):
         recipe("markers", "exact", tmp_path / "none", *files)
     with pytest.raises(SystemExit, match="there is no marker model in"):
-        recipe("marked", lessons, tmp_path / "m", tmp_path / "out")
+        recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -3,7 +3,8 @@
     relabel("near.lessons", saved_markers("markers"), "marked.lessons")
 
 Entities stay as the joint teachers have them: their mean tables are decoded, and every rectangle of two entities of a
-sentence is filled with what marker models say of the pair, on average. All other cells are copied.
+sentence is filled with what marker models say of the pair, on average, or with a mean of that and of what the teachers
+say. All other cells are copied.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def relabel(
     markers: Sequence[Marker],
     out: str | Path,
     *,
+    share: float = 1.0,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Relabelled:
     """Write lessons anew; nothing is left of them where that fails, or Ctrl-C or SIGTERM ends it.
@@ -76,6 +78,7 @@ def relabel(
         lessons: A folder that `unire teach` has made.
         markers: Marker models of the lessons' labels, in any order of these; all on one device.
         out: A new folder.
+        share: What marker models count between entities; the teachers count the rest.
         on_progress: Told how many documents are done, of how many.
     """
     refuse_several("relabelling")
@@ -84,8 +87,10 @@ def relabel(
     check_new(out)
     if not markers:
         raise UnireError("there is no marker model; give one or more that a cell of the pipeline has saved")
+    if not 0 < share <= 1:
+        raise UnireError(f"marker models cannot count {share:g}; give a share above 0 and of 1 at most")
     given = Lessons(lessons)
-    namer = _Namer.of(given, markers)
+    namer = _Namer.of(given, markers, share)
     n_sentences = n_pairs = 0
     notes: Counter[str] = Counter()
     with Interrupt() as interrupt, interrupt.immediate(), writing(out) as writer:
@@ -136,10 +141,12 @@ class _Namer:
     """For each of them its class of none, and of every relation type of the lessons."""
     labels: LabelSpace
     alpha: float
+    share: float
+    """What all of them count, beside the teachers."""
     device: torch.device
 
     @classmethod
-    def of(cls, lessons: Lessons, markers: Sequence[Marker]) -> _Namer:
+    def of(cls, lessons: Lessons, markers: Sequence[Marker], share: float) -> _Namer:
         alike: dict[tuple[object, ...], list[RelationFinder]] = {}
         classes: dict[tuple[object, ...], list[int]] = {}
         for marker in markers:
@@ -151,7 +158,7 @@ class _Namer:
         finders = [replace(some[0], model=Several([one.model for one in some])) for some in alike.values()]
         shares = [len(some) / len(markers) for some in alike.values()]
         device = markers[0].finder.model.device
-        return cls(finders, shares, list(classes.values()), lessons.labels, lessons.alpha, device)
+        return cls(finders, shares, list(classes.values()), lessons.labels, lessons.alpha, share, device)
 
     def named(self, lessons: Lessons) -> Generator[_Named]:
         """The parts of lessons; while marker models are asked about one, the next is read and decoded."""
@@ -218,11 +225,11 @@ class _Namer:
                 weights=self.shares,
             )
             n_pairs = len(chances)
-            pairs = np.zeros((n_pairs, len(self.labels)), np.uint8)
-            stored = np.rint(WHOLE * chances)
-            pairs[:, 0], pairs[:, self.labels.relation_ids] = stored[:, 0], stored[:, 1:]
+            pairs = np.zeros((n_pairs, len(self.labels)), np.float32)
+            pairs[:, 0], pairs[:, self.labels.relation_ids] = chances[:, 0], chances[:, 1:]
             where, areas = _rectangles([asked[0][sentence] for sentence in sentences], part)
-            part.cells[where] = np.repeat(pairs, areas, axis=0)
+            said = np.repeat(self.share * WHOLE * pairs, areas, axis=0)
+            part.cells[where] = np.rint(said + (1 - self.share) * part.cells[where])
         notes = {PARTED: part.n_parted, UNREAD: n_all - len(sentences)}
         return _Named(part.documents, part.tables, part.cells, len(sentences), n_pairs, notes)
 
