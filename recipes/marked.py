@@ -26,7 +26,7 @@ def main() -> None:
     try:
         markers = [marker for folder in folders for marker in saved_markers(folder)]
         relabelled = relabel(lessons, markers, out, share=float(share), on_progress=show)
-    except UnireError as error:
+    except (UnireError, ValueError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("interrupted; nothing was kept")

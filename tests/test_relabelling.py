@@ -383,6 +383,8 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "approximate", encoders("deberta"), *files)
     with pytest.raises(SystemExit, match="encoder"):
         recipe("markers", "exact", tmp_path / "none", *files)
+    with pytest.raises(SystemExit, match="could not convert string to float: 'half'"):
+        recipe("marked", "half", lessons, tmp_path / "out")
     with pytest.raises(SystemExit, match="there is no marker model in"):
         recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
     assert not list(tmp_path.iterdir())
