@@ -63,10 +63,14 @@ class Reader:
 
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, window: int, *, spare: int = 0) -> None:
         room = replace(spec, max_pieces=spec.max_pieces - spare)
+        self.tokenizer = tokenizer
         self.spec = spec
-        self.way = (tokenizer.to_str(), spec, window, spare)
-        """All that decides how documents are laid out: readers that agree in it lay out the same."""
         self.windower = Windower(tokenizer, room, layout="in-place", window=window, max_table=WHOLE)
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """All that decides how documents are laid out: readers that agree in it lay out the same."""
+        return self.tokenizer.to_str(), self.windower.spec, self.windower.window
 
     def read(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Reading]:
         """Every sentence that has words, in order; what needed special care is added to `notes`."""
