@@ -125,7 +125,7 @@ def _stages(parts: Parts) -> Iterator[Stage]:
         files = (f"{scierc}/train.json", f"{scierc}/dev.json")
         command = ("markers", "approximate", adapted, *files, "scierc", str(seed))
         yield Stage(name, command, ("mpnet-science",))
-    command = ("marked", "0.5", made("near.lessons"), *map(made, markers))
+    command = ("marked", "0.75", made("near.lessons"), *map(made, markers))
     yield Stage("marked.lessons", command, ("near.lessons", *markers), alone=True)
     lessons, needs = ("--lessons", made("marked.lessons")), ["mpnet-science", "marked.lessons"]
     for seed in range(5):

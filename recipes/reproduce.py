@@ -59,7 +59,9 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
         if job.name in rows:
             row = rows[job.name]
             _keep(row, read_record(made[row.name].kept)["printed"], record["printed"])
-        elif by_name[job.name].command[0] == "train" and job.name in in_parts:  # scored fold by fold
+            return
+        kind = by_name[job.name].command[0]
+        if kind == "markers" or (kind == "train" and job.name in in_parts):  # scored on dev alone; fold by fold
             _keep(by_name[job.name], record["printed"])
 
     run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
@@ -84,7 +86,9 @@ def _scoring(name: str, stage: Stage, work: Path) -> Job:
 
 def _keep(stage: Stage, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:
     """Write down how a row was made and what it reached."""
-    record = {"command": ["unire", *(Path(word).name if "/" in word else word for word in stage.command)]}
+    kind, *arguments = (Path(word).name if "/" in word else word for word in stage.command)
+    program = [f"recipes/{kind}.py"] if kind in SCRIPTS else ["unire", kind]
+    record: dict[str, Any] = {"command": [*program, *arguments]}
     made = dict(printed)
     if stage.command[0] == "export":
         made["scores"] = {"test": made["scores"]}

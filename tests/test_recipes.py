@@ -86,7 +86,7 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     marked = stages["marked.lessons"]
     assert marked.needs == ("near.lessons", *markers)
     assert marked.alone
-    assert marked.command == ("marked", "0.5", "work/near.lessons", *(f"work/{name}" for name in markers))
+    assert marked.command == ("marked", "0.75", "work/near.lessons", *(f"work/{name}" for name in markers))
     job = reproduce._job(marked, Path("work"))
     assert job.command == (str(RECIPES / "marked.py"), *marked.command[1:], "work/marked.lessons")
     for seed in range(5):

@@ -139,7 +139,7 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     for name in ("documents.jsonl", "examples.jsonl", "index.npy"):
         assert (out / name).read_bytes() == (lessons / name).read_bytes()
     before, after = (json.loads((folder / "lessons.json").read_text(encoding="utf-8")) for folder in (lessons, out))
-    assert after.pop("relations_by") == [one.about for one in markers]
+    assert after.pop("relations_by") == [{**one.about, "share": 0.3333} for one in markers]
     assert after.pop("digest") != before.pop("digest")
     assert after == before
     assert [about["name"] for about in Lessons(out).teachers] == ["teacher", "other", "exact", "approximate", "same"]

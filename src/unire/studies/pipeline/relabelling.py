@@ -100,7 +100,8 @@ def relabel(
                 n_sentences, n_pairs = n_sentences + part.n_sentences, n_pairs + part.n_pairs
                 notes.update(part.notes)
                 on_progress(writer.n_documents, len(given.texts))
-        relations_by = [*given.about.get(RELATIONS_BY, ()), *(marker.about for marker in markers)]
+        named_by = [{**marker.about, "share": round(share / len(markers), 4)} for marker in markers]
+        relations_by = [*given.about.get(RELATIONS_BY, ()), *named_by]
         noted = Counter(given.about.get("notes", {})) + notes
         writer.finish(given.all_examples(), {**given.about, RELATIONS_BY: relations_by, "notes": noted})
     seconds = round(time.monotonic() - began, 1)
