@@ -12,26 +12,22 @@ import json
 import sys
 from dataclasses import asdict
 
-from unire.exceptions import UnireError
+from script import run
+
 from unire.studies.pipeline.cells import saved_markers
 from unire.studies.pipeline.relabelling import relabel
 
 
-def main() -> None:
-    share, lessons, *folders, out = sys.argv[1:]
+def main(share: str, lessons: str, marker: str, *more: str) -> None:
+    *folders, out = marker, *more
 
     def show(done: int, of: int) -> None:
         print(f"{done:,} of {of:,} documents", file=sys.stderr, flush=True)
 
-    try:
-        markers = [marker for folder in folders for marker in saved_markers(folder)]
-        relabelled = relabel(lessons, markers, out, share=float(share), on_progress=show)
-    except (UnireError, ValueError) as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing was kept")
+    markers = [marker for folder in folders for marker in saved_markers(folder)]
+    relabelled = relabel(lessons, markers, out, share=float(share), on_progress=show)
     print(json.dumps({"out": out, **asdict(relabelled)}))
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

@@ -10,6 +10,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from script import run
+
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.studies.pipeline.cells import MARKED, Cell
@@ -17,10 +19,9 @@ from unire.studies.pipeline.config import PipelineConfig
 from unire.training import TrainingConfig
 
 
-def main() -> None:
-    way, encoder, train, dev, labels, seed, out = sys.argv[1:]
+def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, out: str) -> None:
     if way not in MARKED:
-        sys.exit(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
+        raise UnireError(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
     cell = Cell(
         part=way,
         encoder=str(Path(encoder).resolve()) if Path(encoder).exists() else encoder,
@@ -33,15 +34,12 @@ def main() -> None:
         pipeline=asdict(PipelineConfig()),
         folder=out,
     )
-    try:
-        printed = cell.run(tell=lambda line: print(line, file=sys.stderr, flush=True))
-    except UnireError as error:
-        sys.exit(str(error))
+    printed = cell.run(tell=lambda line: print(line, file=sys.stderr, flush=True))
     if not printed["history"]:
-        sys.exit("; ".join(printed["notes"]))
+        raise UnireError("; ".join(printed["notes"]))
     best = max(epoch["dev"] for epoch in printed["history"])  # that of the epoch that was kept
     print(json.dumps({"dev_rel_f1_between_gold_entities": best, **printed}))
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

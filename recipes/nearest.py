@@ -5,19 +5,19 @@ python recipes/nearest.py CORPUS.txt ANNOTATED N OUT.txt
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from script import run
 
 from unire import formats
 from unire.training.selection import nearest
 
 
-def main() -> None:
-    corpus, annotated, n, out = sys.argv[1:]
+def main(corpus: str, annotated: str, n: str, out: str) -> None:
     texts = Path(corpus).read_text(encoding="utf-8").splitlines()
     chosen = nearest(texts, (document.text for document in formats.read(annotated)), int(n))
     Path(out).write_text("\n".join(chosen) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

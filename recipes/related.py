@@ -5,11 +5,13 @@ python recipes/related.py CORPUS.txt MODEL OUT.txt
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from script import run
+
 from unire import Extractor
+from unire.files import replacing
 
 
 def related(texts: Iterator[str], model: str) -> Iterator[str]:
@@ -21,11 +23,14 @@ def related(texts: Iterator[str], model: str) -> Iterator[str]:
                 yield " ".join(document.text[start:end].split())
 
 
-def main() -> None:
-    corpus, model, out = sys.argv[1:]
-    with Path(corpus).open(encoding="utf-8") as texts, Path(out).open("w", encoding="utf-8") as chosen:
+def main(corpus: str, model: str, out: str) -> None:
+    with (
+        Path(corpus).open(encoding="utf-8") as texts,
+        replacing(out) as temporary,
+        temporary.open("w", encoding="utf-8") as chosen,
+    ):
         chosen.writelines(f"{sentence}\n" for sentence in related(texts, model))
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

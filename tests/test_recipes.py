@@ -128,7 +128,7 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     (work / "near.txt.log").unlink()
     reproduce.make([stage], work, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(UnireError, match=r"far failed: FileNotFoundError.*far\.log has all"):
+    with pytest.raises(UnireError, match=r"far failed: no-such-file: No such file.*far\.log has all"):
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
 
 

@@ -354,10 +354,11 @@ def recipe(monkeypatch):
 
     def run(name: str, *arguments: object) -> None:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        __import__(name).main()
+        script, module = __import__("script"), __import__(name)
+        script.run(module.main, module.__doc__)
 
     yield run
-    for name in ("marked", "markers"):
+    for name in ("marked", "markers", "script"):
         sys.modules.pop(name, None)
 
 
@@ -385,6 +386,8 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "exact", tmp_path / "none", *files)
     with pytest.raises(SystemExit, match="could not convert string to float: 'half'"):
         recipe("marked", "half", lessons, tmp_path / "out")
+    with pytest.raises(SystemExit, match=r"SHARE LESSONS MARKERS\.\.\. OUT"):
+        recipe("marked", 0.5, lessons)
     with pytest.raises(SystemExit, match="there is no marker model in"):
         recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
     assert not list(tmp_path.iterdir())
