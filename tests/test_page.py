@@ -132,8 +132,15 @@ def test_arcs_join_head_and_tail_and_pointing_at_a_triple_makes_its_arc_stand_ou
     assert tail["x"] < first["x"] + first["width"] < tail["x"] + tail["width"]
     assert first["y"] + first["height"] <= head["y"] + 6
     assert [arc.locator("path.tip").count() for arc in arcs.all()] == [2, 1, 1]
-    page.locator(".relations li").nth(3).focus()
+    triples = page.locator(".relations li")
+    assert ["←" in triple for triple in triples.all_inner_texts()] == [True, False, False]
+    assert page.locator(".counts").first.inner_text() == "3 entities, 3 relations"
+    triples.nth(2).focus()
     assert page.locator(".arc.on").get_attribute("data-relations") == "3"
+    triples.nth(0).focus()
+    assert page.locator(".arc.on").get_attribute("data-relations") == "0 1"
+    arcs.nth(0).hover()
+    assert page.locator(".relations li.on").get_attribute("data-relations") == "0 1"
     page.locator("[data-entity='2']").hover()
     assert page.locator(".arc.on").count() == 2
 

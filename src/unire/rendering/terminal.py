@@ -9,7 +9,6 @@ Nothing in a text is taken for Rich's markup or reaches the terminal as a contro
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -18,6 +17,7 @@ from rich.style import Style
 from rich.text import Text
 
 from unire.documents import Document, Entity, Relation
+from unire.rendering.both_ways import score_of, shown_once
 from unire.rendering.characters import visible
 from unire.rendering.grid import Grid
 from unire.rendering.hues import style
@@ -48,7 +48,11 @@ class View:
             yield text
         if not self.document.entities:
             yield Text("  (nothing found)", "dim")
-        triples = [self._triple(relation, both, colour, options.ascii_only) for relation, both in self._relations()]
+        relations = self.document.relations
+        triples = [
+            self._triple(relations[positions[0]], len(positions) > 1, colour, options.ascii_only)
+            for positions in shown_once(relations)
+        ]
         widths = [max(part.cell_len for part in column) for column in zip(*triples, strict=True)]
         columns = 2 * len(widths) + sum(widths[:-1])
         for triple in triples:
@@ -84,16 +88,6 @@ class View:
     def _label(self, label: str, colour: bool) -> Text:
         return Text(f" {visible(label)}", style(self.palette, label)) if colour else Text(f"|{visible(label)}]")
 
-    def _relations(self) -> Iterator[tuple[Relation, bool]]:
-        """Relations, and whether they hold both ways; those that do, equally surely, are shown once."""
-        shown: set[tuple[Entity, Entity, str, str]] = set()
-        every = {(r.head, r.tail, r.label, _score(r)) for r in self.document.relations}
-        for relation in self.document.relations:
-            reverse = (relation.tail, relation.head, relation.label, _score(relation))
-            if reverse not in shown:
-                shown.add((relation.head, relation.tail, relation.label, _score(relation)))
-                yield relation, reverse in every
-
     def _triple(self, relation: Relation, both: bool, colour: bool, ascii_only: bool) -> list[Text]:
         """Score, head, relation and tail."""
         name = visible(relation.label)
@@ -102,7 +96,7 @@ class View:
         else:
             arrow = f"← {name} →" if both else f"— {name} →"
         return [
-            Text(_score(relation)),
+            Text(score_of(relation)),
             self._argument(relation.head, colour),
             Text(arrow, style(self.palette, relation.label) if colour else ""),
             self._argument(relation.tail, colour),
@@ -117,7 +111,3 @@ def plain(document: Document, *, tables: bool = False) -> str:
     file = io.StringIO()
     Console(file=file, width=WIDTH, color_system=None).print(View(document, tables=tables), end="")
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
-
-
-def _score(relation: Relation) -> str:
-    return "" if relation.score is None else f"{relation.score:.2f}"

@@ -8,6 +8,11 @@ function svg(name, attributes = {}, text = "") {
   return element;
 }
 
+/** The relations that an arc, or an item of the list, stands for. */
+function relationsOf(element) {
+  return element.dataset.relations.split(" ").map(Number);
+}
+
 /**
  * The relations of a document as arcs above its text, which stays ordinary text and wraps as it likes.
  *
@@ -69,7 +74,7 @@ class Arcs {
     const on = new Set(relations);
     this.text.classList.toggle("pointing", on.size > 0);
     for (const element of this.layer.children) {
-      element.classList.toggle("on", element.dataset.relations.split(" ").some((i) => on.has(Number(i))));
+      element.classList.toggle("on", relationsOf(element).some((i) => on.has(i)));
     }
   }
 

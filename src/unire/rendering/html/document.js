@@ -50,9 +50,9 @@ class DocumentView {
     this.arcs = new Arcs(this.text, data.relations);
     this.arcs.draw();
     this.items = [...this.root.querySelectorAll(".relations li")];
-    this.items.forEach((item, i) => {
+    this.items.forEach((item) => {
       item.tabIndex = 0;
-      for (const event of ["pointerenter", "focus"]) item.addEventListener(event, () => this.point([i]));
+      for (const event of ["pointerenter", "focus"]) item.addEventListener(event, () => this.point(relationsOf(item)));
       for (const event of ["pointerleave", "blur"]) item.addEventListener(event, () => this.point([]));
     });
     for (const { view, number } of this.opened) view.decoded(data.tables[number].model);
@@ -60,14 +60,14 @@ class DocumentView {
 
   point(relations) {
     this.arcs.point(relations);
-    this.items.forEach((item, i) => item.classList.toggle("on", relations.includes(i)));
+    for (const item of this.items) item.classList.toggle("on", relationsOf(item).some((i) => relations.includes(i)));
   }
 
   over(target) {
     const arc = target.closest(".arc");
     const entity = Number(target.closest("[data-entity]")?.dataset.entity ?? -1);
     const touching = this.data.relations.flatMap(({ head, tail }, i) => (head === entity || tail === entity ? [i] : []));
-    this.point(arc ? arc.dataset.relations.split(" ").map(Number) : touching);
+    this.point(arc ? relationsOf(arc) : touching);
   }
 
   /** The tables of one sentence; a very long one has several, one after the other. */

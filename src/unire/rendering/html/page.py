@@ -9,6 +9,7 @@ from typing import NamedTuple, TextIO
 
 from unire.files import text_output
 from unire.labels import LabelSpace
+from unire.rendering.both_ways import shown_once
 from unire.rendering.html import data
 from unire.rendering.html.shell import Shell
 from unire.rendering.html.text import asset, relation_list, sentences, shown
@@ -77,7 +78,7 @@ def _document(view: View, number: int, labels: LabelSpace | None, palette: Palet
     yield f'<details class="document"{" open" if number == 1 else ""}>\n<summary>'
     yield f'<span class="id" dir="auto">{shown(document.id) or f"Document {number}"}</span> '
     yield f'<span class="counts">{_counted(len(document.entities), "entity", "entities")}, '
-    yield f"{_counted(len(document.relations), 'relation', 'relations')}</span></summary>\n"
+    yield f"{_counted(len(shown_once(document.relations)), 'relation', 'relations')}</span></summary>\n"
     yield '<div class="text">\n'
     for i, text in enumerate(sentences(document, palette)):
         yield f'<div class="sentence" dir="auto">{text}</div>\n'

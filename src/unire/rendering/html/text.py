@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
 
 from unire.documents import Document, Relation
+from unire.rendering.both_ways import score_of, shown_once
 from unire.rendering.characters import visible
 from unire.rendering.palette import Palette
 from unire.rendering.running_text import Step, steps
@@ -45,7 +46,10 @@ def relation_list(document: Document, palette: Palette) -> str:
     """Relations as triples with their scores; nothing if there are none."""
     if not document.relations:
         return ""
-    rows = "".join(f"<li{_hook(i)}>{_triple(r, palette)}</li>" for i, r in enumerate(document.relations))
+    rows = "".join(
+        f"<li{_hook(positions)}>{_triple(document.relations[positions[0]], len(positions) > 1, palette)}</li>"
+        for positions in shown_once(document.relations)
+    )
     return f'<ul class="relations">{rows}</ul>'
 
 
@@ -84,15 +88,15 @@ def _label(label: str) -> str:
     return f'<small class="label">{shown(label)}</small>'
 
 
-def _hook(position: int) -> str:
-    return f' data-relation="{position}"'
+def _hook(positions: Sequence[int]) -> str:
+    return f' data-relations="{" ".join(map(str, positions))}"'
 
 
-def _triple(relation: Relation, palette: Palette) -> str:
+def _triple(relation: Relation, both: bool, palette: Palette) -> str:
     head, tail = (
         f'<span class="entity c{palette[entity.label]}">{shown(entity.text)}</span>'
         for entity in (relation.head, relation.tail)
     )
     name = f'<span class="relation c{palette[relation.label]}">{shown(relation.label)}</span>'
-    score = "" if relation.score is None else f' <span class="score">{relation.score:.2f}</span>'
-    return f'{head} <span class="arrow">{name} →</span> {tail}{score}'
+    score = f' <span class="score">{score_of(relation)}</span>' if relation.score is not None else ""
+    return f'{head} <span class="arrow">{"← " if both else ""}{name} →</span> {tail}{score}'
