@@ -124,18 +124,25 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
 
     def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
         """All layers, for pieces that stand where `position_ids` `[B, L]` says; several may stand in one place."""
+        reach = self.config.max_position_embeddings
+        known = self.relative_position_bucket(torch.arange(1 - reach, reach, device=hidden.device))
+        by_distance = self.relative_attention_bias(known).T  # [H, 2 · reach - 1]
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)  # [B, L, L], from the row's to the column's
-        bias = self.relative_attention_bias(self.relative_position_bucket(distances)).permute(0, 3, 1, 2).contiguous()
-        return self._layers(hidden, bias, attention_mask)
+        bias = _narrow(by_distance).index_select(1, (distances + (reach - 1)).flatten())
+        return self._layers(hidden, bias.view(-1, *distances.shape).transpose(0, 1).contiguous(), attention_mask)
 
     def _layers(self, hidden: Tensor, bias: Tensor, attention_mask: Tensor | None) -> BaseModelOutput:
         """All layers; what they add to attention is laid out once, [B, H, L, L], and as narrow as they want it."""
-        mask = bias if attention_mask is None else bias + attention_mask
-        if torch.is_autocast_enabled(kind := hidden.device.type):
-            mask = mask.to(torch.get_autocast_dtype(kind))
+        mask = _narrow(bias) if attention_mask is None else _narrow(bias) + _narrow(attention_mask)
         for layer in self.layer:
             hidden = layer(hidden, None, mask)[0]
         return BaseModelOutput(last_hidden_state=hidden)
+
+
+def _narrow(numbers: Tensor) -> Tensor:
+    """In the precision that kernels are asked to compute in."""
+    kind = numbers.device.type
+    return numbers.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else numbers
 
 
 class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
