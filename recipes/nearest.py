@@ -10,10 +10,13 @@ from pathlib import Path
 from script import run
 
 from unire import formats
+from unire.exceptions import UnireError
 from unire.training.selection import nearest
 
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:
+    if int(n) < 1:
+        raise UnireError(f"{n} texts cannot be chosen; give 1 or more")
     texts = Path(corpus).read_text(encoding="utf-8").splitlines()
     chosen = nearest(texts, (document.text for document in formats.read(annotated)), int(n))
     Path(out).write_text("\n".join(chosen) + "\n", encoding="utf-8")

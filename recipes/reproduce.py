@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,11 +115,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error("--jobs must be 1 or more")
     parts = Parts(*(path.resolve() for path in (arguments.encoders, arguments.data, arguments.corpus, arguments.work)))
     stages = wanted(plan(parts), arguments.names)
     if arguments.dry_run:
         for stage in stages:
-            print(f"{stage.name}: unire {' '.join(stage.command)}")
+            print(shlex.join(["python", *_job(stage, parts.work).command]))
         return
     try:
         make(stages, parts.work, arguments.jobs)

@@ -29,15 +29,16 @@ def model_card(settings: Settings, labels: LabelSpace, name: str | None = None) 
             *(f"{key}: {_yaml(value)}" for key, value in _metadata(p, name).items()),
             "---",
             "",
-            "# A UniRE model",
+            f"# {p.get('title', 'A UniRE model')}",
             "",
+            *([p["description"], ""] if "description" in p else []),
             "Finds entities and the relations between them by filling one table of word pairs ([UniRE](https://aclanthology.org/2021.acl-long.19/)).",
             "",
             "```python",
             "from unire import Extractor",
             "",
             f'extractor = Extractor.load("{name or "this folder"}")',
-            'document = extractor.extract_words([["Ada", "Lovelace", "lived", "in", "London", "."]])',
+            'document = extractor.extract("A text, as long as you like.")',
             "document.entities, document.relations",
             "```",
             "",
@@ -56,7 +57,7 @@ def model_card(settings: Settings, labels: LabelSpace, name: str | None = None) 
             *_rebuilding(p),
             "## Scores",
             "",
-            *_score_table(p.get("scores", {})),
+            *_score_table(_scores(p)),
             "",
             "## Limits",
             "",
@@ -86,7 +87,7 @@ def _metadata(provenance: Mapping[str, Any], name: str | None) -> dict[str, Any]
 def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, Any]]:
     """The scores, in the form of the Hub's leaderboards."""
     hub, files = provenance.get("datasets", []), provenance.get("data", [])
-    kind = hub[0] if hub else Path(files[0]).name if files else "unknown"
+    kind = hub[0] if hub else Path(files[0]).parent.name or Path(files[0]).stem if files else "unknown"
     results = [
         {
             "task": {"type": "token-classification", "name": "entities and relations"},
@@ -101,9 +102,16 @@ def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, 
                 for rate in ("precision", "recall", "f1")
             ],
         }
-        for split, score in provenance.get("scores", {}).items()
+        for split, score in _scores(provenance).items()
     ]
     return [{"name": name or "a UniRE model", "results": results}] if results else []
+
+
+def _scores(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """By split; once, if what was exported had been rounded before, and so has the scores that it had."""
+    scores = provenance.get("scores", {})
+    again = "test, exported"
+    return {split: scores[split] for split in scores if split != again or scores[split] != scores.get("test")}
 
 
 def _yaml(value: Any) -> str:
@@ -166,6 +174,8 @@ def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
     rows = {"weights": made["precision"]}
     for what, key in (("these weights in PyTorch", "engines"), ("the model before export", "model")):
         found = made[key]
+        if key == "model" and found == made["engines"]:  # it had these weights
+            continue
         rows[f"onnxruntime against {what}"] = (
             f"probabilities differ by {found['difference']:.2g} at most, {100 * found['findings']:.1f}% of the "
             f"findings are the same ({found['sentences']:,} sentences)"

@@ -29,6 +29,11 @@ def export(
         ),
     ] = None,
     format: Format = None,
+    title: Annotated[str | None, typer.Option("--title", help="For the card: its heading.", show_default=False)] = None,
+    description: Annotated[
+        str | None,
+        typer.Option("--description", help="For the card: what the model is, and is made of.", show_default=False),
+    ] = None,
     base: Annotated[
         str | None,
         typer.Option("--base", help="For the card: the checkpoint that the encoder comes from.", show_default=False),
@@ -54,7 +59,8 @@ def export(
     """
     from unire.exporting.export import export as run
 
-    about = {key: value for key, value in (("base", base), ("licence", licence), ("rebuild", rebuild)) if value}
+    given = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
+    about = {key: value for key, value in given.items() if value}
     documents = documents_from(test or [], format)
     with printing.errors.status("drawing the graph and comparing the engines", spinner="dots"):
         exported = run(model, out, precision=precision, test=documents, about=about)

@@ -52,8 +52,8 @@ def export(
         precision: Of the weights in the file.
         test: Annotated documents. The engines are compared on them, and the exported model is scored, for its card;
             without any, the engines are compared on a few sentences.
-        about: What the card should say that the checkpoint does not know: `base` (the checkpoint that the encoder comes
-            from), `licence`, `rebuild` (how to make the model again).
+        about: What the card should say that the checkpoint does not know: `title`, `description`, `base` (the
+            checkpoint that the encoder comes from), `licence`, `rebuild` (how to make the model again).
     """
     out = Path(out)
     model = load(source)
