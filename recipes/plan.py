@@ -26,8 +26,8 @@ ABOUT = {
     "news": (
         "news: people, places and organisations",
         "People, places, organisations and other names in news, and five relations between them: who lives where, works"
-        " for whom and killed whom, what lies in which place, where an organisation is based. It has learnt from CoNLL04"
-        " (Roth & Yih, 2004) and, on unlabelled news (Reuters-21578 and the BBC's), from larger models, "
+        " for whom and killed whom, what lies in which place, where an organisation is based. It has learnt from"
+        " CoNLL04 (Roth & Yih, 2004) and, on unlabelled news (Reuters-21578 and the BBC's), from larger models, "
         f"{TEACHERS}. None of these texts comes with it.",
     ),
 }
