@@ -106,6 +106,11 @@ def rows_of(setting: Setting, n_pieces: int) -> np.ndarray:
     return (5 + np.random.default_rng(0).choice(len(weights), shape, p=weights / weights.sum())).astype(np.int32)
 
 
+def take_step(trainer: Trainer, rows: np.ndarray, seed: int = 0) -> None:
+    trainer.read(rows, seed)
+    trainer.step(1.0)
+
+
 def operations(encoder: Any, setting: Setting) -> float:
     """Floating-point operations of a step: forward, and twice that backward."""
     config = encoder.config
@@ -130,7 +135,7 @@ def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], Train
             stack.enter_context(sdpa_kernel(CUDNN_FIRST, set_priority=True))
         trainer.warm_up(*rows.shape)
         warm_up = time.perf_counter() - started
-        step = seconds_of(lambda: trainer.step(rows, 1.0, seed=0))
+        step = seconds_of(lambda: take_step(trainer, rows))
     speed = rows.size / step
     row = {
         "length": setting.length,
@@ -155,7 +160,7 @@ def shares(trainer: Trainer, rows: np.ndarray) -> dict[str, float]:
     """Milliseconds of a step by part; what the others leave is the encoder's."""
     model = trainer.model
     ids = torch.from_numpy(rows).to(DEVICE).long()
-    whole = seconds_of(lambda: trainer.step(rows, 1.0, seed=0))
+    whole = seconds_of(lambda: take_step(trainer, rows))
     masking = seconds_of(lambda: model.masking(ids))
     _, positions, pieces = model.masking(ids)
     kind = torch.bfloat16 if trainer.bf16 else torch.float32
@@ -172,7 +177,7 @@ def shares(trainer: Trainer, rows: np.ndarray) -> dict[str, float]:
         trainer.optimizer.step()
 
     parts = {"masking": masking, "head": seconds_of(head)}
-    trainer._backward(rows)
+    trainer.read(rows, seed=0)
     parts["optimiser"] = seconds_of(optimiser)
     trainer.optimizer.zero_grad()
     parts["encoder"] = whole - sum(parts.values())
@@ -184,7 +189,7 @@ def profile(trainer: Trainer, rows: np.ndarray, steps: int = 3, shown: int = 20)
     """The kernels that take most of the device's time."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
         for seed in range(steps):
-            trainer.step(rows, 1.0, seed=seed)
+            take_step(trainer, rows, seed)
         _wait()
     events = sorted(recorded.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)

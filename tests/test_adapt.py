@@ -24,6 +24,7 @@ from unire.exceptions import UnireError
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
 from unire.training import clock as clock_module
+from unire.training import masked_lm
 from unire.training.adapt import AdaptationConfig, Progress, adapt
 from unire.training.config import TrainingConfig
 from unire.training.masked_lm import Trainer
@@ -58,6 +59,25 @@ def interrupt_at(step: int):
     return interrupt
 
 
+def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt the training while it computes part `number` of all parts of steps."""
+    parts, backward = itertools.count(1), Trainer._backward
+
+    def interrupted(self: Trainer, *arguments: Any) -> torch.Tensor:
+        if next(parts) == number:
+            signal.raise_signal(signal.SIGINT)
+        return backward(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "_backward", interrupted)
+
+
+def assert_same(*folders: Path) -> None:
+    ours, theirs = (transformers.AutoModel.from_pretrained(folder) for folder in folders)
+    ours.pooler = theirs.pooler = None  # made up by transformers
+    for name, tensor in ours.state_dict().items():
+        torch.testing.assert_close(tensor, theirs.state_dict()[name])
+
+
 @pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
 def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, tmp_path: Path) -> None:
     start, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "out"
@@ -77,20 +97,40 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
     assert not (out / "resume").exists()
 
 
-def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("at", [4, 12])
+def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
     monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(12))
+        adapt(*task, device="cpu", on_progress=interrupt_at(at))
     seen: list[Progress] = []
     resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
-    assert seen[0].steps == 13
-    assert (resumed.steps, resumed.loss_start) == (straight.steps, straight.loss_start)
-    ours, theirs = (transformers.AutoModel.from_pretrained(tmp_path / name) for name in ("resumed", "straight"))
-    ours.pooler = theirs.pooler = None  # made up by transformers
-    for name, tensor in ours.state_dict().items():
-        torch.testing.assert_close(tensor, theirs.state_dict()[name])
+    assert seen[0].steps == at + 1
+    assert resumed.loss_start == straight.loss_start
+    assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
+    assert_same(tmp_path / "resumed", tmp_path / "straight")
+
+
+def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(masked_lm, "PART", 128)
+    adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=3), device="cpu")
+    task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=3))
+    with monkeypatch.context() as patch:
+        interrupt_in_part(6, patch)  # a step has four
+        with pytest.raises(KeyboardInterrupt):
+            adapt(*task, device="cpu")
+    state = json.loads((tmp_path / "resumed" / "resume" / "state.json").read_text(encoding="utf-8"))
+    assert state["step"] == 1
+    adapt(*task, device="cpu", resume=True)
+    assert_same(tmp_path / "resumed", tmp_path / "straight")
+
+
+def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
+    losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
+    monkeypatch.setattr(Trainer, "read", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows)))
+    report = adapt(encoder, [corpus], tmp_path / "out", small(max_steps=5), device="cpu")
+    assert (report.loss_start, report.loss_end) == (8.0, 4.5)
 
 
 def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
@@ -110,9 +150,9 @@ def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus,
     rates: list[float] = []
     step = Trainer.step
 
-    def noted(self: Trainer, rows: Any, rate: float, seed: int) -> torch.Tensor:
+    def noted(self: Trainer, rate: float) -> None:
         rates.append(rate)
-        return step(self, rows, rate, seed)
+        step(self, rate)
 
     monkeypatch.setattr(Trainer, "step", noted)
     ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
@@ -125,16 +165,45 @@ def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus,
     assert rates[-1] < 0.1
 
 
+def test_a_step_that_would_take_all_the_time_and_more_is_cut_short(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(masked_lm, "PART", 32)
+    ticks = itertools.count(step=0.1)
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1, batch_tokens=32 * 90), device="cpu")
+    assert 5.5 < report.seconds < 7  # after the time there are some more looks
+    assert report.steps == 1
+    assert 32 * 30 < report.tokens < 32 * 60
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (encoder, tmp_path / "out"))
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+
+
+def test_a_single_step_is_a_step(encoder, corpus, tmp_path) -> None:
+    adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (encoder, tmp_path / "out"))
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+
+
+def test_a_batch_suits_its_device_unless_it_is_given() -> None:
+    def batch(device: str, **settings: Any) -> tuple[int | None, int]:
+        config = AdaptationConfig(max_steps=1, **settings).on(torch.device(device))
+        return config.batch_tokens, config.rows
+
+    assert batch("cuda") == (65_536, 256)
+    assert batch("cpu") == (4_096, 16)
+    assert batch("cpu", batch_tokens=700) == (700, 2)
+    assert batch("cpu", length=8_192) == (8_192, 1)
+
+
 def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus, tmp_path) -> None:
     with pytest.raises(UnireError, match="over before the first step"):
         adapt(encoder, [corpus], tmp_path / "out", small(minutes=1e-6), device="cpu")
 
 
 def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trainer, "step", lambda *_, **__: torch.tensor([float("nan"), 0.0]))
+    monkeypatch.setattr(Trainer, "read", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
     with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
@@ -150,7 +219,18 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
     with pytest.raises(UnireError, match="no adaptation to resume"):
         adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
     with pytest.raises(UnireError, match="reads at most 128 pieces"):
-        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1, length=256))
+        adapt(encoder, [corpus], tmp_path / "out", AdaptationConfig(max_steps=1, length=100_000))
+    with pytest.raises(UnireError, match="no device 'abacus'"):
+        adapt(encoder, [corpus], tmp_path / "out", config, device="abacus")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_text_is_refused_before_anything_is_loaded(encoder, tmp_path, monkeypatch) -> None:
+    monkeypatch.delattr(adapt_module, "load_encoder")
+    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(UnireError, match=r"there is no text in '.*empty\.txt'"):
+        adapt(encoder, [tmp_path / "empty.txt"], tmp_path / "out", small(max_steps=1), device="cpu")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
@@ -202,6 +282,11 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> Non
         AdaptationConfig(**wrong)
 
 
+def test_a_batch_of_less_than_a_row_is_refused_by_both_names() -> None:
+    with pytest.raises(UnireError, match=r"batch_tokens = 64 is less than a row, of length = 128"):
+        AdaptationConfig(max_steps=1, batch_tokens=64, length=128)
+
+
 def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) -> None:
     app = typer.Typer()
     app.command()(command)
@@ -223,3 +308,27 @@ def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, mon
     stopped = CliRunner().invoke(app, [str(option) for option in [*options, "--batch-tokens", 64, "--device", "cpu"]])
     assert stopped.exit_code == 130
     assert "--resume goes on" in stopped.stderr
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "old folder"])
+@pytest.mark.parametrize("when", ["loading", "first step"])
+def test_a_command_that_is_interrupted_before_its_first_step_says_that_nothing_was_kept(
+    encoder, corpus, tmp_path, monkeypatch, when: str, there: bool
+) -> None:
+    out = tmp_path / "new" / "out"
+    if there:
+        out.mkdir(parents=True)
+    if when == "loading":
+        monkeypatch.setattr(adapt_module, "load_encoder", lambda _: signal.raise_signal(signal.SIGINT))
+    else:
+        monkeypatch.setattr(masked_lm, "PART", 32)
+        interrupt_in_part(2, monkeypatch)
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--out", out, "--max-steps", 2, "--length", 32]
+    stopped = CliRunner().invoke(app, [str(option) for option in [*options, "--batch-tokens", 256, "--device", "cpu"]])
+    assert stopped.exit_code == 130
+    assert "interrupted; nothing was kept yet" in stopped.stderr
+    assert "--resume" not in stopped.stderr
+    assert out.parent.exists() == there
+    assert not there or not [*out.iterdir()]

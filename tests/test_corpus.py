@@ -13,7 +13,7 @@ import pytest
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
 from unire.training import corpus as corpus_module
-from unire.training.corpus import HeldOut, PackedCorpus, read_documents
+from unire.training.corpus import HeldOut, PackedCorpus, read_documents, refuse_empty
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -130,6 +130,18 @@ def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
     path.write_text("\n \n", encoding="utf-8")
     with packed(path) as rows, pytest.raises(UnireError, match=r"no text in .*empty\.txt"):
         rows.rows(0, 1)
+
+
+def test_no_more_is_read_than_it_takes_to_know_that_there_is_text(tmp_path: Path) -> None:
+    blank, text, broken = (tmp_path / f"{name}.txt" for name in ("blank", "text", "broken"))
+    blank.write_text("\n \n", encoding="utf-8")
+    text.write_text("\nthe red\n", encoding="utf-8")
+    broken.write_bytes(b"\xff\n")
+    refuse_empty([blank, text, broken])
+    with pytest.raises(UnireError, match=r"no text in '.*blank\.txt', '.*blank\.txt'"):
+        refuse_empty([blank, blank])
+    with pytest.raises(UnireError, match=r"broken\.txt', line 1: not UTF-8"):
+        refuse_empty([blank, broken])
 
 
 def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 CPU = torch.device("cpu")
+ROWS = np.arange(6, 70, dtype=np.int32).reshape(4, 16)
 
 
 @pytest.fixture
@@ -31,6 +33,19 @@ def masking(family: str = "bert", rate: float = 0.25) -> WholeWordMasking:
     vocabulary = tokenizer.get_vocab()
     special = [vocabulary[piece] for piece in FAMILIES[family].specials]
     return WholeWordMasking(tokenizer, mask_id=vocabulary[FAMILIES[family].mask], special_ids=special, rate=rate)
+
+
+def take_step(trainer: Trainer, rate: float) -> torch.Tensor:
+    outcome, _ = trainer.read(ROWS, seed=0)
+    trainer.step(rate)
+    return outcome
+
+
+def count_calls(model: MaskedLM) -> list[int]:
+    """Grows by the number of rows whenever the model is given some."""
+    calls: list[int] = []
+    model.register_forward_pre_hook(lambda _model, inputs: calls.append(len(inputs[0])))
+    return calls
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
@@ -86,22 +101,56 @@ def test_the_loss_is_the_cross_entropy_over_the_real_vocabulary(model: MaskedLM)
 
 def test_the_position_bias_stays_as_it_is_and_the_rest_learns(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Trainer(model, lr=1e-3, device=CPU).step(np.arange(6, 70, dtype=np.int32).reshape(4, 16), 1.0, seed=0)
+    take_step(Trainer(model, lr=1e-3, device=CPU), 1.0)
     same = {name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])}
     assert same == {"encoder.encoder.relative_attention_bias.weight"}
 
 
 def test_a_step_at_rate_zero_changes_nothing(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Trainer(model, lr=1e-3, device=CPU).step(np.arange(6, 70, dtype=np.int32).reshape(4, 16), 0.0, seed=0)
+    take_step(Trainer(model, lr=1e-3, device=CPU), 0.0)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 def test_the_seed_of_a_step_decides_what_is_hidden(model: MaskedLM) -> None:
     trainer = Trainer(model, lr=1e-3, device=CPU)
-    rows = np.arange(6, 70, dtype=np.int32).reshape(4, 16)
-    first, again, other = (trainer.step(rows, 0.0, seed=seed)[0].item() for seed in (0, 0, 1))
+    first, again, other = (trainer.read(ROWS, seed)[0][0].item() for seed in (0, 0, 1))
     assert first == again != other
+
+
+@pytest.mark.parametrize("part", [1, 16, 40, 48])
+def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None:
+    whole, parts = (Trainer(deepcopy(model), lr=1e-3, device=CPU, part=part) for part in (1000, part))
+    calls = count_calls(parts.model)
+    torch.testing.assert_close(take_step(parts, 1.0), take_step(whole, 1.0))
+    assert len(calls) == {1: 4, 16: 4, 40: 2, 48: 2}[part]
+    for ours, theirs in zip(parts.model.parameters(), whole.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: MaskedLM) -> None:
+    model.masking.forward = lambda ids: (ids, torch.tensor([[3, 5]] * len(ids)), ids[:, [3, 5]])  # as for other rows
+    cut, fewer = (Trainer(deepcopy(model), lr=1e-3, device=CPU, part=16) for _ in range(2))
+    asked = iter([False, False, True])
+    outcome, read = cut.read(ROWS, 0, asked.__next__)
+    expected, _ = fewer.read(ROWS[:3], 0)
+    assert read == 3
+    torch.testing.assert_close(outcome, expected)
+    gradients = [[p.grad for p in trainer.model.parameters() if p.grad is not None] for trainer in (cut, fewer)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_first_part_is_read_even_when_there_is_no_time(model: MaskedLM) -> None:
+    assert Trainer(model, lr=1e-3, device=CPU, part=16).read(ROWS, 0, lambda: True)[1] == 1
+
+
+def test_a_cpu_takes_its_steps_in_parts_and_needs_no_warming_up(model: MaskedLM) -> None:
+    calls = count_calls(model)
+    trainer = Trainer(model, lr=1e-3, device=CPU)
+    trainer.warm_up(256, 64)
+    assert not calls
+    trainer.read(np.full((17, 64), 7, np.int32), 0)
+    assert calls == [8, 8, 1]
 
 
 def test_all_parts_of_the_model_are_compiled(model: MaskedLM, monkeypatch) -> None:
@@ -119,12 +168,13 @@ def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, mon
     trainer = Trainer(model, lr=1e-3, device=CPU, compiled=True)
     trainer.warm_up(4, 16)
     assert "which failed: no compiler here" in caplog.text
-    assert trainer.step(np.full((4, 16), 7, np.int32), 1.0, seed=0).isfinite().all()
+    assert take_step(trainer, 1.0).isfinite().all()
 
 
-def test_an_error_that_compiling_has_no_part_in_is_not_hidden(model: MaskedLM) -> None:
+def test_an_error_that_compiling_has_no_part_in_is_not_hidden(model: MaskedLM, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     with pytest.raises(IndexError):
-        Trainer(model, lr=1e-3, device=CPU).warm_up(4, 1000)  # longer than the encoder can read
+        Trainer(model, lr=1e-3, device=CPU, compiled=True).warm_up(4, 1000)  # longer than the encoder can read
 
 
 def test_narrow_layer_norms_hand_on_bfloat16(model: MaskedLM) -> None:

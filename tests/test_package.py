@@ -154,6 +154,7 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     "arguments",
     [
         ("train", "--encoder", "bert-base-uncased", "--data", TWENTY, "--out", "model"),
+        ("adapt", *("--encoder", "e", "--corpus", TWENTY, "--minutes", 1, "--out", "encoder")),
         ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
         ("teach", "--teacher", "random", "--corpus", TWENTY, "--out", "lessons"),
         ("evaluate", "--model", "random", "--data", TWENTY),

@@ -39,7 +39,14 @@ def adapt(
         int | None, typer.Option("--max-steps", help="Stop after so many optimiser steps.", show_default=False)
     ] = None,
     length: Annotated[int, typer.Option("--length", help="Pieces of a row.")] = 256,
-    batch_tokens: Annotated[int, typer.Option("--batch-tokens", help="Pieces of an optimiser step.")] = 65_536,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-tokens",
+            help="Pieces of an optimiser step; 65,536 on a GPU and 4,096 on a CPU if not given.",
+            show_default=False,
+        ),
+    ] = None,
     lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = 1e-4,
     case_marks: Annotated[
         bool,
@@ -65,8 +72,7 @@ def adapt(
 
     It makes the best of the time it is given: the learning rate falls to zero at its end.
     """
-    from unire.engines.torch_engine import choose_device
-    from unire.training.adapt import AdaptationConfig
+    from unire.training.adapt import AdaptationConfig, can_resume
     from unire.training.adapt import adapt as run
 
     config = AdaptationConfig(
@@ -78,22 +84,25 @@ def adapt(
         case_marks=case_marks,
         seed=seed,
     )
-    chosen = str(choose_device(device))
     try:
         with _Bar(shown=not json) as bar:
-            report = run(encoder, corpus, out, config, resume=resume, device=chosen, on_progress=bar.update)
+            report = run(encoder, corpus, out, config, resume=resume, device=device, on_progress=bar.update)
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; --resume goes on")
+        printing.say("interrupted; --resume goes on" if can_resume(out) else "interrupted; nothing was kept yet")
         raise stopped(*interrupt.args) from None
     if json:
         printing.print_json({"out": str(out), **asdict(report)})
         return
     printing.say(
-        f"{report.tokens / 1e6:,.1f}M tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
+        f"{_count(report.tokens)} tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
         f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in ",
         (str(out), "bold"),
         to=printing.out,
     )
+
+
+def _count(tokens: int) -> str:
+    return f"{tokens / 1e6:,.1f}M" if tokens >= 1e6 else f"{tokens:,}"
 
 
 class _Bar:
@@ -124,6 +133,6 @@ class _Bar:
         self._bar.update(
             self._task,
             completed=progress.done,
-            description=f"{progress.tokens / 1e6:,.1f}M tokens  {progress.tokens_per_second:,.0f}/s  "
+            description=f"{_count(progress.tokens)} tokens  {progress.tokens_per_second:,.0f}/s  "
             f"loss {progress.loss:.3f}  accuracy {100 * progress.accuracy:.1f}%",
         )

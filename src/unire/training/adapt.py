@@ -12,27 +12,28 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
-from unire.training.corpus import PackedCorpus
+from unire.training.corpus import PackedCorpus, refuse_empty
 from unire.training.interrupt import Interrupt
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
 from unire.training.processes import refuse_several
 from unire.training.state import moments_of, restore_moments
 
-__all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt"]
+__all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt", "can_resume"]
 
 REPORT_EVERY = 5.0
 """Seconds between two reports of progress, the only times when the loop waits for the device."""
@@ -41,9 +42,13 @@ SAVE_EVERY = 300.0
 START = 10
 """Steps over which the loss at the start is a mean: by then the head knows little more than how frequent pieces are."""
 WINDOW = 50
-"""Steps over which loss and accuracy are means later on."""
+"""Steps over which loss and accuracy are means later on, if they are no more than half of all."""
 RESUME = "resume"
 """The folder inside the output that holds the state."""
+STATE = "state.json"
+"""The file inside that folder which says where it stands."""
+BATCHES = {"cuda": 65_536, "cpu": 4_096}
+"""Pieces of one optimiser step by default: on a CPU few, for it is to take more than one step in the time."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ class AdaptationConfig:
     """Optimiser steps; unlike with `minutes` alone, the outcome is then the same every time."""
     length: int = 256
     """Pieces of a row, special ones included."""
-    batch_tokens: int = 65_536
-    """Pieces of one optimiser step."""
+    batch_tokens: int | None = None
+    """Pieces of one optimiser step; `None` for as many as suit the device: 65,536 on a GPU, 4,096 on a CPU."""
     lr: float = 1e-4
     """Peak rate of the encoder."""
     warmup: float = 0.06
@@ -75,7 +80,6 @@ class AdaptationConfig:
             "minutes": self.minutes is None or self.minutes > 0,
             "max_steps": self.max_steps is None or self.max_steps >= 1,
             "length": self.length >= 8,
-            "batch_tokens": self.batch_tokens >= self.length,
             "lr": self.lr > 0,
             "warmup": 0 <= self.warmup < 1,
             "mask_rate": 0 < self.mask_rate <= 0.5,
@@ -83,16 +87,20 @@ class AdaptationConfig:
         for name, holds in checks.items():
             if not holds:
                 raise UnireError(f"adaptation setting {name} = {getattr(self, name)!r} makes no sense")
+        if self.batch_tokens is not None and self.batch_tokens < self.length:
+            raise UnireError(
+                f"adaptation setting batch_tokens = {self.batch_tokens} is less than a row, of length = {self.length}"
+            )
+
+    def on(self, device: torch.device) -> AdaptationConfig:
+        """The same, with a batch that suits the device where none is given."""
+        usual = BATCHES["cuda" if device.type == "cuda" else "cpu"]
+        return replace(self, batch_tokens=self.batch_tokens or max(usual, self.length))
 
     @property
     def rows(self) -> int:
-        """Rows of one optimiser step."""
-        return self.batch_tokens // self.length
-
-    @property
-    def batch(self) -> int:
-        """Pieces of one optimiser step: `batch_tokens`, rounded down to whole rows."""
-        return self.rows * self.length
+        """Rows of one optimiser step: `batch_tokens`, rounded down; none before it is said on which device."""
+        return (self.batch_tokens or 0) // self.length
 
     def rate(self, done: float) -> float:
         """The share of the peak rate when `done` (0 to 1) of the training is behind."""
@@ -108,6 +116,7 @@ class Progress:
     steps: int
     tokens: int
     tokens_per_second: float
+    """As in the report."""
     loss: float
     accuracy: float
     """Share of the hidden pieces that is named right."""
@@ -128,9 +137,12 @@ class AdaptationReport:
     seconds: float
     """Of all of it, but for the last saving."""
     tokens_per_second: float
-    """In training, without loading, compiling and saving."""
+    """Over the time from the first step to the last, and not over `seconds`: loading, compiling and saving are left
+    out. Where training was resumed, what came before is left out too."""
     loss_start: float
+    """Mean over the first ten steps, resumed or not; where there are fewer, over the first half of them."""
     loss_end: float
+    """Mean over the last fifty steps, but over no more than the second half of them."""
     accuracy_end: float
     hardware: str
 
@@ -157,16 +169,35 @@ def adapt(
         on_progress: Called every few seconds.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM, after the state was saved.
+        KeyboardInterrupt: Ctrl-C or SIGTERM, after the state was saved if there was a step (`can_resume`).
     """
     refuse_several("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]
-    _check(files, out, resume=resume)
+    _check(files)
+    place = choose_device(device)
+    with _folder(out, resume=resume):
+        return _adapt(encoder, files, out, config.on(place), place, resume, on_progress or (lambda _: None))
+
+
+def can_resume(out: str | Path) -> bool:
+    """Whether `out` holds what is needed to go on with an adaptation."""
+    return (Path(out) / RESUME / STATE).exists()
+
+
+def _adapt(
+    encoder: str | Path,
+    files: Sequence[Path],
+    out: Path,
+    config: AdaptationConfig,
+    place: torch.device,
+    resume: bool,
+    on_progress: Callable[[Progress], None],
+) -> AdaptationReport:
+    """Load, train and save."""
     settings = {name: value for name, value in asdict(config).items() if name not in ("minutes", "max_steps")}
     identity = {"encoder": str(encoder), "corpus": [file.name for file in files], **settings}
     state = _State.load(out / RESUME, identity) if resume else _State(identity)
     clock = Clock(config.minutes, config.max_steps, seconds_before=state.seconds, done_before=state.done)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(config.seed)
 
@@ -187,7 +218,7 @@ def adapt(
         if resume:
             _restore(trainer, out / RESUME)
         trainer.warm_up(config.rows, config.length)  # while the corpus is being read
-        last = _train(trainer, packed, config, clock, state, out / RESUME, on_progress or (lambda _: None))
+        loss_start, last = _train(trainer, packed, config, clock, state, out / RESUME, on_progress)
         read = packed.pass_rows
     report = AdaptationReport(
         encoder=Path(encoder).name if Path(encoder).exists() else str(encoder),
@@ -195,10 +226,10 @@ def adapt(
         config=config,
         steps=last.steps,
         tokens=last.tokens,
-        passes=None if read is None else last.steps * config.rows / read,
+        passes=None if read is None else last.tokens / config.length / read,
         seconds=clock.seconds,
         tokens_per_second=last.tokens_per_second,
-        loss_start=state.loss_start or last.loss,
+        loss_start=loss_start,
         loss_end=last.loss,
         accuracy_end=last.accuracy,
         hardware=torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU",
@@ -218,17 +249,21 @@ def _train(
     state: _State,
     folder: Path,
     on_progress: Callable[[Progress], None],
-) -> Progress:
-    """Take steps until the clock says that all is done; `folder` is where the state is saved meanwhile."""
-    before = state.step
-    outcomes: deque[Tensor] = deque(maxlen=WINDOW)  # on the device
+) -> tuple[float, Progress]:
+    """Take steps until the clock says that all is done; `folder` is where the state is saved meanwhile.
+
+    Returns:
+        The loss at the start, and all that there is to say at the end.
+    """
+    before = n_read = state.step * config.rows
+    outcomes = deque((torch.tensor(outcome, device=trainer.device) for outcome in state.outcomes), maxlen=WINDOW)
 
     def progress() -> Progress:
-        loss, accuracy = torch.stack(list(outcomes)).mean(0).tolist()
+        loss, accuracy = _mean([*outcomes][-max(1, state.step // 2) :])
         if not math.isfinite(loss):
             raise UnireError(f"the training has diverged by step {state.step}; give a lower learning rate")
-        speed = (state.step - before) * config.batch / clock.training_seconds
-        return Progress(state.done, state.step, state.step * config.batch, speed, loss, accuracy)
+        speed = (n_read - before) * config.length / clock.training_seconds
+        return Progress(state.done, state.step, n_read * config.length, speed, loss, accuracy)
 
     rows = packed.rows(state.step * config.rows, config.rows)
     clock.start()
@@ -236,25 +271,38 @@ def _train(
     with Interrupt() as interrupt:
         while (done := clock.done(state.step)) < 1:
             state.done = done
-            outcomes.append(trainer.step(rows, config.rate(done), seed=config.seed + state.step))
-            state.step += 1
-            if state.step == START:
-                state.loss_start = progress().loss
-            if clock.seconds - reported >= REPORT_EVERY:
+            outcome, read = trainer.read(
+                rows, config.seed + state.step, lambda: interrupt.pending or clock.done(state.step) >= 1
+            )
+            if read == len(rows) or not interrupt.pending:  # what is interrupted halfway is done anew, to be the same
+                trainer.step(config.rate((done + clock.done(state.step + 1)) / 2))  # as in the middle of the step
+                outcomes.append(outcome)
+                state.step += 1
+                n_read += read
+                if state.step == START:
+                    state.loss_start = _mean(outcomes)[0]
+            if outcomes and clock.seconds - reported >= REPORT_EVERY:
                 on_progress(progress())
                 reported = clock.seconds
-            if interrupt.pending or clock.seconds - saved >= SAVE_EVERY:
+            if outcomes and (interrupt.pending or clock.seconds - saved >= SAVE_EVERY):
                 with clock.pause():
+                    state.outcomes = torch.stack(list(outcomes)).tolist()
                     _save(trainer, clock, state, folder)
                 saved = clock.seconds
             interrupt.check()
             rows = packed.rows(state.step * config.rows, config.rows)
-    if not outcomes:
+    if n_read == before:
         raise UnireError("the time was over before the first step; give more minutes")
     state.done = 1.0
     last = progress()
     on_progress(last)
-    return last
+    return state.loss_start or _mean([*outcomes][: max(1, state.step // 2)])[0], last
+
+
+def _mean(outcomes: Iterable[Tensor]) -> list[float]:
+    """Loss and accuracy; waits for the device."""
+    mean: list[float] = torch.stack([*outcomes]).mean(0).tolist()
+    return mean
 
 
 @dataclass
@@ -267,11 +315,13 @@ class _State:
     seconds: float = 0.0
     done: float = 0.0
     loss_start: float | None = None
+    outcomes: list[list[float]] = field(default_factory=list)
+    """Loss and accuracy of the last steps."""
 
     @classmethod
     def load(cls, folder: Path, identity: dict[str, Any]) -> _State:
         try:
-            state = cls(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+            state = cls(**json.loads((folder / STATE).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise UnireError(f"there is no adaptation to resume in {str(folder.parent)!r}") from None
         for name, value in state.identity.items():
@@ -288,7 +338,7 @@ def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
     with _written(folder) as temporary:
         tensors_to(temporary / "model.safetensors", trainer.model.state_dict())
         tensors_to(temporary / "optimizer.safetensors", moments_of(trainer.optimizer))
-        _write_json(temporary / "state.json", asdict(state))
+        _write_json(temporary / STATE, asdict(state))
 
 
 def _restore(trainer: Trainer, folder: Path) -> None:
@@ -296,20 +346,33 @@ def _restore(trainer: Trainer, folder: Path) -> None:
     restore_moments(trainer.optimizer, tensors_from(folder / "optimizer.safetensors"))
 
 
-def _check(files: Sequence[Path], out: Path, *, resume: bool) -> None:
+def _check(files: Sequence[Path]) -> None:
     """Refuse at once what would fail only after minutes."""
     if not files:
         raise UnireError("there is no corpus; give one or more text files")
     for file in files:
         if not file.is_file():
             raise UnireError(f"there is no corpus file {str(file)!r}")
+    refuse_empty(files)
+
+
+@contextmanager
+def _folder(out: Path, *, resume: bool) -> Iterator[None]:
+    """Make a folder to write into; one that was not there before, and has stayed empty, is not left behind."""
     try:
+        new = [folder for folder in (out, *out.parents) if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
         full = any(out.iterdir())
     except OSError as error:
         raise UnireError(f"{str(out)!r} cannot be made a folder: {error.strerror}") from None
     if full and not resume:
         raise UnireError(f"{str(out)!r} is not empty; give a new folder, or resume the adaptation in it")
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the first that is not empty, and so those that it is in
+            for folder in new:
+                folder.rmdir()
 
 
 @contextmanager

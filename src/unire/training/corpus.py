@@ -23,7 +23,7 @@ from tokenizers import AddedToken, Tokenizer
 from unire.exceptions import UnireError
 from unire.windows.spec import unbound
 
-__all__ = ["HeldOut", "PackedCorpus", "read_documents"]
+__all__ = ["HeldOut", "PackedCorpus", "read_documents", "refuse_empty"]
 
 SHARD = 1 << 30
 """Characters of text that are held in memory, and shuffled, at a time."""
@@ -53,6 +53,16 @@ def read_documents(files: Iterable[Path]) -> Iterator[str]:
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or error
             raise UnireError(f"corpus file {str(file)!r} cannot be read after line {number}: {reason}") from None
+
+
+def refuse_empty(files: Sequence[Path]) -> None:
+    """Say that there is no text in any of these files; no more is read than the first line that holds something."""
+    if next(read_documents(files), None) is None:
+        raise _no_text(files)
+
+
+def _no_text(files: Sequence[Path]) -> UnireError:
+    return UnireError(f"there is no text in {', '.join(repr(str(file)) for file in files)}")
 
 
 class HeldOut:
@@ -182,7 +192,7 @@ class PackedCorpus:
             if len(rest):
                 self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
             if not self._stored:
-                raise UnireError(f"there is no text in {', '.join(repr(str(file)) for file in self.files)}")
+                raise _no_text(self.files)
             with self._changed:
                 self._whole = True
                 self._changed.notify_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ CLIP = 1.0
 """Gradients longer than this are shortened to it."""
 HEAD_RATE = 10
 """The head starts from nothing, so it learns this much faster than the encoder."""
+PART = 512
+"""Pieces that a CPU computes at once: more are no faster, take memory, and keep whoever looks at the clock waiting."""
 
 
 class WholeWordMasking(nn.Module):
@@ -115,10 +117,9 @@ class MaskedLM(nn.Module):
         self.masking = masking
         self.head = _Head(encoder.config.hidden_size, embeddings.shape[1], embeddings.shape[0])
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Loss and accuracy, [2], on `ids`, [B, L]."""
-        shown, positions, pieces = self.masking(ids)
-        with attention_kernels(ids.shape[1]):
+    def forward(self, shown: Tensor, positions: Tensor, pieces: Tensor) -> Tensor:
+        """Loss and accuracy, [2], on what `masking` made of rows."""
+        with attention_kernels(shown.shape[1]):
             vectors = self.encoder(input_ids=shown).last_hidden_state
         outcome: Tensor = self.head(vectors, positions, pieces, self.encoder.get_input_embeddings().weight)
         return outcome
@@ -135,22 +136,35 @@ class Trainer:
         lr: The peak rate of the encoder.
         device: Where to train.
         compiled: Whether to compile; by default on a GPU.
+        part: Pieces that are computed at once, if it is a row or more; by default some on a CPU, and all on a GPU.
     """
 
-    def __init__(self, model: MaskedLM, *, lr: float, device: torch.device, compiled: bool | None = None) -> None:
+    def __init__(
+        self,
+        model: MaskedLM,
+        *,
+        lr: float,
+        device: torch.device,
+        compiled: bool | None = None,
+        part: int | None = None,
+    ) -> None:
+        on_gpu = device.type == "cuda"
         self.model = model.to(device).eval()
         self.device = device
-        self.bf16 = device.type == "cuda" and has_bf16()
+        self.part = part or (None if on_gpu else PART)
+        self.bf16 = on_gpu and has_bf16()
         if self.bf16:
             _narrow_norms(self.model)
         self.optimizer = _adamw(self.model, lr)
-        self._compiled = _compile(self.model) if (device.type == "cuda" if compiled is None else compiled) else []
+        self._compiled = _compile(self.model) if (on_gpu if compiled is None else compiled) else []
 
     def warm_up(self, rows: int, length: int) -> None:
-        """Compile for batches of this shape; where that fails, go on without."""
+        """Compile for batches of this shape; where that fails, go on without. What is not compiled needs none."""
+        if self.device.type != "cuda" and not self._compiled:
+            return
         ids = np.random.default_rng(0).integers(len(self.model.masking.special), size=(rows, length), dtype=np.int32)
         try:
-            self._backward(ids)
+            self.read(ids, seed=0)
         except Exception as error:
             if not self._compiled:
                 raise
@@ -158,35 +172,59 @@ class Trainer:
             for module in self._compiled:
                 del module.forward
             self._compiled = []
-            self._backward(ids)
+            self.read(ids, seed=0)
         self.optimizer.zero_grad()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def step(self, rows: NDArray[np.int32], rate: float, seed: int) -> Tensor:
-        """One step on `rows`, [B, L], at the share `rate` of the peak rates; loss and accuracy, on the device.
+    def read(
+        self, rows: NDArray[np.int32], seed: int, enough: Callable[[], bool] = lambda: False
+    ) -> tuple[Tensor, int]:
+        """Find the gradients for a step on `rows`, [B, L]: the same, part by part or at once.
 
         Args:
             rows: Pieces.
-            rate: From 0 to 1.
             seed: Decides what is hidden.
+            enough: Asked between two parts; where it holds, the gradients are those of the rows that were read.
+
+        Returns:
+            Loss and accuracy, [2], on the device; and how many rows were read.
         """
         torch.manual_seed(seed)
-        outcome = self._backward(rows)
+        ids = torch.from_numpy(rows)
+        if self.device.type == "cuda":
+            ids = ids.pin_memory().to(self.device, non_blocking=True)
+        hidden = self.model.masking(ids.long())
+        at_once = max(1, self.part // rows.shape[1]) if self.part else len(rows)
+        if len(rows) <= at_once:
+            return self._backward(hidden, None), len(rows)
+        total, read = torch.zeros(2, device=self.device), 0
+        for part in zip(*(tensor.split(at_once) for tensor in hidden), strict=True):
+            if read and enough():
+                break
+            # all rows have as many hidden pieces, so a mean over these is one over rows
+            share = torch.tensor(len(part[0]) / len(rows), device=self.device)
+            total += self._backward(part, share) * share
+            read += len(part[0])
+        if read < len(rows):
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad *= len(rows) / read
+        return total * (len(rows) / read), read
+
+    def step(self, rate: float) -> None:
+        """Take the step whose gradients `read` has found, at the share `rate` (0 to 1) of the peak rates."""
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * rate
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return outcome
 
-    def _backward(self, rows: NDArray[np.int32]) -> Tensor:
-        ids = torch.from_numpy(rows)
-        if self.device.type == "cuda":
-            ids = ids.pin_memory().to(self.device, non_blocking=True)
+    def _backward(self, hidden: tuple[Tensor, ...], weight: Tensor | None) -> Tensor:
+        """Add to the gradients those of the loss, times `weight` if there is one; loss and accuracy."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            outcome: Tensor = self.model(ids.long())
-        outcome[0].backward()  # type: ignore[no-untyped-call]
+            outcome: Tensor = self.model(*hidden)
+        outcome[0].backward(weight)  # type: ignore[no-untyped-call]
         return outcome.detach()
 
 
