@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.files import check_new, replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
@@ -304,12 +304,12 @@ def _check(files: Sequence[Path], out: Path, *, resume: bool) -> None:
         if not file.is_file():
             raise UnireError(f"there is no corpus file {str(file)!r}")
     try:
+        if not resume:
+            unfinished = (out / RESUME).exists()
+            check_new(out, "give a new folder" + (", or resume the adaptation in it" if unfinished else ""))
         out.mkdir(parents=True, exist_ok=True)
-        full = any(out.iterdir())
     except OSError as error:
         raise UnireError(f"{str(out)!r} cannot be made a folder: {error.strerror}") from None
-    if full and not resume:
-        raise UnireError(f"{str(out)!r} is not empty; give a new folder, or resume the adaptation in it")
 
 
 @contextmanager

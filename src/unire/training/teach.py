@@ -23,12 +23,13 @@ from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, choose_device
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.files import check_new
 from unire.flow import characters
 from unire.modeling.model import UniRE
 from unire.prefetch import Pulled
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
-from unire.training.lessons import CHUNK, WHOLE, check_new, padded, writing
+from unire.training.lessons import CHUNK, WHOLE, padded, writing
 from unire.training.processes import refuse_several
 from unire.training.teachers import layout_of, load_teachers, mean_alpha, said_of, same_labels
 from unire.training.texts import Texts
