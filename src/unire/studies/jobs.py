@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,6 +49,8 @@ class Job:
     """It uses the whole machine: nothing else runs beside it."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the record says beside what the command printed."""
+    anew: Path | None = None
+    """A folder that the command makes from nothing: what an earlier run has made of it is removed first."""
 
     @property
     def log(self) -> Path:
@@ -184,6 +187,8 @@ def _start(job: Job, at_once: int) -> _Running:
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
     threads = str(max(1, (os.cpu_count() or 1) // at_once))
     with _own_log(job) as log:
+        if job.anew is not None and job.anew.is_dir():
+            _remove(job.anew)
         process = subprocess.Popen(  # noqa: S603 - our own commands
             [sys.executable, *job.command],
             stdout=printed,
@@ -191,6 +196,13 @@ def _start(job: Job, at_once: int) -> _Running:
             env={"OMP_NUM_THREADS": threads, **os.environ},
         )
     return _Running(job, process, printed, time.monotonic())
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be removed to be made again: {error.strerror or error}") from None
 
 
 @contextmanager
