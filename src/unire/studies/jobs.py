@@ -61,6 +61,17 @@ class Job:
         records = (self.kept.with_name(f"{name}.json") for name in self.needs)
         return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in records if file.exists()}
 
+    def clear(self) -> None:
+        """Remove what an earlier run has made of that which is made from nothing."""
+        if self.anew is None or not self.anew.is_dir():
+            return
+        try:
+            shutil.rmtree(self.anew)
+        except OSError as error:
+            raise UnireError(
+                f"{str(self.anew)!r} cannot be removed to be made again: {error.strerror or error}"
+            ) from None
+
 
 @dataclass
 class _Running:
@@ -187,8 +198,7 @@ def _start(job: Job, at_once: int) -> _Running:
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
     threads = str(max(1, (os.cpu_count() or 1) // at_once))
     with _own_log(job) as log:
-        if job.anew is not None and job.anew.is_dir():
-            _remove(job.anew)
+        job.clear()
         process = subprocess.Popen(  # noqa: S603 - our own commands
             [sys.executable, *job.command],
             stdout=printed,
@@ -196,13 +206,6 @@ def _start(job: Job, at_once: int) -> _Running:
             env={"OMP_NUM_THREADS": threads, **os.environ},
         )
     return _Running(job, process, printed, time.monotonic())
-
-
-def _remove(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except OSError as error:
-        raise UnireError(f"{str(folder)!r} cannot be removed to be made again: {error.strerror or error}") from None
 
 
 @contextmanager
