@@ -62,6 +62,8 @@ class Stage:
     """What the model is scored on by every protocol, if it is a row of the results."""
     part_of: str = ""
     """The stage whose folder it fills a part of, if it has none of its own."""
+    part: str = ""
+    """That part's name."""
 
 
 def plan(parts: Parts) -> dict[str, Stage]:
@@ -214,7 +216,13 @@ def _stages(parts: Parts) -> Iterator[Stage]:
     schedule = ("--epochs", "20", "--set", "evaluate_after=11", "--set", "evaluate_every=2")
     command = ("train", "--encoder", adapted, *options, *schedule)
     folds = [
-        Stage(f"ade-best-fold-{k}", (*command, "--fold", str(k)), ("mpnet-science",), part_of="ade-best")
+        Stage(
+            f"ade-best-fold-{k}",
+            (*command, "--fold", str(k)),
+            ("mpnet-science",),
+            part_of="ade-best",
+            part=f"fold-{k:02d}",
+        )
         for k in range(1, 11)
     ]
     yield from folds

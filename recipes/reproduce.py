@@ -26,6 +26,8 @@ from unire.exceptions import UnireError
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+REMADE = ("train", "distill", "export")
+"""Commands whose models are made again where what they need was; what others have made must be removed by hand."""
 
 
 def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
@@ -70,13 +72,16 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
 
 def _job(stage: Stage, work: Path) -> Job:
     kind, *arguments = stage.command
-    out = str(work / (stage.part_of or stage.name))
+    out = work / (stage.part_of or stage.name)
+    kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
-        command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, out)
-    else:
-        options = ["--resume"] if (work / f"{stage.name}.resume").exists() else []
-        command = ("-m", "unire", kind, *arguments, "--out", out, "--json", *options)
-    return Job(stage.name, command, work / f"{stage.name}.json", stage.needs, stage.alone)
+        command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
+        return Job(stage.name, command, kept, stage.needs, stage.alone)
+    model = out / stage.part
+    options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
+    command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
+    anew = model if kind in REMADE and "--resume" not in command else None
+    return Job(stage.name, command, kept, stage.needs, stage.alone, anew=anew)
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> Job:

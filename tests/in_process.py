@@ -30,6 +30,7 @@ def runner(made: list[str]) -> Callable[..., None]:
                 continue
             assert all((job.kept.parent / f"{need}.json").exists() for need in job.needs)
             made.append(job.name)
+            job.clear()
             job.kept.parent.mkdir(parents=True, exist_ok=True)
             record = {**job.about, "seconds": 1.0, "printed": json.loads(_printed_by(job))}
             job.kept.write_text(json.dumps(record), encoding="utf-8")

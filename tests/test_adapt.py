@@ -212,10 +212,15 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
         adapt(encoder, [], tmp_path / "out", config)
     with pytest.raises(UnireError, match=r"no corpus file .*nowhere\.txt"):
         adapt(encoder, [tmp_path / "nowhere.txt"], tmp_path / "out", config)
-    with pytest.raises(UnireError, match="is not empty"):
+    with pytest.raises(UnireError, match=r"is not empty; give a new folder$"):
         adapt(encoder, [corpus], encoder, config)
-    with pytest.raises(UnireError, match="cannot be made a folder"):
+    (tmp_path / "stopped" / "resume").mkdir(parents=True)
+    with pytest.raises(UnireError, match=r"is not empty; give a new folder, or resume the adaptation in it$"):
+        adapt(encoder, [corpus], tmp_path / "stopped", config)
+    with pytest.raises(UnireError, match="is a file; give a new folder"):
         adapt(encoder, [corpus], corpus, config)
+    with pytest.raises(UnireError, match="cannot be made a folder"):
+        adapt(encoder, [corpus], corpus / "out", config)
     with pytest.raises(UnireError, match="no adaptation to resume"):
         adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
     with pytest.raises(UnireError, match="reads at most 128 pieces"):

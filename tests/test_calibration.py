@@ -258,8 +258,11 @@ def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, mo
     curve = Settings.load(out).calibration.entities
     scores = np.array([e.score for e in raw.entities])
     assert [e.score for e in document.entities] == pytest.approx(curve(logit(scores)).tolist())
-    with pytest.raises(UnireError, match="is there already; give a new folder"):
+    monkeypatch.setattr(Extractor, "load", None)  # nothing is computed before it is refused
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
         run("calibrate", "model", "--data", TWENTY, "--out", out)
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        ModelFolder.open("model").save(Settings.load(out), out)
 
 
 def test_a_place_that_cannot_be_written_gets_one_sentence(folder, tmp_path):

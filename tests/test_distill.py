@@ -29,6 +29,7 @@ from unire.training import TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
+from unire.training.new_model import new_model
 from unire.training.teachers import Teachers, load_teachers, same_labels
 from unire.training.texts import Texts
 from unire.training.unlabelled import LEAK
@@ -158,6 +159,15 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
 def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
     with pytest.raises(UnireError, match=f"'large' and student do not have the same {what}"):
         same_labels(replace(scierc_labels, **changes), scierc_labels, "teacher 'large'")
+
+
+def test_teachers_are_held_against_each_other_before_gold_is_against_them(teacher, encoder, twenty, tmp_path):
+    news = new_model(str(encoder), LabelSpace.load("conll04"), quick())
+    news.save_pretrained(tmp_path / "news")
+    for teachers in ([tmp_path / "news", teacher], [teacher, tmp_path / "news"]):
+        names = f"teacher '{teachers[1].name}' and teacher '{teachers[0].name}'"
+        with pytest.raises(UnireError, match=f"{names} do not have the same entity types .* of one label space"):
+            taught(teachers, encoder, tmp_path / "s", documents=twenty, dev=twenty)
 
 
 def test_text_of_dev_and_test_is_left_out_and_counted(teacher, encoder, twenty, tmp_path):

@@ -20,7 +20,7 @@ from unire.exporting.agreement import SENTENCES
 from unire.exporting.export import Exported, export
 from unire.exporting.graph import OPSET
 from unire.exporting.stand_ins import Int8Linear
-from unire.folders import FILES
+from unire.folders import FILES, fingerprint
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import Int8, dequantized
 from unire.training.new_model import new_model
@@ -112,6 +112,18 @@ def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path,
         export(unexported, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.exporting.export.load", None)  # nothing is computed before it is refused
+    before = {folder: fingerprint(folder) for folder in (unexported, exported)}
+    for source in before:
+        for there in before:
+            with pytest.raises(UnireError, match=f"'{there}' is not empty; give a new folder"):
+                export(source, there)
+    assert {folder: fingerprint(folder) for folder in before} == before
+    monkeypatch.undo()
+    assert export(unexported, tmp_path).folder == tmp_path  # there was nothing in it
 
 
 def test_a_new_training_starts_from_the_encoder_of_an_exported_model(exported, twenty, scierc_labels):

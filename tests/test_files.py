@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unire.exceptions import UnireError
-from unire.files import recover, replacing, text_output
+from unire.files import check_new, recover, replacing, text_output
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -168,3 +168,24 @@ def test_a_closed_pipe_is_left_to_the_caller_and_a_full_disk_is_said():
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(UnireError, match="the output cannot be written: No space"), text_output(io.StringIO()):
         raise full
+
+
+def test_a_folder_is_new_where_there_is_nothing_or_nothing_in_it(tmp_path: Path) -> None:
+    check_new(tmp_path)
+    check_new(tmp_path / "no" / "such")
+    file = tmp_path / "file"
+    file.touch()
+    for place, what in ((tmp_path, "is not empty; give a new folder"), (file, "is a file; give a new folder")):
+        with pytest.raises(UnireError, match=f"'{place}' {what}$"):
+            check_new(place)
+    with pytest.raises(UnireError, match=r"is not empty; think again$"):
+        check_new(str(tmp_path), "think again")
+
+
+def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    aside = tmp_path / ".model.0123abcd.previous"
+    aside.mkdir()
+    (aside / "weights").touch()
+    with pytest.raises(UnireError, match="is not empty"):
+        check_new(tmp_path / "model")
+    assert (tmp_path / "model" / "weights").exists()

@@ -69,6 +69,38 @@ def test_what_needs_something_that_was_done_again_is_done_again(job, at_once):
     assert not job.notes()
 
 
+def test_what_is_made_from_nothing_is_removed_before_it_is_made_again(job, tmp_path):
+    folder = tmp_path / "model"
+    made = job("a", code=f"import os; os.mkdir({str(folder)!r})", anew=folder)
+    run_jobs([made], 1)
+    (folder / "old").touch()
+    run_jobs([made], 1)
+    assert (folder / "old").exists()  # what is done stays as it is
+    made.kept.unlink()
+    run_jobs([made], 1)
+    assert not (folder / "old").exists()
+
+
+def test_nothing_is_removed_that_another_process_is_at(job, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    made = job("a", anew=folder)
+    made.kept.parent.mkdir()
+    with made.log.open("ab") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        with pytest.raises(UnireError, match="another process is at a"):
+            run_jobs([made], 1)
+    assert folder.exists()
+
+
+def test_what_cannot_be_removed_is_named(job, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere")
+    with pytest.raises(UnireError, match=r"link' cannot be removed to be made again"):
+        run_jobs([job("a", anew=tmp_path / "link")], 1)
+    assert (tmp_path / "elsewhere").exists()
+
+
 def test_a_record_that_does_not_say_what_it_needed_stays(job):
     first, second = job("first"), job("second", needs=("first",))
     run_jobs([first, second], 1)

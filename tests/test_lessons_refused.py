@@ -97,9 +97,10 @@ def test_an_index_that_would_have_to_be_run_is_refused(copied):
 
 
 def test_what_is_there_is_not_written_over(lessons, teacher, tmp_path):
-    for there in (lessons, tmp_path, TWENTY):
-        with pytest.raises(UnireError, match="already; give the lessons a new folder"):
+    for there, what in ((lessons, "not empty"), (TWENTY, "a file")):
+        with pytest.raises(UnireError, match=f"is {what}; give a new folder"):
             teach([teacher], [TWENTY], there, device="cpu")
+    assert teach([teacher], [TWENTY], tmp_path, device="cpu").documents  # there was nothing in it
 
 
 def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):

@@ -109,6 +109,26 @@ def test_lessons_are_made_in_the_folder_of_work(recipes, teacher, tmp_path):
     assert (printed["documents"], printed["tables"]) == (7, 20)
 
 
+def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stages, tmp_path):
+    _, reproduce, _ = recipes
+    work = tmp_path / "work"
+
+    def anew(name):
+        return reproduce._job(stages[name], work).anew
+
+    assert anew("scierc-best-0") == work / "scierc-best-0"
+    assert anew("scierc-small") == work / "scierc-small"
+    assert anew("science") == work / "science"
+    assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
+    assert anew("ade-best") is None  # it goes on with what the folds have made
+    assert anew("mpnet-science") is None  # it may come from elsewhere
+    for name in ("scierc-best-0", "ade-best/fold-03"):
+        (work / f"{name}.resume").mkdir(parents=True)
+    for name in ("scierc-best-0", "ade-best-fold-3"):
+        assert anew(name) is None
+        assert reproduce._job(stages[name], work).command[-1] == "--resume"
+
+
 def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"

@@ -147,9 +147,12 @@ def test_scores_on_test_need_a_test_set(setup):
 
 
 def test_a_cell_that_was_stopped_goes_on(setup):
-    assert "--resume" not in setup.cell(Variant("default"), 0).command
+    new = setup.cell(Variant("default"), 0)
+    assert "--resume" not in new.command
+    assert new.anew == setup.folder / "models" / "default-0"
     (setup.folder / "models" / "default-0.resume").mkdir(parents=True)
-    assert setup.cell(Variant("default"), 0).command[-1] == "--resume"
+    stopped = setup.cell(Variant("default"), 0)
+    assert (stopped.command[-1], stopped.anew) == ("--resume", None)
 
 
 def test_a_setup_says_all_that_training_must_know(setup):
@@ -165,7 +168,11 @@ def test_trainings_run_in_processes_of_their_own_and_only_once(encoder, tmp_path
     again = run(*command, "--json")
     assert "started" not in again.stderr
     assert [row["cell"] for row in json.loads(again.stdout)["rows"]] == ["default", "beta2=0.999"]
-    assert (tmp_path / "models" / "default-0" / "model.safetensors").exists()
+    weights = tmp_path / "models" / "default-0" / "model.safetensors"
+    made = weights.stat().st_mtime_ns
+    (tmp_path / "cells" / "default-0.json").unlink()
+    assert "default-0: started" in run(*command).stderr  # whoever removes a record wants the cell trained again
+    assert weights.stat().st_mtime_ns > made
 
 
 def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from unire.exceptions import UnireError
 
-__all__ = ["recover", "replacing", "text_output"]
+__all__ = ["check_new", "recover", "replacing", "text_output"]
 
 
 @contextmanager
@@ -84,6 +84,24 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         _sync(target.parent)
     finally:
         _remove(temporary)
+
+
+def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:
+    """Refuse to make a folder where there is something; an empty folder is nothing.
+
+    Args:
+        folder: Where it is to be made.
+        remedy: What the refusal tells to do.
+    """
+    target = Path(os.path.realpath(folder))
+    try:
+        recover(target)
+        if target.is_dir() and any(target.iterdir()):
+            raise UnireError(f"{str(folder)!r} is not empty; {remedy}")
+        if target.exists() and not target.is_dir():
+            raise UnireError(f"{str(folder)!r} is a file; {remedy}")
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}; {remedy}") from None
 
 
 def recover(path: str | Path) -> None:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from unire import pretrained
 from unire.card import model_card
 from unire.exceptions import UnireError
-from unire.files import recover, replacing
+from unire.files import check_new, recover, replacing
 from unire.hub import download, upload
 from unire.labels import LabelSpace
 from unire.settings import Settings
@@ -67,8 +67,8 @@ class ModelFolder:
 
     def save(self, settings: Settings, out: Path | None = None) -> None:
         """Write the model with other settings: in its place, or, weights and all, as a new folder."""
-        if out is not None and out.exists():
-            raise UnireError(f"{str(out)!r} is there already; give a new folder")
+        if out is not None:
+            check_new(out)
         try:
             if out is None:
                 write_settings(self.path, settings, self.labels)

@@ -15,6 +15,7 @@ from unire.confidence import Effect, calibrated, uncalibrated
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.files import check_new
 from unire.folders import ModelFolder
 from unire.scoring import score
 from unire.settings import Settings
@@ -59,6 +60,8 @@ def calibrate(
     """
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{model!r} is not a folder of yours to change; give a new one with --out")
+    if out is not None:
+        check_new(out)
     extractor = Extractor.load(model, device=device)
     read = {part: documents_from(files, format) for part, files in (("data", data), ("test", test)) if files}
     for documents in read.values():

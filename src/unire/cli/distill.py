@@ -33,7 +33,7 @@ def distill(
         ),
     ],
     data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
-    out: Annotated[Path, _option("--out", help="Folder for the student.")],
+    out: Annotated[Path, _option("--out", help="New folder for the student.")],
     teacher: Annotated[
         list[str] | None,
         _option("--teacher", help="Trained model: folder or Hub name. Several are averaged.", panel=_SOFT),

@@ -35,7 +35,7 @@ def train(
         str, _option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")
     ],
     data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
-    out: Annotated[Path, _option("--out", help="Folder for the model.")],
+    out: Annotated[Path, _option("--out", help="New folder for the model.")],
     dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,
     test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.")] = None,
     folds: Annotated[

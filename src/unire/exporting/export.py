@@ -13,6 +13,7 @@ from unire.engines.torch_engine import TorchEngine
 from unire.exporting.agreement import SENTENCES, Agreement, compare
 from unire.exporting.graph import Precision, write_graph
 from unire.extractor import Extractor
+from unire.files import check_new
 from unire.modeling.checkpoint import load, writing
 from unire.modeling.quantization import dequantized
 from unire.scoring import Scores, score
@@ -48,7 +49,7 @@ def export(
 
     Args:
         source: The model: a folder, a name in the box or on the Hub.
-        out: The new folder.
+        out: A new folder.
         precision: Of the weights in the file.
         test: Annotated documents. The engines are compared on them, and the exported model is scored, for its card;
             without any, the engines are compared on a few sentences.
@@ -56,6 +57,7 @@ def export(
             checkpoint that the encoder comes from), `licence`, `rebuild` (how to make the model again).
     """
     out = Path(out)
+    check_new(out)
     model = load(source)
     sample = [document.bare for document in test] or [Document.from_words([text.split()]) for text in SENTENCES]
     with writing(model, out) as folder:

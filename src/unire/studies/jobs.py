@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,6 +49,8 @@ class Job:
     """It uses the whole machine: nothing else runs beside it."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the record says beside what the command printed."""
+    anew: Path | None = None
+    """A folder that the command makes from nothing: what an earlier run has made of it is removed first."""
 
     @property
     def log(self) -> Path:
@@ -57,6 +60,17 @@ class Job:
         """What tells the records of the jobs that it needs, which lie beside its own, from those of another run."""
         records = (self.kept.with_name(f"{name}.json") for name in self.needs)
         return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in records if file.exists()}
+
+    def clear(self) -> None:
+        """Remove what an earlier run has made of that which is made from nothing."""
+        if self.anew is None or not self.anew.is_dir():
+            return
+        try:
+            shutil.rmtree(self.anew)
+        except OSError as error:
+            raise UnireError(
+                f"{str(self.anew)!r} cannot be removed to be made again: {error.strerror or error}"
+            ) from None
 
 
 @dataclass
@@ -184,6 +198,7 @@ def _start(job: Job, at_once: int) -> _Running:
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
     threads = str(max(1, (os.cpu_count() or 1) // at_once))
     with _own_log(job) as log:
+        job.clear()
         process = subprocess.Popen(  # noqa: S603 - our own commands
             [sys.executable, *job.command],
             stdout=printed,

@@ -80,8 +80,9 @@ class Setup:
             needs = (f"{DEFAULT}-{seed}",)
             return Job(name, ("-m", "unire", *command, *files, *self._format, "--json"), kept, needs, about=about)
         out = self.folder / "models" / name
-        resume = ("--resume",) if out.with_name(f"{name}.resume").exists() else ()
-        return Job(name, ("-m", "unire", *self._train(config), "--out", str(out), *resume), kept, about=about)
+        resume = out.with_name(f"{name}.resume").exists()
+        command = ("-m", "unire", *self._train(config), "--out", str(out), *(("--resume",) if resume else ()))
+        return Job(name, command, kept, about=about, anew=None if resume else out)
 
     def about(self, kind: str, seed: int, config: Json) -> Json:
         """Everything that decides how a cell comes out, for its record."""

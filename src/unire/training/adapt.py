@@ -23,7 +23,7 @@ from torch import Tensor
 
 from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.files import check_new, replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
@@ -360,13 +360,12 @@ def _check(files: Sequence[Path]) -> None:
 def _folder(out: Path, *, resume: bool) -> Iterator[None]:
     """Make a folder to write into; one that was not there before, and has stayed empty, is not left behind."""
     try:
+        if not resume:
+            check_new(out, "give a new folder" + (", or resume the adaptation in it" if can_resume(out) else ""))
         new = [folder for folder in (out, *out.parents) if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
-        full = any(out.iterdir())
     except OSError as error:
         raise UnireError(f"{str(out)!r} cannot be made a folder: {error.strerror}") from None
-    if full and not resume:
-        raise UnireError(f"{str(out)!r} is not empty; give a new folder, or resume the adaptation in it")
     try:
         yield
     finally:

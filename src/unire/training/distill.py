@@ -39,6 +39,7 @@ from unire.training.config import TrainingConfig
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
 from unire.training.lessons import Lessons
+from unire.training.place import check_place
 from unire.training.processes import refuse_several
 from unire.training.reporting import Reporter
 from unire.training.teachers import Teachers, load_teachers
@@ -105,7 +106,7 @@ def distill(
     Args:
         student: A pretrained encoder, by Hub name or folder.
         documents: The annotated training data.
-        out: Where the student is written, as a folder.
+        out: Where the student is written: a new folder.
         teachers: Trained models. What several of them find is averaged, cell by cell.
         corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
             Documents that hold text of dev or test are left out.
@@ -123,6 +124,8 @@ def distill(
         save_every_minutes: Write it every so many minutes; `None` for never.
         workers: Processes that read and lay out the corpus; by default as many as there are cores to spare, up to 12.
     """
+    out = Path(out)
+    check_place(out, resume=resume)
     distillation = distillation or DistillConfig()
     if distillation.minutes is not None:
         refuse_several("distillation by the clock", "give epochs instead of minutes")
@@ -133,7 +136,7 @@ def distill(
     distiller = Distiller.begin(
         student,
         documents,
-        out=Path(out),
+        out=out,
         dev=dev,
         labels=labels,
         config=config or TrainingConfig(),

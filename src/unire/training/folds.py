@@ -17,8 +17,9 @@ from unire.splits import Fold
 from unire.training.config import TrainingConfig
 from unire.training.loop import train
 from unire.training.new_model import origin
+from unire.training.place import check_place, is_finished
 from unire.training.reporting import Reporter
-from unire.training.state import fingerprint
+from unire.training.state import Snapshots, fingerprint
 
 __all__ = ["cross_validate", "over_folds"]
 
@@ -39,7 +40,7 @@ def cross_validate(
     Args:
         encoder: A pretrained encoder, by Hub name or folder.
         folds: What to train and test on.
-        out: The folder for the models.
+        out: The folder for the models; those of other folds may be there.
         config: How each is trained.
         only: Numbers of the folds to train, from 1; all of them when left out.
         reporter_for: Makes the reporter of a fold, given its number from 1.
@@ -49,13 +50,17 @@ def cross_validate(
     Raises:
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
+    chosen = [
+        (number, fold, out / f"fold-{number:02d}")
+        for number, fold in enumerate(folds, start=1)
+        if not only or number in only
+    ]
+    for _, _, folder in () if resume else chosen:  # before the first is trained
+        check_place(folder, resume=False, remedy="go on with --resume, or give a new folder")
     results = []
-    for number, fold in enumerate(folds, start=1):
-        if only and number not in only:
-            continue
-        folder = out / f"fold-{number:02d}"
-        unfinished = folder.with_name(folder.name + ".resume").exists()
-        if resume and folder.exists() and not unfinished:
+    for number, fold, folder in chosen:
+        unfinished = Snapshots(folder).latest() is not None
+        if resume and is_finished(folder) and not unfinished:
             results.append(_score_again(folder, fold, encoder, config))
             continue
         trained = train(

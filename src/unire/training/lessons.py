@@ -45,7 +45,7 @@ from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Batch, Windower
 from unire.windows.stretches import Stretch
 
-__all__ = ["CHUNK", "WHOLE", "Index", "Lessons", "Writer", "check_new", "distributions", "padded", "writing"]
+__all__ = ["CHUNK", "WHOLE", "Index", "Lessons", "Writer", "distributions", "padded", "writing"]
 
 VERSION = 1
 FACTS, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
@@ -256,12 +256,6 @@ def padded(
     row, first, n, _, before = numbers.index_select(1, table)
     cell = torch.arange(total, device=device) - before
     return (row * N + cell // n) * N + cell % n, first + cell
-
-
-def check_new(folder: Path) -> None:
-    """Refuse a place where there is something."""
-    if folder.exists():
-        raise UnireError(f"there is a {str(folder)!r} already; give the lessons a new folder")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.training.config import TrainingConfig
+from unire.training.place import check_place
 from unire.training.reporting import Reporter
 from unire.training.trainer import Trained, Trainer
 
@@ -34,7 +35,7 @@ def train(
     Args:
         encoder: A pretrained encoder, by Hub name or folder.
         documents: The training data.
-        out: Where the model is written, as a folder. The state to resume from lies beside it, in `OUT.resume`.
+        out: Where the model is written: a new folder. The state to resume from lies beside it, in `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then).
@@ -45,12 +46,14 @@ def train(
         save_every_epochs: Write the state to resume from every so many epochs.
         save_every_minutes: Write it every so many minutes; `None` for never.
     """
+    out = Path(out)
+    check_place(out, resume=resume)
     labels = labels or LabelSpace.learn([*documents, *dev])
     labels.check([*dev, *test])
     trainer = Trainer.begin(
         encoder,
         documents,
-        out=Path(out),
+        out=out,
         dev=dev,
         labels=labels,
         config=config or TrainingConfig(),

@@ -23,14 +23,15 @@ from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, choose_device
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.files import check_new
 from unire.flow import characters
 from unire.modeling.model import UniRE
 from unire.prefetch import Pulled
 from unire.training.corpus import HeldOut
 from unire.training.interrupt import Interrupt
-from unire.training.lessons import CHUNK, WHOLE, check_new, padded, writing
+from unire.training.lessons import CHUNK, WHOLE, padded, writing
 from unire.training.processes import refuse_several
-from unire.training.teachers import layout_of, load_teachers, mean_alpha, said_of, same_labels
+from unire.training.teachers import layout_of, load_teachers, mean_alpha, orders_of, said_of
 from unire.training.texts import Texts
 from unire.training.tutor import EXAMPLES
 from unire.windows import Batch
@@ -144,15 +145,13 @@ class _Asked:
 
     @classmethod
     def of(cls, models: Sequence[tuple[str, UniRE]], device: torch.device) -> _Asked:
-        first, labels = models[0][0], models[0][1].labels
         groups: dict[tuple[object, ...], _Alike] = {}
-        for name, model in models:
-            order = same_labels(labels, model.labels, f"teacher {name!r}", f"teacher {first!r}")
+        for (_, model), order in zip(models, orders_of(models), strict=True):
             group = groups.setdefault(layout_of(model), _Alike())
             group.orders.append(torch.tensor(order, device=device))
             engine = TorchEngine.frozen(model.to(device).eval())
             group.extractors.append(Extractor(engine, model.tokenizer, model.settings, model.labels))
-        return cls(list(groups.values()), device, len(labels))
+        return cls(list(groups.values()), device, len(models[0][1].labels))
 
     def examples(self, texts: Texts) -> list[Document]:
         """Some documents, with what each teacher finds in them."""

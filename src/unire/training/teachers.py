@@ -26,7 +26,7 @@ from unire.training.tutor import EXAMPLES
 from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Batch, Windower
 
-__all__ = ["Teacher", "Teachers", "layout_of", "load_teachers", "mean_alpha", "said_of", "same_labels"]
+__all__ = ["Teacher", "Teachers", "layout_of", "load_teachers", "mean_alpha", "orders_of", "said_of", "same_labels"]
 
 
 def load_teachers(names: Sequence[str | Path]) -> list[tuple[str, UniRE]]:
@@ -67,6 +67,14 @@ def same_labels(own: LabelSpace, other: LabelSpace, who: str, whom: str = "stude
             )
     entities = [other.entity_id(label) for label in own.entity_types]
     return [LabelSpace.NONE, *entities, *(other.relation_id(label) for label in own.relation_types)]
+
+
+def orders_of(models: Sequence[tuple[str, UniRE]]) -> list[list[int]]:
+    """Each teacher's id of every label of the first one's; refused where they have different labels."""
+    first, leader = models[0]
+    return [
+        same_labels(leader.labels, model.labels, f"teacher {name!r}", f"teacher {first!r}") for name, model in models
+    ]
 
 
 def layout_of(model: UniRE) -> tuple[object, ...]:
@@ -123,6 +131,7 @@ class Teachers:
     shelf: Shelf | None = None
 
     def __init__(self, models: Sequence[tuple[str, UniRE]], texts: Texts, corpus: Sequence[str]) -> None:
+        orders_of(models)  # before gold is held against the labels of one of them
         self.texts = texts
         self.corpus = corpus
         self.labels = models[0][1].labels

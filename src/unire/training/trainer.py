@@ -22,7 +22,6 @@ from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling.checkpoint import check_target
 from unire.modeling.model import UniRE
 from unire.modeling.precision import has_bf16
 from unire.modeling.recording import Recorder, Tensors
@@ -100,17 +99,13 @@ class Trainer:
         **more: Any,
     ) -> Self:
         """A training that is ready for its first step, or for its next one; the arguments are those of `train`."""
-        out = out.resolve()
-        check_target(out)
-        if not resume:
-            Snapshots(out).check_fresh()
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
         model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
         if reporter is None or not accelerator.is_main_process:
             reporter = Reporter()
-        trainer = cls(model, documents, dev, config, accelerator, out, reporter, **more)
+        trainer = cls(model, documents, dev, config, accelerator, out.resolve(), reporter, **more)
         if accelerator.num_processes > 1:  # what one drops out says nothing of what another does
             set_seed(config.seed, device_specific=True)
         if resume:

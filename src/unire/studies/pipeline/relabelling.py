@@ -26,6 +26,7 @@ from unire.decoding.decoded import Decoded
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import check_new
 from unire.labels import LabelSpace
 from unire.modeling.model import to_device
 from unire.prefetch import Ahead
@@ -35,7 +36,7 @@ from unire.studies.pipeline.cells import Marker
 from unire.studies.pipeline.marker_model import Several
 from unire.studies.pipeline.relations import Judged, RelationFinder
 from unire.training.interrupt import Interrupt
-from unire.training.lessons import RELATIONS_BY, WHOLE, Lessons, check_new, distributions, padded, writing
+from unire.training.lessons import RELATIONS_BY, WHOLE, Lessons, distributions, padded, writing
 from unire.training.processes import refuse_several
 from unire.training.teachers import same_labels
 from unire.windows import Stretch

@@ -1,0 +1,105 @@
+"""Where a model is trained to: what is finished stays, what is unfinished goes on or is begun anew."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from commanding import TWENTY, error
+from distilling import quick, taught
+from interrupting import InterruptAfter
+from unire.exceptions import UnireError
+from unire.folders import ModelFolder, fingerprint
+from unire.settings import Settings
+from unire.splits import draw_folds, split_folds
+from unire.training import distill as distilling
+from unire.training import loop, train
+from unire.training.folds import cross_validate
+
+
+@pytest.fixture
+def trained(twenty, scierc_labels, encoder):
+    """Trains a model for an epoch."""
+
+    def make(out, **more):
+        return train(encoder, twenty, labels=scierc_labels, config=quick(epochs=1), out=out, **more)
+
+    return make
+
+
+def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, monkeypatch):
+    out = tmp_path / "model"
+    shutil.copytree(random_model, out)
+    before = fingerprint(out)
+    monkeypatch.setattr(loop, "Trainer", None)  # nothing is computed before it is refused
+    with pytest.raises(UnireError, match=f"^'{out}' is not empty; give a new folder$"):
+        trained(out)
+    with pytest.raises(UnireError, match="is finished, and there is nothing to resume; give a new folder"):
+        trained(out, resume=True)
+    assert fingerprint(out) == before
+
+
+def test_nor_does_a_student_replace_one(teacher, encoder, tmp_path, monkeypatch):
+    before = fingerprint(teacher)
+    monkeypatch.setattr(distilling, "load_teachers", None)
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        taught([teacher], encoder, teacher)
+    assert fingerprint(teacher) == before
+
+
+def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
+    trained(tmp_path)
+    assert ModelFolder.open(tmp_path).settings.provenance["epochs"] == 1
+
+
+def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
+    out = tmp_path / "model"
+    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    with pytest.raises(UnireError, match="go on with --resume, or remove the folder"):
+        trained(out)
+    shutil.rmtree(tmp_path / "model.resume")
+    assert not trained(out).interrupted
+    assert "interrupted" not in Settings.load(out).provenance
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        trained(out)
+
+
+@pytest.mark.parametrize("work", ["calibration", "export"])
+def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
+    out, then = tmp_path / "model", tmp_path / "then"
+    trained(out, reporter=InterruptAfter(1))
+    left = ModelFolder.open(out)
+    left.save(left.settings.with_(provenance={**left.settings.provenance, work: {}}), then)
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        trained(then)
+
+
+def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, scierc_labels, encoder, tmp_path):
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"out": tmp_path, "labels": scierc_labels, "config": quick(epochs=1)}
+    (second,) = cross_validate(encoder, folds, only=[2], **options)
+    before = fingerprint(tmp_path / "fold-02")
+    for only in ([], [2]):
+        with pytest.raises(UnireError, match="fold-02' is not empty; go on with --resume, or give a new folder"):
+            cross_validate(encoder, folds, only=only, **options)
+    assert not (tmp_path / "fold-01").exists()
+    (tmp_path / "fold-01").mkdir()  # with nothing in it
+    assert cross_validate(encoder, folds, resume=True, **options)[1] == second
+    assert fingerprint(tmp_path / "fold-02") == before
+    assert ModelFolder.open(tmp_path / "fold-01")
+
+
+def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(twenty, scierc_labels, encoder, tmp_path):
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"out": tmp_path, "labels": scierc_labels, "config": quick(epochs=2), "only": [1]}
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(encoder, folds, reporter_for=lambda number: InterruptAfter(1), **options)
+    shutil.rmtree(tmp_path / "fold-01.resume")
+    cross_validate(encoder, folds, resume=True, **options)
+    assert "interrupted" not in Settings.load(tmp_path / "fold-01").provenance
+
+
+def test_the_command_says_it_in_one_sentence(encoder, random_model):
+    words = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--out", random_model)
+    assert error(*words).strip() == f"error: '{random_model}' is not empty; give a new folder"
