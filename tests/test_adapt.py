@@ -215,6 +215,7 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
     with pytest.raises(UnireError, match=r"is not empty; give a new folder$"):
         adapt(encoder, [corpus], encoder, config)
     (tmp_path / "stopped" / "resume").mkdir(parents=True)
+    (tmp_path / "stopped" / "resume" / "state.json").touch()
     with pytest.raises(UnireError, match=r"is not empty; give a new folder, or resume the adaptation in it$"):
         adapt(encoder, [corpus], tmp_path / "stopped", config)
     with pytest.raises(UnireError, match="is a file; give a new folder"):
