@@ -42,8 +42,19 @@ from unire.training.optimizer import build_optimizer
 )
 def test_a_number_out_of_range_is_refused_by_name(name, values):
     for value in values:
-        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense"):
+        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?[01]"):
             TrainingConfig(**{name: value})
+
+
+def test_a_refusal_says_what_would_be_taken():
+    for wrong, wanted in (
+        ({"epochs": 0}, "1 or more"),
+        ({"lr": float("inf")}, "above 0"),
+        ({"warmup": 1}, "0 or more, and below 1"),
+        ({"layer_decay": 1.5}, "above 0, and 1 at most"),
+    ):
+        with pytest.raises(UnireError, match=f"makes no sense; it must be {wanted}$"):
+            TrainingConfig(**wrong)
 
 
 def test_numbers_at_the_edge_of_their_range_are_taken():

@@ -1,13 +1,56 @@
-"""Whether values that come from outside, by JSON or the command line, are of the kind that a dataclass declares."""
+"""Whether values that come from outside, by JSON or the command line, are of the kind and size that is declared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from unire.exceptions import UnireError
 
-__all__ = ["check_kinds", "fits"]
+__all__ = ["COUNT", "FRACTION", "NATURAL", "POSITIVE", "Range", "check_kinds", "check_ranges", "fits"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The finite numbers from `low` to `high`."""
+
+    low: float
+    high: float = inf
+    with_low: bool = True
+    with_high: bool = False
+
+    def __contains__(self, number: float) -> bool:
+        """NaN is in none."""
+        high_enough = self.low <= number if self.with_low else self.low < number
+        return high_enough and (number <= self.high if self.with_high else number < self.high)
+
+    def __str__(self) -> str:
+        low = f"{self.low} or more" if self.with_low else f"above {self.low}"
+        if self.high == inf:
+            return low
+        return f"{low}, and {self.high} at most" if self.with_high else f"{low}, and below {self.high}"
+
+
+NATURAL = Range(0)
+COUNT = Range(1)
+POSITIVE = Range(0, with_low=False)
+FRACTION = Range(0, 1)
+
+
+def check_ranges(values: Mapping[str, Any], ranges: Mapping[str, Range], what: str) -> None:
+    """Refuse numbers that are out of range; what is left out (`None`) is not looked at.
+
+    Args:
+        values: By name; of the right kinds.
+        ranges: For some of the names.
+        what: What they are called in the error, "training setting" say.
+    """
+    for name, allowed in ranges.items():
+        value = values[name]
+        if value is not None and value not in allowed:
+            raise UnireError(f"{what} {name} = {value!r} makes no sense; it must be {allowed}")
 
 
 def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:

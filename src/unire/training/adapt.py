@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unire.checks import COUNT, FRACTION, POSITIVE, Range, check_kinds, check_ranges
 from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
 from unire.files import check_new, replacing
@@ -76,17 +77,8 @@ class AdaptationConfig:
     def __post_init__(self) -> None:
         if self.minutes is None and self.max_steps is None:
             raise UnireError("adaptation needs an end: give the minutes or the steps that it may take")
-        checks = {
-            "minutes": self.minutes is None or self.minutes > 0,
-            "max_steps": self.max_steps is None or self.max_steps >= 1,
-            "length": self.length >= 8,
-            "lr": self.lr > 0,
-            "warmup": 0 <= self.warmup < 1,
-            "mask_rate": 0 < self.mask_rate <= 0.5,
-        }
-        for name, holds in checks.items():
-            if not holds:
-                raise UnireError(f"adaptation setting {name} = {getattr(self, name)!r} makes no sense")
+        check_kinds(type(self), vars(self), "adaptation setting")
+        check_ranges(vars(self), RANGES, "adaptation setting")
         if self.batch_tokens is not None and self.batch_tokens < self.length:
             raise UnireError(
                 f"adaptation setting batch_tokens = {self.batch_tokens} is less than a row, of length = {self.length}"
@@ -105,6 +97,15 @@ class AdaptationConfig:
     def rate(self, done: float) -> float:
         """The share of the peak rate when `done` (0 to 1) of the training is behind."""
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
+
+
+RANGES = {
+    **dict.fromkeys(("minutes", "lr"), POSITIVE),
+    "max_steps": COUNT,
+    "length": Range(8),
+    "warmup": FRACTION,
+    "mask_rate": Range(0, 0.5, with_low=False, with_high=True),
+}
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ epoch, since a short training would never get to see it. `docs/paper-to-code.md`
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import inf
 from typing import Any, Literal
 
-from unire.checks import check_kinds
+from unire.checks import COUNT, FRACTION, NATURAL, POSITIVE, Range, check_kinds, check_ranges
 from unire.exceptions import UnireError
 from unire.modeling.losses import Implication, Mean
 from unire.windows import Layout
@@ -95,35 +94,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "training setting")
-        checks = {  # none of them holds for NaN
-            "window": self.window >= 0,
-            "max_table": self.max_table >= 1,
-            "d": self.d >= 1,
-            "mlp_dropout": 0 <= self.mlp_dropout < 1,
-            "logit_dropout": 0 <= self.logit_dropout < 1,
-            "epochs": self.epochs >= 1,
-            "batch_size": self.batch_size >= 1,
-            "lr": 0 < self.lr < inf,
-            "head_lr": self.head_lr is None or 0 < self.head_lr < inf,
-            "layer_decay": 0 < self.layer_decay <= 1,
-            "beta1": 0 <= self.beta1 < 1,
-            "beta2": 0 <= self.beta2 < 1,
-            "eps": 0 < self.eps < inf,
-            "weight_decay": 0 <= self.weight_decay < inf,
-            "warmup": 0 <= self.warmup < 1,
-            "clip": 0 < self.clip < inf,
-            "evaluate_after": self.evaluate_after >= 0,
-            "evaluate_every": self.evaluate_every >= 1,
-            "patience": self.patience >= 1,
-            "alpha": 0 < self.alpha < inf,
-            "relation_odds": 0 < self.relation_odds < inf,
-            "seed": 0 <= self.seed < 2**32,
-            "max_cells": self.max_cells >= 1,
-            "max_pieces": self.max_pieces >= 1,
-        }
-        for name, holds in checks.items():
-            if not holds:
-                raise UnireError(f"training setting {name} = {getattr(self, name)!r} makes no sense")
+        check_ranges(vars(self), RANGES, "training setting")
 
     @property
     def tunes(self) -> bool:
@@ -146,6 +117,17 @@ class TrainingConfig:
             if setting not in settings:
                 raise UnireError(f"no training setting {setting!r}; there are {', '.join(settings)}")
         return replace(PRESETS[name], **changes)
+
+
+RANGES = {
+    **dict.fromkeys(("window", "weight_decay", "evaluate_after"), NATURAL),
+    **dict.fromkeys(("max_table", "d", "epochs", "batch_size", "evaluate_every", "patience"), COUNT),
+    **dict.fromkeys(("max_cells", "max_pieces"), COUNT),
+    **dict.fromkeys(("lr", "head_lr", "eps", "clip", "alpha", "relation_odds"), POSITIVE),
+    **dict.fromkeys(("mlp_dropout", "logit_dropout", "beta1", "beta2", "warmup"), FRACTION),
+    "layer_decay": Range(0, 1, with_low=False, with_high=True),
+    "seed": Range(0, 2**32),
+}
 
 
 PRESETS = {

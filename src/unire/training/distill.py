@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unire.checks import check_kinds
+from unire.checks import COUNT, POSITIVE, check_kinds, check_ranges
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
@@ -70,15 +69,10 @@ class DistillConfig:
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "distillation setting")
-        checks = {
-            "soft_batch": self.soft_batch >= 1,
-            "soft_weight": 0 < self.soft_weight < inf,
-            "documents": self.documents is None or self.documents >= 1,
-            "minutes": self.minutes is None or 0 < self.minutes < inf,
-        }
-        for name, holds in checks.items():
-            if not holds:
-                raise UnireError(f"distillation setting {name} = {getattr(self, name)!r} makes no sense")
+        check_ranges(vars(self), RANGES, "distillation setting")
+
+
+RANGES = {"soft_batch": COUNT, "soft_weight": POSITIVE, "documents": COUNT, "minutes": POSITIVE}
 
 
 def distill(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from math import inf
 from typing import Any
 
-from unire.checks import check_kinds
+from unire.checks import FRACTION, NATURAL, POSITIVE, check_kinds, check_ranges
 from unire.exceptions import UnireError
 from unire.training import TrainingConfig
 
@@ -46,11 +45,9 @@ class PipelineConfig:
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "pipeline setting")
-        for name, value in vars(self).items():
-            least = 0 if name in ("entity_window", "relation_window", "beta2", "warmup") else None
-            most = 1 if name in ("beta2", "warmup") else inf
-            if not (value > 0 if least is None else value >= least) or not value < most:
-                raise UnireError(f"pipeline setting {name} = {value!r} makes no sense")
+        windows = dict.fromkeys(("entity_window", "relation_window"), NATURAL)
+        ranges = {**dict.fromkeys(vars(self), POSITIVE), **windows, "beta2": FRACTION, "warmup": FRACTION}
+        check_ranges(vars(self), ranges, "pipeline setting")
 
     @classmethod
     def changed(cls, **changes: Any) -> PipelineConfig:
