@@ -39,6 +39,29 @@ def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
     assert card.data.eval_results is None
 
 
+def test_a_card_has_the_title_and_the_description_that_it_is_given(exported: Path):
+    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    assert "\n# A UniRE model\n\nFinds entities" in model_card(settings, labels)
+    told = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
+    assert "\n# seas\n\nWhat swims.\n\nFinds entities" in model_card(told, labels)
+
+
+def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: Path):
+    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    made = settings.provenance
+    rounded = {
+        **made,
+        "scores": {"test": made["scores"]["test, exported"], **made["scores"]},
+        "export": {**made["export"], "model": made["export"]["engines"]},
+    }
+    before, after = model_card(settings, labels), model_card(settings.with_(provenance=rounded), labels)
+    assert "| test, exported |" in before
+    assert "| onnxruntime against the model before export |" in before
+    assert "| test |" in after
+    assert "| test, exported |" not in after
+    assert "| onnxruntime against the model before export |" not in after
+
+
 @pytest.mark.parametrize("name", pretrained.names())
 def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     folder = pretrained.find(name)
