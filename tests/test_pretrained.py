@@ -100,10 +100,12 @@ def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
 def test_a_model_is_exported_by_command(unexported, tmp_path):
     out = tmp_path / "out"
     arguments = ("export", unexported, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
+    arguments = (*arguments, "--title", "seas", "--description", "What swims.")
     report = json.loads(run(*arguments, "--json"))
     assert (report["folder"], report["precision"], report["engines"]["sentences"]) == (str(out), "fp32", 20)
     assert report["scores"]["protocol"]["name"] == "strict, doubled, micro"
     assert json.loads((out / "config.json").read_text(encoding="utf-8"))["provenance"]["licence"] == "mit"
+    assert "\n# seas\n\nWhat swims.\n" in (out / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
