@@ -68,8 +68,8 @@ def distill(
         int | None, _option("--workers", min=0, help="Processes that read and lay out the corpus.", panel=_SOFT)
     ] = None,
     preset: Annotated[
-        str, _option("--preset", help="`paper`, `released` or `best`, as in training.", panel=_MODEL, show_default=True)
-    ] = "paper",
+        str, _option("--preset", help="`best`, `paper` or `released`, as in training.", panel=_MODEL, show_default=True)
+    ] = "best",
     epochs: Annotated[int | None, _option("--epochs", help="How often the gold is read.", panel=_MODEL)] = None,
     minutes: Annotated[
         float | None, _option("--minutes", help="End with the epoch in which this time does.", panel=_MODEL)

@@ -69,8 +69,8 @@ def train(
     format: Format = None,
     preset: Annotated[
         str,
-        _option("--preset", help="`paper` or `released` (the authors' code).", panel=_MODEL, show_default=True),
-    ] = "paper",
+        _option("--preset", help="`best`, `paper` or `released` (its authors' code).", panel=_MODEL, show_default=True),
+    ] = "best",
     epochs: Annotated[int | None, _option("--epochs", help="How often the data is read.", panel=_MODEL)] = None,
     batch_size: Annotated[int | None, _option("--batch-size", help="Sentences per step.", panel=_MODEL)] = None,
     lr: Annotated[float | None, _option("--lr", help="Peak rate of the encoder.", panel=_MODEL)] = None,

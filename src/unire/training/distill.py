@@ -109,7 +109,7 @@ def distill(
             finds most of what the teachers find in some of the text.
         test: Scored once, at the end.
         labels: The student's label space, the first teacher's when left out. Every teacher must have the same types.
-        config: How it is trained; `paper` when left out.
+        config: How it is trained; `best` when left out.
         distillation: How much unlabelled text is in a step, and what it counts.
         data: Names of the data files, for the model card.
         reporter: Told what happens.
@@ -133,7 +133,7 @@ def distill(
         out=out,
         dev=dev,
         labels=labels,
-        config=config or TrainingConfig(),
+        config=config or TrainingConfig.from_preset("best"),
         data=data,
         reporter=reporter,
         resume=resume,

@@ -39,7 +39,7 @@ def train(
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then).
-        config: A preset with changes; `paper` when left out.
+        config: A preset with changes; `best` when left out.
         data: Names of the data files, for the model card.
         reporter: Told what happens.
         resume: Continue where an earlier, unfinished training with the same settings stopped.
@@ -56,7 +56,7 @@ def train(
         out=out,
         dev=dev,
         labels=labels,
-        config=config or TrainingConfig(),
+        config=config or TrainingConfig.from_preset("best"),
         data=data,
         reporter=reporter,
         resume=resume,
