@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import onnx
-import onnxruntime
 import pytest
 import torch
 from hypothesis import given
@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from tiny import FAMILIES, tiny_encoder
 from unire import TrainingConfig
+from unire.engines.onnx_engine import start_session
 from unire.exceptions import UnireError
 from unire.exporting.agreement import SENTENCES
 from unire.exporting.export import Exported, export
@@ -44,6 +45,12 @@ def test_in_eight_bits_every_family_computes_nearly_the_same(family, twenty, sci
         assert agreement.sentences == 20
         assert agreement.mean_difference < 0.02  # of wrong tables 0.1, for there are 14 labels
         assert agreement.findings > 0.75
+    # one that two products share cannot be used on every CPU, whether this is such a one or not
+    graph = onnx.load(tmp_path / "out" / "model.onnx", load_external_data=False).graph
+    weights = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
+    uses = Counter(name for node in graph.node for name in node.input if name in weights)
+    assert set(uses.values()) == {1}
+    assert (len(weights) > len({str(tensor.external_data) for tensor in weights.values()})) == (family == "albert")
 
 
 @pytest.mark.no_cover
@@ -52,7 +59,7 @@ def test_in_full_precision_the_graph_computes_the_same(family, twenty, scierc_la
     found = exported_family(family, twenty, scierc_labels, tmp_path, "fp32")
     assert found.engines == found.model
     assert found.model.difference < 1e-3
-    assert found.model.findings == 1.0
+    assert found.model.findings > 0.99  # with random weights some labels are all but equally probable
     model, out = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert all(torch.equal(model[name], out[name]) for name in model.keys() | out.keys())
 
@@ -154,7 +161,7 @@ def test_vectors_are_rounded_each_by_itself_and_one_of_zeros_stays_so():
     x = torch.randn(2, 3, 64) * torch.tensor([[1e-4, 1.0, 1e4], [1.0, 0.0, 1e-30]]).unsqueeze(-1)
     layer = Int8Linear(linear).eval()
     drawn = torch.onnx.export(layer, (x,), dynamo=True, opset_version=OPSET, verbose=False).model_proto
-    session = onnxruntime.InferenceSession(drawn.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = start_session(drawn.SerializeToString())
     (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     products, expected = torch.from_numpy(found) - linear.bias, x @ linear.weight.T
     assert torch.equal(torch.from_numpy(found)[1, 1], linear.bias)

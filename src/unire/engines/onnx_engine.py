@@ -22,7 +22,7 @@ from unire.exceptions import UnireError
 from unire.folders import GRAPH
 from unire.windows import Batch, Rounded
 
-__all__ = ["OnnxEngine"]
+__all__ = ["OnnxEngine", "start_session"]
 
 PRODUCT = b64decode(
     "CAk6WAoYCgF4CgF3EgF5Ig1NYXRNdWxJbnRlZ2VyEgFwKg8IBAgBEANCAXdKBH9/f39aEwoBeBIOCgwIAhIICgIIAgoCCARiEwoBeRIOCgwIBhII"
@@ -51,23 +51,8 @@ class OnnxEngine:
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
         check_graph(folder)
         threads = threads or _cores()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False  # patterns are kept for each shape, and every run has another
-        options.log_severity_level = 3
-        if not _products_are_exact():
-            # Then onnxruntime multiplies by other instructions, less than half as fast. It would do so on CPUs that
-            # have no need of it too.
-            options.add_session_config_entry("session.x64quantprecision", "1")
         try:
-            self._session = onnxruntime.InferenceSession(
-                str(folder / GRAPH),
-                options,
-                providers=["CPUExecutionProvider"],
-                # slower on a CPU, one of them several times, than the additions, norms and GELUs that they replace
-                disabled_optimizers=["BiasGeluFusion", "SkipLayerNormFusion"],
-            )
+            self._session = start_session(str(folder / GRAPH))
         except Exception as error:  # onnxruntime has no common type for its errors
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
@@ -106,6 +91,26 @@ class OnnxEngine:
         pieces = {name: getattr(batch, name)[part.windows, : part.n_pieces] for name in self._inputs if name != "words"}
         (P,) = self._session.run(None, {**pieces, "words": words})
         return P  # type: ignore[no-any-return]
+
+
+def start_session(graph: str | bytes) -> onnxruntime.InferenceSession:
+    """A graph, by the path of its file or itself, made ready to be run on one core at a time."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False  # patterns are kept for each shape, and every run has another
+    options.log_severity_level = 3
+    if not _products_are_exact():
+        # Then onnxruntime multiplies by other instructions, less than half as fast. It would do so on CPUs that have
+        # no need of it too.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(
+        graph,
+        options,
+        providers=["CPUExecutionProvider"],
+        # slower on a CPU, one of them several times, than the additions, norms and GELUs that they replace
+        disabled_optimizers=["BiasGeluFusion", "SkipLayerNormFusion"],
+    )
 
 
 class _Part(NamedTuple):

@@ -1,8 +1,9 @@
 """What an ONNX graph reads from beside itself, without the onnx package: places in `model.safetensors`.
 
 A graph may name any file of the machine as the home of its weights. Before onnxruntime is shown one, it is looked
-through here: each of its outside tensors must be a tensor of the folder's own weights, of the same name, kind and
-place. So a graph cannot read what is not the model's, and a graph and weights that do not belong together are noticed.
+through here: each of its outside tensors must be a tensor of the folder's own weights, of the same kind and place, and
+of the same name or of one that is made of it (`again`). So a graph cannot read what is not the model's, and a graph and
+weights that do not belong together are noticed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any, NamedTuple
 from unire.exceptions import UnireError
 from unire.folders import GRAPH, WEIGHTS
 
-__all__ = ["Place", "check_graph", "places_in"]
+__all__ = ["Place", "again", "check_graph", "in_file", "places_in"]
 
 KINDS = {"F32": 1, "U8": 2, "I8": 3, "I64": 7, "BOOL": 9, "F16": 10}
 """Kinds of numbers as safetensors and as ONNX call them."""
+
+
+AGAIN = "@"
+"""Stands in a graph between the name of a tensor and a number, where the graph has it more than once."""
 
 
 class Place(NamedTuple):
@@ -51,6 +56,16 @@ def places_in(path: Path) -> dict[str, Place]:
     return places
 
 
+def again(name: str, number: int) -> str:
+    """Another name for a tensor in a graph."""
+    return f"{name}{AGAIN}{number}"
+
+
+def in_file(name: str) -> str:
+    """What a tensor of a graph is called in the file of the weights."""
+    return name.partition(AGAIN)[0]
+
+
 def check_graph(folder: Path) -> None:
     """Refuse a graph that asks for anything but the tensors of the folder's own weights."""
     path, places = folder / GRAPH, places_in(folder / WEIGHTS)
@@ -63,7 +78,7 @@ def check_graph(folder: Path) -> None:
     for name, (kind, about) in outside.items():
         if about.get("location") != WEIGHTS:
             raise UnireError(f"{str(path)!r} wants to read {about.get('location')!r}; it is not used")
-        place = places.get(name)
+        place = places.get(in_file(name))
         if place is None or about != _about(place) or kind != place.kind:
             raise UnireError(
                 f"{GRAPH} and {WEIGHTS} of {str(folder)!r} do not belong together (tensor {name!r}); "

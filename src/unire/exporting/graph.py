@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from unire.engines.onnx_file import Place, places_in
+from unire.engines.onnx_file import Place, again, in_file, places_in
 from unire.exceptions import UnireError
 from unire.exporting.stand_ins import drawn_attention, use_stand_ins
 from unire.folders import GRAPH, WEIGHTS
@@ -107,13 +108,33 @@ def _point(model: onnx.ModelProto, places: dict[str, Place]) -> None:
             node.input[i] = name.removeprefix("model.")
     for tensor in graph.initializer:
         tensor.name = tensor.name.removeprefix("model.")
-        place = places.get(tensor.name)
+    _name_apart(graph)
+    for tensor in graph.initializer:
+        place = places.get(in_file(tensor.name))
         if place is None:
             continue
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", WEIGHTS), ("offset", place.start), ("length", place.length)):
             tensor.external_data.add(key=key, value=str(value))
+
+
+def _name_apart(graph: onnx.GraphProto) -> None:
+    """Give every product a name of its own for the weights of eight bits that it shares, as ALBERT's layers do.
+
+    On CPUs whose products could overflow onnxruntime replaces such weights, and fails at those that it has replaced.
+    """
+    weights = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
+    uses: Counter[str] = Counter()
+    for node in graph.node:
+        for i, name in enumerate(node.input):
+            if name not in weights:
+                continue
+            uses[name] += 1
+            if uses[name] > 1:
+                node.input[i] = again(name, uses[name])
+                graph.initializer.add().CopyFrom(weights[name])
+                graph.initializer[-1].name = node.input[i]
 
 
 class _Quiet:
