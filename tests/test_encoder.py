@@ -13,7 +13,7 @@ from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling.encoder import load_encoder
+from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import TensorBatch, UniRE
 from unire.training import TrainingConfig
 from unire.training.new_model import new_model
@@ -137,3 +137,12 @@ def test_a_missing_encoder_gets_one_sentence(tmp_path):
 def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
     model: UniRE = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
     assert not [name for name, _ in model.named_parameters() if "pooler" in name]
+
+
+def test_a_model_remembers_which_weights_its_encoder_had(encoder, scierc_labels):
+    model = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
+    again, _, _ = load_encoder(encoder)
+    assert model.settings.provenance["encoder_weights"] == digest_of(again)
+    with torch.no_grad():
+        next(again.parameters())[0, 0] += 1e-3
+    assert model.settings.provenance["encoder_weights"] != digest_of(again)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from tokenizers import Tokenizer
 from torch import nn
@@ -18,7 +20,7 @@ from unire.modeling.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
-__all__ = ["build_encoder", "first_position", "load_encoder", "load_tokenizer"]
+__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer"]
 
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
@@ -72,6 +74,15 @@ def load_tokenizer(name: str | Path) -> Any:
         mask_token=next((piece for piece in special if "mask" in piece.lower()), None),
         **{f"{role}_token": tokenizer.id_to_token(place) for role, place in ids.items()},
     )
+
+
+def digest_of(encoder: nn.Module) -> str:
+    """A short name for an encoder's weights, wherever they come from: other weights, another name."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(encoder.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().flatten().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
 
 
 def build_encoder(config: Mapping[str, Any]) -> nn.Module:

@@ -11,7 +11,7 @@ from typing import Any
 import unire
 from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
-from unire.modeling.encoder import load_encoder
+from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import UniRE
 from unire.settings import HeadSettings, Settings
 from unire.training.config import PRESETS, TrainingConfig
@@ -40,6 +40,7 @@ def new_model(
         provenance={
             "unire": unire.__version__,
             **origin(encoder),
+            "encoder_weights": digest_of(loaded),
             "data": ["/".join(Path(name).parts[-2:]) for name in data],
             "fingerprint": fingerprint,
             "preset": config.preset,
