@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.main import get_command
 
 from commanding import TWENTY, error, result, run
 from unire import formats
+from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
 
@@ -16,10 +18,20 @@ def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatc
     monkeypatch.setenv("COLUMNS", "80")
     text = run("train", "--help").output
     assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
-    for default in ("0.1", "paper", "10.0"):
+    for default in ("0.1", "best", "10.0"):
         assert f"[default: {default}]" in text
     assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output
+
+
+def test_what_training_and_distillation_both_ask_for_they_ask_for_in_the_same_words():
+    train, distill = (
+        {each.name: (each.opts, each.help, each.default, each.rich_help_panel) for each in command.params}
+        for command in (get_command(app).commands[name] for name in ("train", "distill"))
+    )
+    shared = (train.keys() & distill.keys()) - {"out"}
+    assert {"dev", "preset", "epochs", "settings", "resume", "save_every_minutes"} < shared
+    assert {name: train[name] for name in shared} == {name: distill[name] for name in shared}
 
 
 def test_folds_are_trained_scored_and_resumed(encoder, tmp_path):
