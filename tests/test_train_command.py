@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.main import get_command
@@ -12,6 +13,7 @@ from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.training import PRESETS
 
 
 def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):
@@ -22,6 +24,13 @@ def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatc
         assert f"[default: {default}]" in text
     assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output
+
+
+def test_help_says_what_every_preset_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for words in (("train",), ("distill",), ("study", "ablate"), ("study", "pipeline"), ("study", "report")):
+        text = " ".join(run(*words, "--help").output.replace("│", " ").split())
+        assert set(re.findall(r"`(\w+)` \(by ", text)) == set(PRESETS)
 
 
 def test_what_training_and_distillation_both_ask_for_they_ask_for_in_the_same_words():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODEL",
+    "PRESETS",
     "BatchSize",
     "Data",
     "Dev",
@@ -51,6 +52,7 @@ __all__ = [
 
 MODEL = "Model and schedule (a preset's own when left out)"
 RUN = "Run"
+PRESETS = "`best` (by our trials on dev), `paper` (by its text) or `released` (by its authors' code)"
 
 
 def option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
@@ -62,9 +64,7 @@ Data = Annotated[list[Path], option("--data", help="Annotated file; may be given
 Dev = Annotated[list[Path] | None, option("--dev", help="Selects the best epoch and α. Strongly advised.")]
 Test = Annotated[list[Path] | None, option("--test", help="Scored once, at the end.")]
 
-Preset = Annotated[
-    str, option("--preset", help="`best`, `paper` or `released` (its authors' code).", panel=MODEL, show_default=True)
-]
+Preset = Annotated[str, option("--preset", help=f"{PRESETS}.", panel=MODEL, show_default=True)]
 Epochs = Annotated[int | None, option("--epochs", help="How often the annotated data is read.", panel=MODEL)]
 BatchSize = Annotated[int | None, option("--batch-size", help="Annotated sentences per step.", panel=MODEL)]
 Lr = Annotated[float | None, option("--lr", help="Peak rate of the encoder.", panel=MODEL)]
