@@ -20,7 +20,7 @@ def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatc
     monkeypatch.setenv("COLUMNS", "80")
     text = run("train", "--help").output
     assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
-    for default in ("0.1", "best", "10.0"):
+    for default in ("best", "10.0"):
         assert f"[default: {default}]" in text
     assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output
@@ -68,9 +68,6 @@ def test_folds_can_be_shared_by_several_processes(encoder, tmp_path):
     assert whole["folds"] == first["folds"] + second["folds"]
     assert {row["average"] for row in whole["mean"]} == {"micro", "macro"}
     assert "there is no fold 3: they are counted from 1 to 2" in error(*command, "--fold", 3)
-    assert "give that too" in error(
-        "train", "--encoder", encoder, "--data", TWENTY, "--out", tmp_path / "x", "--fold", 1
-    )
 
 
 def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
@@ -87,10 +84,14 @@ def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
         (("--beta2", 1), "beta2 = 1.0"),
         (("--set", "beta1=1.5"), "beta1 = 1.5"),
         (("--set", "lr=Infinity"), "lr = inf"),
+        (("--set", "epochs=ten"), "epochs = 'ten' is of the wrong kind; it must be a whole number"),
         (("--seed", 99999999999), "seed = 99999999999"),
         (("--set", "preset=released"), "--preset"),
         (("--set", "=3"), "NAME=VALUE"),
         (("--folds", "²"), "'²'"),
+        (("--folds", 2, "--dev", TWENTY), "leave out --dev and --test"),
+        (("--fold", 1), "give that too"),
+        (("--dev-fraction", 0.3), "give that too"),
     ],
 )
 def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):

@@ -42,15 +42,14 @@ def train(
         ),
     ] = None,
     dev_fraction: Annotated[
-        float,
+        float | None,
         option(
             "--dev-fraction",
             min=0.0,
             max=0.9,
-            help="With --folds: share of each training part that becomes dev.",
-            show_default=True,
+            help="With --folds: share of each training part that becomes dev; 0.1 when left out.",
         ),
-    ] = 0.1,
+    ] = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
     format: Format = None,
@@ -98,6 +97,10 @@ def train(
         patience=patience,
         seed=seed,
     )
+    if folds is None and (fold or dev_fraction is not None):
+        raise UnireError("--fold and --dev-fraction are about the folds of --folds; give that too")
+    if folds is not None and (dev or test):
+        raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
     documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
     space = label_space(labels, symmetric, [*documents, *dev_documents])
     shared: dict[str, Any] = {
@@ -109,12 +112,9 @@ def train(
         "save_every_minutes": save_every_minutes,
     }
     if folds is not None:
-        if dev or test:
-            raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
-        _train_folds(encoder, documents, out, folds, fold or [], dev_fraction, shared, tensorboard, json)
+        share = 0.1 if dev_fraction is None else dev_fraction
+        _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, json)
         return
-    if fold:
-        raise UnireError("--fold chooses among the folds of --folds; give that too")
     from unire.training import train as run
 
     trained = run(
