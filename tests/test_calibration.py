@@ -114,12 +114,23 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
     assert Reliability.of(curve(too_sure), right).error < 0.015
 
 
-@pytest.mark.parametrize(("slope", "intercept"), [(0, 0), (-1, 0), (math.inf, 0), (math.nan, 0), (1, math.inf)])
-def test_a_curve_that_does_not_rise_is_refused(slope, intercept):
-    with pytest.raises(UnireError, match="calibration of slope"):
-        Curve(slope, intercept)
-    with pytest.raises(UnireError, match="a calibration with a bend of -1 makes no sense"):
-        Curve(bend=-1)
+@pytest.mark.parametrize(
+    ("wrong", "wanted"),
+    [
+        ({"slope": 0}, "above 0"),
+        ({"slope": -1}, "above 0"),
+        ({"slope": math.nan}, "above 0"),
+        ({"slope": math.inf}, "finite"),
+        ({"intercept": -math.inf}, "finite"),
+        ({"intercept": math.nan}, "finite"),
+        ({"bend": -1}, "0 or more"),
+        ({"bend": math.inf}, "finite"),
+    ],
+)
+def test_a_curve_that_does_not_rise_is_refused(wrong, wanted):
+    ((name, value),) = wrong.items()
+    with pytest.raises(UnireError, match=f"^calibration setting {name} = {value} makes no sense; it must be {wanted}$"):
+        Curve(**wrong)
 
 
 # What is measured

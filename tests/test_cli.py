@@ -179,6 +179,14 @@ def test_mistakes_get_one_sentence(tmp_path):
     assert "no preset" in error("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", "--preset", "y")
 
 
+@pytest.mark.parametrize(
+    "option", [("--odds", 3), ("--device", "cpu"), ("--constraints", "learnt"), ("--reliability",)]
+)
+def test_the_oracle_refuses_what_only_a_model_heeds(option):
+    sentence = "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
+    assert sentence in error("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, *option)
+
+
 def test_data_with_labels_that_a_model_does_not_know_are_refused(model):
     assert "unknown entity type" in error("evaluate", "--model", model, "--data", FIXTURES / "people.json")
 

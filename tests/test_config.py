@@ -42,14 +42,15 @@ from unire.training.optimizer import build_optimizer
 )
 def test_a_number_out_of_range_is_refused_by_name(name, values):
     for value in values:
-        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?[01]"):
+        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?([01]|finite)"):
             TrainingConfig(**{name: value})
 
 
 def test_a_refusal_says_what_would_be_taken():
     for wrong, wanted in (
         ({"epochs": 0}, "1 or more"),
-        ({"lr": float("inf")}, "above 0"),
+        ({"lr": 0.0}, "above 0"),
+        ({"lr": math.inf}, "finite"),
         ({"warmup": 1}, "0 or more, and below 1"),
         ({"layer_decay": 1.5}, "above 0, and 1 at most"),
     ):
@@ -70,9 +71,18 @@ def test_a_value_of_the_wrong_kind_is_refused_however_it_is_given(wrong):
         TrainingConfig(**wrong)
 
 
-def test_a_wrong_choice_is_answered_with_the_right_ones():
-    with pytest.raises(UnireError, match="implication = 'min' is of the wrong kind; there are max, sum, none"):
-        TrainingConfig.from_preset("paper", implication="min")
+def test_a_value_of_the_wrong_kind_is_answered_with_the_right_one():
+    for wrong, wanted in (
+        ({"epochs": "ten"}, "a whole number"),
+        ({"lr": "fast"}, "a number"),
+        ({"head_lr": "fast"}, "a number, or null"),
+        ({"symmetry": "True"}, "true or false"),
+        ({"bf16": 1}, "true or false, or null"),
+        ({"preset": 3}, "a text"),
+        ({"implication": "min"}, "one of max, sum, none"),
+    ):
+        with pytest.raises(UnireError, match=f"is of the wrong kind; it must be {wanted}$"):
+            TrainingConfig(**wrong)
 
 
 def test_a_preset_is_not_a_setting():

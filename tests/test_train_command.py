@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from typer.main import get_command
 
 from commanding import TWENTY, error, result, run
 from unire import formats
+from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.training import PRESETS
 
 
 def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     text = run("train", "--help").output
     assert text.index("--encoder  ") < text.index("--labels  ") < text.index("Model and schedule") < text.index("Run ─")
-    for default in ("0.1", "paper", "10.0"):
+    for default in ("best", "10.0"):
         assert f"[default: {default}]" in text
     assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output
+
+
+def test_help_says_what_every_preset_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for words in (("train",), ("distill",), ("study", "ablate"), ("study", "pipeline"), ("study", "report")):
+        text = " ".join(run(*words, "--help").output.replace("│", " ").split())
+        assert set(re.findall(r"`(\w+)` \(by ", text)) == set(PRESETS)
+
+
+def test_what_training_and_distillation_both_ask_for_they_ask_for_in_the_same_words():
+    train, distill = (
+        {each.name: (each.opts, each.help, each.default, each.rich_help_panel) for each in command.params}
+        for command in (get_command(app).commands[name] for name in ("train", "distill"))
+    )
+    shared = (train.keys() & distill.keys()) - {"out"}
+    assert {"dev", "preset", "epochs", "settings", "resume", "save_every_minutes"} < shared
+    assert {name: train[name] for name in shared} == {name: distill[name] for name in shared}
 
 
 def test_folds_are_trained_scored_and_resumed(encoder, tmp_path):
@@ -47,9 +68,6 @@ def test_folds_can_be_shared_by_several_processes(encoder, tmp_path):
     assert whole["folds"] == first["folds"] + second["folds"]
     assert {row["average"] for row in whole["mean"]} == {"micro", "macro"}
     assert "there is no fold 3: they are counted from 1 to 2" in error(*command, "--fold", 3)
-    assert "give that too" in error(
-        "train", "--encoder", encoder, "--data", TWENTY, "--out", tmp_path / "x", "--fold", 1
-    )
 
 
 def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
@@ -66,10 +84,14 @@ def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
         (("--beta2", 1), "beta2 = 1.0"),
         (("--set", "beta1=1.5"), "beta1 = 1.5"),
         (("--set", "lr=Infinity"), "lr = inf"),
+        (("--set", "epochs=ten"), "epochs = 'ten' is of the wrong kind; it must be a whole number"),
         (("--seed", 99999999999), "seed = 99999999999"),
         (("--set", "preset=released"), "--preset"),
         (("--set", "=3"), "NAME=VALUE"),
         (("--folds", "²"), "'²'"),
+        (("--folds", 2, "--dev", TWENTY), "leave out --dev and --test"),
+        (("--fold", 1), "give that too"),
+        (("--dev-fraction", 0.3), "give that too"),
     ],
 )
 def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):

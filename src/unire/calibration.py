@@ -9,14 +9,12 @@ Curves start from the log-odds of a finding, because next to 1 there are too few
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.checks import check_kinds
-from unire.exceptions import UnireError
+from unire.checks import FINITE, NATURAL, POSITIVE, check_kinds, check_ranges
 
 __all__ = ["AsItIs", "Calibration", "Curve"]
 
@@ -44,10 +42,8 @@ class Curve:
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "calibration setting")
-        if not 0 < self.slope < math.inf or not math.isfinite(self.intercept):
-            raise UnireError(f"a calibration of slope {self.slope} and intercept {self.intercept} makes no sense")
-        if not 0 <= self.bend < math.inf:
-            raise UnireError(f"a calibration with a bend of {self.bend} makes no sense")
+        ranges = {"slope": POSITIVE, "intercept": FINITE, "bend": NATURAL}
+        check_ranges(vars(self), ranges, "calibration setting")
 
     def __call__(self, log_odds: Floats) -> Floats:
         return _sigmoid(self.slope * _bent(log_odds, self.bend) + self.intercept)

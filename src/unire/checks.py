@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from unire.exceptions import UnireError
 
-__all__ = ["COUNT", "FRACTION", "NATURAL", "POSITIVE", "Range", "check_kinds", "check_ranges", "fits"]
+__all__ = ["COUNT", "FINITE", "FRACTION", "NATURAL", "POSITIVE", "Range", "check_kinds", "check_ranges", "fits"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Range:
         return high_enough and (number <= self.high if self.with_high else number < self.high)
 
     def __str__(self) -> str:
+        if self.low == -inf and self.high == inf:
+            return "finite"
         low = f"{self.low} or more" if self.with_low else f"above {self.low}"
         if self.high == inf:
             return low
@@ -37,6 +39,10 @@ NATURAL = Range(0)
 COUNT = Range(1)
 POSITIVE = Range(0, with_low=False)
 FRACTION = Range(0, 1)
+FINITE = Range(-inf, with_low=False)
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+"""Types as those know them who write JSON."""
 
 
 def check_ranges(values: Mapping[str, Any], ranges: Mapping[str, Range], what: str) -> None:
@@ -50,7 +56,9 @@ def check_ranges(values: Mapping[str, Any], ranges: Mapping[str, Range], what: s
     for name, allowed in ranges.items():
         value = values[name]
         if value is not None and value not in allowed:
-            raise UnireError(f"{what} {name} = {value!r} makes no sense; it must be {allowed}")
+            # of infinity, "above 0" is true already
+            wanted = FINITE if abs(value) == inf else allowed
+            raise UnireError(f"{what} {name} = {value!r} makes no sense; it must be {wanted}")
 
 
 def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:
@@ -64,9 +72,7 @@ def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:
     kinds = get_type_hints(cls)
     for name, value in values.items():
         if not fits(value, kinds[name]):
-            named = get_origin(kinds[name]) is Literal
-            choice = f"; there are {', '.join(get_args(kinds[name]))}" if named else ""
-            raise UnireError(f"{what} {name} = {value!r} is of the wrong kind{choice}")
+            raise UnireError(f"{what} {name} = {value!r} is of the wrong kind; it must be {_in_words(kinds[name])}")
 
 
 def fits(value: object, kind: Any) -> bool:
@@ -83,3 +89,16 @@ def fits(value: object, kind: Any) -> bool:
     if kind is float:
         kind = (int, float)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _in_words(kind: Any) -> str:
+    origin, options = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(options)}"
+    if origin is tuple:
+        return "a list"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "an object"
+    if options:
+        return ", or ".join(map(_in_words, options))
+    return WORDS.get(kind, str(kind.__name__))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.calibration import Calibration, Curve
-from unire.checks import check_kinds
+from unire.checks import COUNT, FRACTION, check_kinds, check_ranges
 from unire.exceptions import UnireError
 from unire.windows import EncoderSpec, Layout
 
@@ -29,8 +29,7 @@ class HeadSettings:
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "head setting")
-        if self.d < 1 or not 0 <= self.mlp_dropout < 1:
-            raise UnireError(f"a head of d = {self.d} and mlp_dropout = {self.mlp_dropout} makes no sense")
+        check_ranges(vars(self), {"d": COUNT, "mlp_dropout": FRACTION}, "head setting")
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,10 @@ def evaluate(
     gold = documents_from(data, format)
     notes: Counter[str] = Counter()
     if model is None:
-        if constraints is not None or reliability:
-            raise UnireError("gold tables have no constraints and no scores to doubt; give a --model")
+        if reliability or any(option is not None for option in (odds, constraints, device)):
+            raise UnireError(
+                "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
+            )
         space = label_space(labels, symmetric, gold)
         threshold = ALPHA if alpha is None else checked_alpha(alpha)
         predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=threshold))

@@ -14,7 +14,7 @@ import typer
 from unire.cli import printing, study_systems
 from unire.cli.options import Format, Json, Labels, Symmetric
 from unire.cli.study_output import finish, tell
-from unire.cli.training import changes_from, config_from
+from unire.cli.training import PRESETS, changes_from, config_from
 from unire.exceptions import UnireError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Test = Annotated[list[Path] | None, typer.Option("--test", help="Scored once, at
 Out = Annotated[
     Path, typer.Option("--out", help="Folder of the study: cells, models, results. Studies that share it share cells.")
 ]
-Preset = Annotated[str, typer.Option("--preset", help="`paper`, `released` or `best`, from which variants depart.")]
+Preset = Annotated[str, typer.Option("--preset", help=f"What variants depart from: {PRESETS}.")]
 Epochs = Annotated[
     int | None, typer.Option("--epochs", help="How often the data is read; the preset's own.", show_default=False)
 ]

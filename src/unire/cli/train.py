@@ -5,42 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from unire.cli import printing
+from unire.cli import printing, training
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.training import config_from, in_company, new_reporter, report, stopped
+from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, report, stopped
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
-from unire.windows import Layout
 
 if TYPE_CHECKING:
     from unire.training.reporting import Reporter
 
 __all__ = ["train"]
 
-_MODEL = "Model and schedule (a preset's own when left out)"
-_RUN = "Run"
-
-
-def _option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
-    """An option in a panel of `--help`; what the data is and where the model goes needs none, and comes first."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
-
 
 @in_company()
 def train(
-    encoder: Annotated[
-        str, _option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")
-    ],
-    data: Annotated[list[Path], _option("--data", help="Annotated file; may be given several times.")],
-    out: Annotated[Path, _option("--out", help="New folder for the model.")],
-    dev: Annotated[list[Path] | None, _option("--dev", help="Selects the best epoch and α. Strongly advised.")] = None,
-    test: Annotated[list[Path] | None, _option("--test", help="Scored once, at the end.")] = None,
+    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")],
+    data: training.Data,
+    out: Annotated[Path, option("--out", help="New folder for the model.")],
+    dev: training.Dev = None,
+    test: training.Test = None,
     folds: Annotated[
         str | None,
-        _option(
+        option(
             "--folds",
             metavar="N|FILE",
             help="Cross-validate: N random folds, or a JSON list of lists of test document ids. A model per fold.",
@@ -48,67 +35,41 @@ def train(
     ] = None,
     fold: Annotated[
         list[int] | None,
-        _option(
+        option(
             "--fold",
             help="With --folds: train this one alone, counted from 1; may be given several times. So several processes "
             "share the folds; all of them with --resume, at last, prints the mean.",
         ),
     ] = None,
     dev_fraction: Annotated[
-        float,
-        _option(
+        float | None,
+        option(
             "--dev-fraction",
             min=0.0,
             max=0.9,
-            help="With --folds: share of each training part that becomes dev.",
-            show_default=True,
+            help="With --folds: share of each training part that becomes dev; 0.1 when left out.",
         ),
-    ] = 0.1,
+    ] = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
     format: Format = None,
-    preset: Annotated[
-        str,
-        _option("--preset", help="`best`, `paper` or `released` (its authors' code).", panel=_MODEL, show_default=True),
-    ] = "best",
-    epochs: Annotated[int | None, _option("--epochs", help="How often the data is read.", panel=_MODEL)] = None,
-    batch_size: Annotated[int | None, _option("--batch-size", help="Sentences per step.", panel=_MODEL)] = None,
-    lr: Annotated[float | None, _option("--lr", help="Peak rate of the encoder.", panel=_MODEL)] = None,
-    head_lr: Annotated[float | None, _option("--head-lr", help="Peak rate of MLPs and biaffine.", panel=_MODEL)] = None,
+    preset: training.Preset = "best",
+    epochs: training.Epochs = None,
+    batch_size: training.BatchSize = None,
+    lr: training.Lr = None,
+    head_lr: training.HeadLr = None,
     beta2: Annotated[
-        float | None, _option("--beta2", help="AdamW's β₂ (the paper: 0.9, not 0.999).", panel=_MODEL)
+        float | None, option("--beta2", help="AdamW's β₂ (the paper: 0.9, not 0.999).", panel=MODEL)
     ] = None,
-    layout: Annotated[
-        Layout | None, _option("--layout", help="How sentence and context become an encoder input.", panel=_MODEL)
-    ] = None,
-    window: Annotated[
-        int | None, _option("--window", help="W: words of a window; 0 for no context.", panel=_MODEL)
-    ] = None,
-    patience: Annotated[
-        int | None, _option("--patience", help="Epochs without gain on dev before it stops.", panel=_MODEL)
-    ] = None,
-    seed: Annotated[int | None, _option("--seed", help="Same seed, same numbers (on a CPU).", panel=_MODEL)] = None,
-    settings: Annotated[
-        list[str] | None,
-        _option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting of TrainingConfig, e.g. --set implication=none.",
-            panel=_MODEL,
-        ),
-    ] = None,
-    resume: Annotated[bool, _option("--resume", help="Go on where a stopped training left off.", panel=_RUN)] = False,
-    save_every_epochs: Annotated[
-        int | None,
-        _option("--save-every-epochs", min=1, help="Keep a state to resume from, every N epochs.", panel=_RUN),
-    ] = None,
-    save_every_minutes: Annotated[
-        float | None,
-        _option("--save-every-minutes", min=0.0, help="… every M minutes.", panel=_RUN, show_default=True),
-    ] = 10.0,
-    tensorboard: Annotated[
-        Path | None, _option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=_RUN)
-    ] = None,
+    layout: training.Layouts = None,
+    window: training.Window = None,
+    patience: training.Patience = None,
+    seed: training.Seed = None,
+    settings: training.Set = None,
+    resume: training.Resume = False,
+    save_every_epochs: training.SaveEveryEpochs = None,
+    save_every_minutes: training.SaveEveryMinutes = 10.0,
+    tensorboard: training.Tensorboard = None,
     json: Json = False,
 ) -> None:
     """Train a model on annotated data.
@@ -136,6 +97,10 @@ def train(
         patience=patience,
         seed=seed,
     )
+    if folds is None and (fold or dev_fraction is not None):
+        raise UnireError("--fold and --dev-fraction are about the folds of --folds; give that too")
+    if folds is not None and (dev or test):
+        raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
     documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
     space = label_space(labels, symmetric, [*documents, *dev_documents])
     shared: dict[str, Any] = {
@@ -147,12 +112,9 @@ def train(
         "save_every_minutes": save_every_minutes,
     }
     if folds is not None:
-        if dev or test:
-            raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
-        _train_folds(encoder, documents, out, folds, fold or [], dev_fraction, shared, tensorboard, json)
+        share = 0.1 if dev_fraction is None else dev_fraction
+        _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, json)
         return
-    if fold:
-        raise UnireError("--fold chooses among the folds of --folds; give that too")
     from unire.training import train as run
 
     trained = run(

@@ -1,4 +1,4 @@
-"""What the commands that train share: settings in, progress and scores out."""
+"""What the commands that train share: options and settings in, progress and scores out."""
 
 from __future__ import annotations
 
@@ -9,18 +9,93 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unire.cli import printing
 from unire.exceptions import UnireError
+from unire.windows import Layout
 
 if TYPE_CHECKING:
     from unire.training import Trained, TrainingConfig
     from unire.training.reporting import Reporter
 
-__all__ = ["changes_from", "config_from", "in_company", "new_reporter", "report", "stopped"]
+__all__ = [
+    "MODEL",
+    "PRESETS",
+    "BatchSize",
+    "Data",
+    "Dev",
+    "Epochs",
+    "HeadLr",
+    "Layouts",
+    "Lr",
+    "Patience",
+    "Preset",
+    "Resume",
+    "SaveEveryEpochs",
+    "SaveEveryMinutes",
+    "Seed",
+    "Set",
+    "Tensorboard",
+    "Test",
+    "Window",
+    "changes_from",
+    "config_from",
+    "in_company",
+    "new_reporter",
+    "option",
+    "report",
+    "stopped",
+]
+
+MODEL = "Model and schedule (a preset's own when left out)"
+RUN = "Run"
+PRESETS = "`best` (by our trials on dev), `paper` (by its text) or `released` (by its authors' code)"
+
+
+def option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
+    """An option in a panel of `--help`; what the data is and where the model goes needs none, and comes first."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
+
+
+Data = Annotated[list[Path], option("--data", help="Annotated file; may be given several times.")]
+Dev = Annotated[list[Path] | None, option("--dev", help="Selects the best epoch and α. Strongly advised.")]
+Test = Annotated[list[Path] | None, option("--test", help="Scored once, at the end.")]
+
+Preset = Annotated[str, option("--preset", help=f"{PRESETS}.", panel=MODEL, show_default=True)]
+Epochs = Annotated[int | None, option("--epochs", help="How often the annotated data is read.", panel=MODEL)]
+BatchSize = Annotated[int | None, option("--batch-size", help="Annotated sentences per step.", panel=MODEL)]
+Lr = Annotated[float | None, option("--lr", help="Peak rate of the encoder.", panel=MODEL)]
+HeadLr = Annotated[float | None, option("--head-lr", help="Peak rate of MLPs and biaffine.", panel=MODEL)]
+Layouts = Annotated[
+    Layout | None, option("--layout", help="How sentence and context become an encoder input.", panel=MODEL)
+]
+Window = Annotated[int | None, option("--window", help="W: words of a window; 0 for no context.", panel=MODEL)]
+Patience = Annotated[int | None, option("--patience", help="Epochs without gain on dev before it stops.", panel=MODEL)]
+Seed = Annotated[int | None, option("--seed", help="Same seed, same numbers (on a CPU).", panel=MODEL)]
+Set = Annotated[
+    list[str] | None,
+    option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting of TrainingConfig, e.g. --set implication=none.",
+        panel=MODEL,
+    ),
+]
+
+Resume = Annotated[bool, option("--resume", help="Go on where a stopped training left off.", panel=RUN)]
+SaveEveryEpochs = Annotated[
+    int | None, option("--save-every-epochs", min=1, help="Keep a state to resume from, every N epochs.", panel=RUN)
+]
+SaveEveryMinutes = Annotated[
+    float | None,
+    option("--save-every-minutes", min=0.0, help="… every M minutes.", panel=RUN, show_default=True),
+]
+Tensorboard = Annotated[
+    Path | None, option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=RUN)
+]
 
 PATIENCE = 10.0
 """Seconds in which the first process of a machine fails too, if it is going to; then the launcher ends all others."""
