@@ -24,6 +24,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import UniRE
 from unire.training import TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
@@ -213,7 +214,9 @@ def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
     ]
     ran = CliRunner().invoke(app, list(map(str, arguments)))
     assert ran.exit_code == 130
-    assert json.loads(ran.stdout)["interrupted"]
+    printed = json.loads(ran.stdout)
+    assert printed["interrupted"]
+    assert printed["encoder_weights"] == digest_of(load_encoder(encoder)[0])  # which encoder it was, by name or not
 
 
 def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monkeypatch):

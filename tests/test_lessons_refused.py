@@ -44,7 +44,7 @@ def test_lessons_and_teachers_are_not_given_together_and_one_of_them_is(lessons,
 
 
 def test_a_folder_that_holds_no_lessons_is_refused(encoder, teacher, tmp_path):
-    for folder in (tmp_path / "nowhere", teacher):
+    for folder in (tmp_path / "nowhere", teacher, TWENTY):
         with pytest.raises(UnireError, match=r"there are no lessons in .*; make some with unire teach"):
             Lessons(folder)
 

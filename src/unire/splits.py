@@ -75,7 +75,8 @@ def read_folds(path: Path) -> list[list[str]]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise UnireError(f"folds {str(path)!r} cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UnireError(f"folds {str(path)!r} cannot be read: {reason}") from None
     if isinstance(data, dict) and len(data) == 1:
         data = next(iter(data.values()))
     if not isinstance(data, list) or len(data) < 2 or not all(isinstance(fold, list) and fold for fold in data):

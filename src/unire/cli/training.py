@@ -97,6 +97,8 @@ Tensorboard = Annotated[
     Path | None, option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=RUN)
 ]
 
+MADE_OF = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
+"""What is printed of where a model comes from, as far as it is known."""
 PATIENCE = 10.0
 """Seconds in which the first process of a machine fails too, if it is going to; then the launcher ends all others."""
 
@@ -182,7 +184,7 @@ def report(trained: Trained, out: Path, json: bool) -> None:
                 "epoch": provenance["epochs"],
                 "interrupted": trained.interrupted,
                 "notes": dict(trained.notes),
-                **{key: provenance[key] for key in ("distillation",) if key in provenance},
+                **{key: provenance[key] for key in MADE_OF if key in provenance},
                 "scores": {name: part.to_dict() for name, part in scores.items()},
                 "history": trained.history,
             }
@@ -193,5 +195,7 @@ def report(trained: Trained, out: Path, json: bool) -> None:
         fitted = f" (α = {settings.alpha:g}, relation odds = {settings.relation_odds:g})"
         printing.say((name, "bold"), fitted, to=printing.out)
         printing.print_scores(part)
-    word = "interrupted; the best model so far is" if trained.interrupted else "model"
-    printing.say(f"{word} in ", (str(out), "bold"))
+    if trained.interrupted:
+        printing.say("interrupted; the best model so far is in ", (str(out), "bold"), ", and --resume goes on")
+    else:
+        printing.say("model in ", (str(out), "bold"))

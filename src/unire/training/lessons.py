@@ -277,7 +277,7 @@ def _facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         version = facts["version"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UnireError(f"there are no lessons in {str(folder)!r}; make some with unire teach") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnireError(f"{str(folder / FACTS)!r} cannot be read ({error}); {AGAIN}") from None
