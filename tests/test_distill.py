@@ -266,7 +266,7 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
         encoder,
         tmp_path / "straight",
         documents=list(formats.read(TWENTY)),
-        config=TrainingConfig(lr=0.002, window=40, epochs=8, batch_size=8),
+        config=TrainingConfig.from_preset("best", lr=0.002, window=40, epochs=8, batch_size=8),
         distillation=DistillConfig(soft_batch=6),
     )
     assert found["history"] == straight.history
