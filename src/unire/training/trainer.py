@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -150,7 +150,10 @@ class Trainer:
         self._losses.copy_(torch.tensor(self.progress.losses))
 
     def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
-        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from."""
+        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from.
+
+        So does what goes wrong once the weights stand.
+        """
         try:
             with Interrupt() as interrupt:
                 try:
@@ -192,16 +195,24 @@ class Trainer:
     def finish(self, test: Sequence[Document], interrupt: Interrupt) -> Trained:
         """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
         self._take_best()
-        self._save_model({})  # whatever happens from here on, the training was not for nothing
+        self._save_model({}, interrupted=True)  # whatever happens from here on, the training was not for nothing
+        alone = self.accelerator.num_processes == 1
+        if not alone:  # when something happens, several are not at the same place, and cannot gather their states
+            self.save_state()
         try:
             with interrupt.immediate():
                 self._tune()
                 scores = {"dev": self._score(self.dev), "test": self._score(test)}
+            self._save_model(scores)
         except KeyboardInterrupt:
-            if self.accelerator.num_processes == 1:  # several are not at the same place, and cannot gather theirs
+            if alone:
                 self.save_state()
             return self._result(stopped_by=interrupt.number)
-        self._save_model(scores)
+        except BaseException:
+            if alone:
+                with suppress(Exception):  # what went wrong first is what is told
+                    self.save_state()
+            raise
         if self.accelerator.is_main_process:
             self.snapshots.remove()
         return self._result(scores["dev"], scores["test"])
@@ -232,15 +243,18 @@ class Trainer:
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
-    def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
+    def _save_model(self, scores: Mapping[str, Scores | None], *, interrupted: bool = False, **more: Any) -> None:
+        """Write the model; one that is `interrupted` is not taken for finished."""
+        made = {name: value for name, value in self.model.settings.provenance.items() if name != "interrupted"}
         self.model.settings = self.model.settings.with_(
             provenance={
-                **self.model.settings.provenance,
+                **made,
                 "epochs": self.progress.best_epoch or self.progress.epoch,
                 "seconds": round(self.progress.seconds, 1),
                 "notes": dict(self._notes()),
                 "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
                 **more,
+                **({"interrupted": True} if interrupted else {}),
             }
         )
         if self.accelerator.is_main_process:
