@@ -42,6 +42,16 @@ def test_a_resumed_training_has_the_time_that_is_left_for_the_share_that_is_left
     assert clock.done(0) == pytest.approx(0.7)
 
 
+def test_what_was_spent_before_a_clock_is_told_to_resume_counts_too(now) -> None:
+    clock = Clock(minutes=10, steps=None)
+    now[0] += 100
+    clock.resume(seconds_before=290, done_before=0.4)
+    assert clock.seconds == 390
+    clock.start()
+    now[0] += 100
+    assert clock.done(0) == pytest.approx(0.7)
+
+
 def test_a_pause_counts_as_time_but_not_as_training(now) -> None:
     clock = Clock(minutes=10, steps=None)
     clock.start()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,11 +27,12 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import UniRE
-from unire.training import TrainingConfig, train, unlabelled
+from unire.training import TrainingConfig, clock, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
 from unire.training.new_model import new_model
+from unire.training.reporting import Reporter
 from unire.training.teachers import Teachers, load_teachers, same_labels
 from unire.training.texts import Texts
 from unire.training.unlabelled import LEAK
@@ -68,7 +70,7 @@ def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelS
         tutor=Teachers(load_teachers(teachers), Texts.read([TWENTY]), [TWENTY.name]),
         held_out=HeldOut(()),
         distillation=DistillConfig(soft_batch=10),
-        clock=Clock(None, None),
+        clock=Clock(),
         workers=0,
     )
 
@@ -284,3 +286,33 @@ def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, t
     assert 1 <= len(trained.history) < 10_000
     assert "dev" in trained.history[-1]  # the last epoch is looked at, whenever it comes
     assert trained.dev is not None
+
+
+def test_an_interruption_gives_no_time_away(teacher, encoder, twenty, tmp_path, monkeypatch):
+    """Two minutes, with twenty seconds for loading the teachers and ten for every step."""
+    now = [1000.0]
+    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def load(teachers):
+        now[0] += 20
+        return load_teachers(teachers)
+
+    monkeypatch.setattr("unire.training.distill.load_teachers", load)
+
+    class Slow(Reporter):
+        steps = 0
+
+        def step(self, epoch, epochs):
+            now[0] += 10
+            Slow.steps += 1
+            if Slow.steps == 4:
+                signal.raise_signal(signal.SIGINT)
+
+    how = {"documents": twenty, "config": quick(epochs=1000, batch_size=2)}
+    how |= {"distillation": DistillConfig(soft_batch=10, minutes=2), "reporter": Slow()}
+    stopped = taught([teacher], encoder, tmp_path / "s", **how)
+    assert (stopped.interrupted, stopped.history) == (True, [])
+    assert stopped.model.settings.provenance["seconds"] == 20 + 4 * 10
+    resumed = taught([teacher], encoder, tmp_path / "s", **how, resume=True)
+    assert len(resumed.history) == 1  # the time ends in the first epoch
+    assert resumed.model.settings.provenance["seconds"] == 2 * 20 + Slow.steps * 10

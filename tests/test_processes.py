@@ -130,6 +130,38 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
     assert not snapshots.exists()
 
 
+FAILS = """
+import sys
+from unire.cli.main import app
+from unire.training.trainer import Trainer
+
+def fail(trainer, tune=Trainer._tune):
+    if not trainer.accelerator.is_main_process:
+        raise RuntimeError("out of memory")
+    tune(trainer)
+
+Trainer._tune = fail
+app(sys.argv[1:])
+"""
+
+
+def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_again(encoder: Path, tmp_path: Path):
+    (tmp_path / "fails.py").write_text(FAILS)
+    out, snapshots = tmp_path / "model", tmp_path / "model.resume"
+    arguments = tuple(map(str, training(encoder, "--epochs", 2, "--out", out)))
+    line = [*command("torchrun")[:-2], str(tmp_path / "fails.py"), *arguments]
+    ran = subprocess.run(line, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert ran.returncode != 0
+    assert "out of memory" in ran.stderr
+    assert Settings.load(out).provenance["interrupted"]
+    (state,) = snapshots.glob("step-*[0-9]/progress.json")
+    before = json.loads(state.read_text())["progress"][0]
+    assert before["epoch"] == 2
+    assert run("torchrun", *arguments, "--resume")["history"] == before["history"]
+    assert "interrupted" not in Settings.load(out).provenance
+    assert not snapshots.exists()
+
+
 def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Path, tmp_path: Path):
     (tmp_path / "bad.jsonl").write_text("no JSON\n")
     arguments = ("train", "--encoder", encoder, "--data", tmp_path / "bad.jsonl", "--out", tmp_path / "out")

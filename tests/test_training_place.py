@@ -16,6 +16,10 @@ from unire.splits import draw_folds, split_folds
 from unire.training import distill as distilling
 from unire.training import loop, train
 from unire.training.folds import cross_validate
+from unire.training.place import is_finished
+from unire.training.reporting import Reporter
+from unire.training.state import Snapshots
+from unire.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -98,6 +102,61 @@ def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(tw
     shutil.rmtree(tmp_path / "fold-01.resume")
     cross_validate(encoder, folds, resume=True, **options)
     assert "interrupted" not in Settings.load(tmp_path / "fold-01").provenance
+
+
+class Epochs(Reporter):
+    """Counts those that are trained."""
+
+    count = 0
+
+    def epoch(self, record):
+        self.count += 1
+
+
+@pytest.mark.parametrize(("killed", "epochs"), [(False, 0), (True, 3)])
+def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
+    killed, epochs, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    """It has left a state, and is only scored; or it was killed before it could, and is trained again."""
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"labels": scierc_labels, "config": quick(), "only": [1]}
+    straight = cross_validate(encoder, folds, out=tmp_path / "straight", **options)
+    folder, score = tmp_path / "failed" / "fold-01", Trainer._score
+
+    def fail(trainer, documents):
+        if documents == folds[0].test:
+            raise RuntimeError("out of memory")
+        return score(trainer, documents)
+
+    monkeypatch.setattr(Trainer, "_score", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        cross_validate(encoder, folds, out=folder.parent, **options)
+    monkeypatch.undo()
+    assert not is_finished(folder)
+    if killed:
+        Snapshots(folder).remove()
+    counted = Epochs()
+    resume = {**options, "resume": True, "reporter_for": lambda number: counted}
+    assert cross_validate(encoder, folds, out=folder.parent, **resume) == straight
+    assert counted.count == epochs
+    made = Settings.load(folder).provenance
+    assert made["scores"] == Settings.load(tmp_path / "straight" / "fold-01").provenance["scores"]
+    assert "interrupted" not in made
+    assert not Snapshots(folder).folder.exists()
+
+
+def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    def full(*_):
+        raise UnireError("the disk is full")
+
+    monkeypatch.setattr(Trainer, "_tune", fail)
+    monkeypatch.setattr(Snapshots, "save", full)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trained(tmp_path / "model")
+    assert not is_finished(tmp_path / "model")
 
 
 def test_the_command_says_it_in_one_sentence(encoder, random_model):

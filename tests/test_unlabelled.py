@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from unire.training import unlabelled
 from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig
 from unire.training.texts import Texts
-from unire.training.unlabelled import PARTED, Unlabelled
+from unire.training.unlabelled import LEAK, PARTED, Unlabelled
 from unire.windows import Windower
 
 
@@ -85,6 +86,25 @@ def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, win
     assert [mask.tolist() for mask in step.kept] in ([[False, True]], [[True, False]])
     assert laid_out([corpus], [windower, narrow])[0].notes[PARTED] == 1
     assert laid_out([corpus], [windower, narrow])[1].notes[PARTED] == 0  # not again on the second pass
+
+
+def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(windower, monkeypatch):
+    """With its next step, wherever one begins."""
+    monkeypatch.setattr(unlabelled, "CHUNK", 1)
+    texts = Texts.read([TWENTY])
+    data = laid_out([TWENTY], [windower], held_out=HeldOut(texts[k].text for k in (1, 3, 4)))
+    without_steps = [number for number in range(len(data)) if not data[number].steps]
+    assert without_steps == [1, 2, 6]  # two in a row, and the last of a pass
+
+    def read(chunk: int, position: int, count: int) -> list[tuple[list[int], Counter[str]]]:
+        stream = data.steps(chunk, position, process=0, n_processes=1, workers=0)
+        return [(place, notes) for (_, place, notes), _ in zip(stream, range(count), strict=False)]
+
+    straight = read(0, 0, 12)
+    assert straight[-1][0][0] > len(data)  # on the second pass
+    assert sum((notes for _, notes in straight), Counter())[LEAK] == len(without_steps)
+    for done, (place, _) in enumerate(straight, start=1):
+        assert read(*place, 12 - done) == straight[done:]
 
 
 def test_what_is_wrong_with_the_corpus_is_said_in_one_sentence(teacher, encoder, windower, tmp_path):

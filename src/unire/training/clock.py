@@ -26,14 +26,24 @@ class Clock:
     """
 
     def __init__(
-        self, minutes: float | None, steps: int | None, *, seconds_before: float = 0.0, done_before: float = 0.0
+        self,
+        minutes: float | None = None,
+        steps: int | None = None,
+        *,
+        seconds_before: float = 0.0,
+        done_before: float = 0.0,
     ) -> None:
         self.minutes = minutes
         self.steps = steps
-        self.done_before = done_before
-        self._zero = time.monotonic() - seconds_before
+        self._zero = time.monotonic()
         self._start = 0.0
         self._paused = 0.0
+        self.resume(seconds_before, done_before)
+
+    def resume(self, seconds_before: float, done_before: float) -> None:
+        """Go on from where an interrupted training stood; what was spent on loading it counts too."""
+        self._zero -= seconds_before
+        self.done_before = done_before
 
     @property
     def seconds(self) -> float:

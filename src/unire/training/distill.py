@@ -123,7 +123,7 @@ def distill(
     distillation = distillation or DistillConfig()
     if distillation.minutes is not None:
         refuse_several("distillation by the clock", "give epochs instead of minutes")
-    clock = Clock(distillation.minutes, None)
+    clock = Clock(distillation.minutes)  # before anything is loaded, which takes from the time
     tutor = _tutor(teachers, corpus, lessons, distillation.documents)
     labels = labels or tutor.labels
     labels.check([*dev, *test])
@@ -168,7 +168,6 @@ class Distiller(Trainer):
     tutor: Tutor = field(kw_only=True)
     held_out: HeldOut = field(kw_only=True)
     distillation: DistillConfig = field(kw_only=True)
-    clock: Clock = field(kw_only=True)
     workers: int = field(kw_only=True)
 
     LOSSES: ClassVar[tuple[str, ...]] = (*Trainer.LOSSES, "distillation")
@@ -196,17 +195,10 @@ class Distiller(Trainer):
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, **self._taught_by(), "lessons": self.tutor.lessons}
 
-    def resume(self) -> None:
-        super().resume()
-        self.clock = Clock(
-            self.clock.minutes, None, seconds_before=self.progress.seconds, done_before=self.progress.done
-        )
-
     def fit(
         self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
     ) -> None:
         self._steps = Ahead(self._guided_steps())
-        self.clock.start()
         try:
             super().fit(interrupt, save_every_epochs, save_every_minutes)
         finally:
@@ -259,9 +251,6 @@ class Distiller(Trainer):
         with an α like theirs.
         """
         return self.dev or self._found_by_teachers()
-
-    def _done(self, share: float) -> float:
-        return max(share, self.clock.done(0))
 
     def _read(self) -> Counter[str]:
         """What was counted in unlabelled text, by all processes."""

@@ -43,7 +43,7 @@ class Progress:
     """The best Ent + Rel F1 on dev so far."""
     best_epoch: int = 0
     seconds: float = 0.0
-    """Time spent training, evaluation included."""
+    """Time used, evaluation included, interruptions left out."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One record per epoch: losses, and the scores on dev where it was looked at."""
     place: list[int] = field(default_factory=lambda: [0, 0])

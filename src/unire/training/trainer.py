@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +26,7 @@ from unire.modeling.precision import has_bf16
 from unire.modeling.recording import Recorder, Tensors
 from unire.prefetch import Ahead
 from unire.scoring import Scores, score
+from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
 from unire.training.dataset import Step, TrainingSet
 from unire.training.interrupt import Interrupt
@@ -79,6 +79,8 @@ class Trainer:
     progress: Progress = field(default_factory=Progress)
     best: dict[str, Tensor] | None = None
     """The weights of the best epoch on dev."""
+    clock: Clock = field(default_factory=Clock)
+    """Of all that is done for it; by itself it sets no limit."""
 
     LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
     """What is summed up over an epoch, by name; the first three are those of the gold tables."""
@@ -144,10 +146,14 @@ class Trainer:
     def resume(self) -> None:
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
         self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self._record, process, n_processes)
+        self.clock.resume(self.progress.seconds, self.progress.done)
         self._losses.copy_(torch.tensor(self.progress.losses))
 
     def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
-        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from."""
+        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from.
+
+        So does what goes wrong once the weights stand.
+        """
         try:
             with Interrupt() as interrupt:
                 try:
@@ -162,44 +168,51 @@ class Trainer:
     def fit(
         self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
     ) -> None:
-        """Train until the last epoch, or until dev has not improved for `patience` epochs."""
+        """Train until the last epoch, until the time is over, or until dev has not improved for `patience` epochs."""
+        self.clock.start()
         self.reporter.start(self._facts())
-        saved = time.monotonic()
-        started = saved - self.progress.seconds
+        saved = self.clock.seconds
         while not self._finished() and not self._out_of_patience():
             steps = self.data.steps(self.progress.epoch)
             for step in self.collated(steps[self.progress.position :]):
                 self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
                 self.progress.position += 1
                 self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
-                due = save_every_minutes is not None and time.monotonic() - saved >= 60 * save_every_minutes
+                due = save_every_minutes is not None and self.clock.seconds - saved >= 60 * save_every_minutes
                 due, stopped = agreed(self.accelerator, due, interrupt.pending, step=self.progress.step)
                 if due:
-                    self.progress.seconds = time.monotonic() - started
                     self.save_state()
-                    saved = time.monotonic()
+                    saved = self.clock.seconds
                 if stopped:
                     raise KeyboardInterrupt
             self._end_epoch(len(steps))
-            self.progress.seconds = time.monotonic() - started
             if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
                 self.save_state()
             if any(agreed(self.accelerator, interrupt.pending)):
                 raise KeyboardInterrupt
+        self.progress.seconds = self.clock.seconds
 
     def finish(self, test: Sequence[Document], interrupt: Interrupt) -> Trained:
         """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
         self._take_best()
-        self._save_model({})  # whatever happens from here on, the training was not for nothing
+        self._save_model({}, interrupted=True)  # whatever happens from here on, the training was not for nothing
+        alone = self.accelerator.num_processes == 1
+        if not alone:  # when something happens, several are not at the same place, and cannot gather their states
+            self.save_state()
         try:
             with interrupt.immediate():
                 self._tune()
                 scores = {"dev": self._score(self.dev), "test": self._score(test)}
+            self._save_model(scores)
         except KeyboardInterrupt:
-            if self.accelerator.num_processes == 1:  # several are not at the same place, and cannot gather theirs
+            if alone:
                 self.save_state()
             return self._result(stopped_by=interrupt.number)
-        self._save_model(scores)
+        except BaseException:
+            if alone:
+                with suppress(Exception):  # what went wrong first is what is told
+                    self.save_state()
+            raise
         if self.accelerator.is_main_process:
             self.snapshots.remove()
         return self._result(scores["dev"], scores["test"])
@@ -230,15 +243,18 @@ class Trainer:
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
-    def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
+    def _save_model(self, scores: Mapping[str, Scores | None], *, interrupted: bool = False, **more: Any) -> None:
+        """Write the model; one that is `interrupted` is not taken for finished."""
+        made = {name: value for name, value in self.model.settings.provenance.items() if name != "interrupted"}
         self.model.settings = self.model.settings.with_(
             provenance={
-                **self.model.settings.provenance,
+                **made,
                 "epochs": self.progress.best_epoch or self.progress.epoch,
                 "seconds": round(self.progress.seconds, 1),
                 "notes": dict(self._notes()),
                 "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
                 **more,
+                **({"interrupted": True} if interrupted else {}),
             }
         )
         if self.accelerator.is_main_process:
@@ -267,7 +283,7 @@ class Trainer:
         self.model.train()
         self.progress.step += 1
         middle = (self.progress.epoch + position + share / 2) / self.config.epochs
-        self.progress.done = self._done(middle)
+        self.progress.done = max(middle, self.clock.done(self.progress.step))
         self.schedule.set(self.progress.done, self.progress.step)
         self._add_gradients()
         for number, batch in enumerate(step.batches, start=1):
@@ -278,10 +294,6 @@ class Trainer:
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=not self.gradients.records)
-
-    def _done(self, share: float) -> float:
-        """The share of the training that is done, where its epochs are done by `share`."""
-        return share
 
     def _add_gradients(self) -> None:
         """What a step learns from beside the gold tables: nothing, here."""
@@ -342,6 +354,7 @@ class Trainer:
     def save_state(self) -> None:
         """Write what `resume` continues from."""
         self.progress.losses = self._losses.tolist()
+        self.progress.seconds = self.clock.seconds
         shares: list[Share] = gather_object([Share.of(self.progress)])
         if self.accelerator.is_main_process:
             self.snapshots.save(shares, self.model, self.optimizer, self.best, self._record)

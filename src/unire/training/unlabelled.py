@@ -166,14 +166,18 @@ class Unlabelled(Dataset[Chunk]):
             worker_init_fn=_start_worker,
         )
         empty = 0
+        notes: Counter[str] = Counter()  # of chunks without steps too: they wait for the next step that there is
         for number, made in enumerate(loader, start=chunk):
             if made.error:
                 raise UnireError(made.error)
             empty = 0 if made.steps else empty + 1
             if empty >= len(self):
                 raise UnireError("no document of the corpus has words that are not of dev or test; give other text")
+            if position == 0:
+                notes += made.notes
             for place, step in enumerate(made.steps[position:], start=position):
-                yield step, [number, place + 1], made.notes if place == 0 else Counter()
+                yield step, [number, place + 1], notes
+                notes = Counter()
             position = 0
 
     def _groups(self, documents: list[tuple[int, Document]]) -> Iterator[list[tuple[int, Document]]]:
