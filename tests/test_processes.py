@@ -70,7 +70,7 @@ def run_alone(*arguments: object) -> dict[str, Any]:
 def training(encoder: Path, *more: object) -> tuple[object, ...]:
     return (
         *("train", "--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--labels", "scierc"),
-        *("--batch-size", 8, "--window", 40, *more),
+        *("--preset", "paper", "--batch-size", 8, "--window", 40, *more),
     )
 
 
