@@ -282,7 +282,11 @@ def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatc
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
 
 
-@pytest.mark.parametrize("wrong", [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}]
+    + [{"max_steps": 1, "seed": seed} for seed in (-1, 2**32)],
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UnireError, match="adaptation"):
         AdaptationConfig(**wrong)
@@ -291,6 +295,12 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> Non
 def test_a_batch_of_less_than_a_row_is_refused_by_both_names() -> None:
     with pytest.raises(UnireError, match=r"batch_tokens = 64 is less than a row, of length = 128"):
         AdaptationConfig(max_steps=1, batch_tokens=64, length=128)
+
+
+def test_a_share_of_a_row_that_is_less_than_a_piece_is_refused_by_both_names() -> None:
+    with pytest.raises(UnireError, match=r"mask_rate = 0\.02 hides nothing of a row, of length = 16"):
+        AdaptationConfig(max_steps=1, mask_rate=0.02, length=16)
+    AdaptationConfig(max_steps=1, mask_rate=0.04, length=16)
 
 
 def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) -> None:

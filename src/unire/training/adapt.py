@@ -83,6 +83,10 @@ class AdaptationConfig:
             raise UnireError(
                 f"adaptation setting batch_tokens = {self.batch_tokens} is less than a row, of length = {self.length}"
             )
+        if round(self.mask_rate * self.length) < 1:
+            raise UnireError(
+                f"adaptation setting mask_rate = {self.mask_rate} hides nothing of a row, of length = {self.length}"
+            )
 
     def on(self, device: torch.device) -> AdaptationConfig:
         """The same, with a batch that suits the device where none is given."""
@@ -105,6 +109,7 @@ RANGES = {
     "length": Range(8),
     "warmup": FRACTION,
     "mask_rate": Range(0, 0.5, with_low=False, with_high=True),
+    "seed": Range(0, 2**32),
 }
 
 
