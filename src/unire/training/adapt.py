@@ -31,6 +31,7 @@ from unire.training.clock import Clock
 from unire.training.corpus import PackedCorpus, refuse_empty
 from unire.training.interrupt import Interrupt
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+from unire.training.optimizer import rate_at
 from unire.training.processes import refuse_several
 from unire.training.state import moments_of, restore_moments
 
@@ -97,10 +98,6 @@ class AdaptationConfig:
     def rows(self) -> int:
         """Rows of one optimiser step: `batch_tokens`, rounded down; none before it is said on which device."""
         return (self.batch_tokens or 0) // self.length
-
-    def rate(self, done: float) -> float:
-        """The share of the peak rate when `done` (0 to 1) of the training is behind."""
-        return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
 
 RANGES = {
@@ -281,7 +278,8 @@ def _train(
                 rows, config.seed + state.step, lambda: interrupt.pending or clock.done(state.step) >= 1
             )
             if read == len(rows) or not interrupt.pending:  # what is interrupted halfway is done anew, to be the same
-                trainer.step(config.rate((done + clock.done(state.step + 1)) / 2))  # as in the middle of the step
+                middle = (done + clock.done(state.step + 1)) / 2  # of the step
+                trainer.step(rate_at(middle, config.warmup))
                 outcomes.append(outcome)
                 state.step += 1
                 n_read += read
