@@ -5,15 +5,20 @@ from __future__ import annotations
 import gzip
 import lzma
 import random
+import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
 from unire.training import corpus as corpus_module
 from unire.training.corpus import HeldOut, PackedCorpus, read_documents, refuse_empty
+from unire.windows.pieces import WordTokenizer
+from unire.windows.spec import EncoderSpec
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -162,13 +167,35 @@ def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_writ
     assert "" not in HeldOut([""])
 
 
-def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path):
+def marked_tokenizer() -> Tokenizer:
     tokenizer = tiny_tokenizer("bert", WORDS)
     tokenizer.add_tokens(["[unused0]", "[unused1]"])
+    return tokenizer
+
+
+def marked_pieces(text: str, tmp_path: Path) -> list[int]:
+    """The pieces of a text, read as a corpus with case marks."""
+    tokenizer = marked_tokenizer()
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    frame = {"prefix": (), "suffix": (tokenizer.token_to_id("[SEP]"),)}
     marks = tuple(tokenizer.token_to_id(f"[unused{n}]") for n in range(2))
-    file = tmp_path / "text.txt"
-    file.write_text("Red GREEN red\n", encoding="utf-8")
-    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    with PackedCorpus([file], tokenizer, prefix=(cls,), suffix=(sep,), length=8, case_marks=marks) as rows:
-        pieces = [tokenizer.id_to_token(piece) for piece in rows.rows(0, 1)[0]]
-    assert pieces == ["[CLS]", "red", "[unused0]", "green", "[unused1]", "red", "[SEP]", "[SEP]"]
+    with PackedCorpus([tmp_path / "text.txt"], tokenizer, **frame, length=8, case_marks=marks) as rows:
+        pieces = rows.rows(0, pass_of(rows))[:, :-1].flatten().tolist()
+    return pieces[: pieces.index(frame["suffix"][0])]
+
+
+def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path: Path) -> None:
+    pieces = map(marked_tokenizer().id_to_token, marked_pieces("Red (GREEN) red, A 3D", tmp_path))
+    assert " ".join(pieces) == "red [unused0] ( green [unused1] ) red , a [unused0] 3 ##d"
+
+
+def test_a_corpus_marks_the_capitals_that_windows_mark_in_every_script(tmp_path: Path) -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    cased = [c for c in characters if (c.isupper() or c.islower() or c.istitle()) and not unicodedata.combining(c)]
+    assert {*"AaÉéΩωЖжǅⅫⒷⓑ🅰𝐁"} <= {*cased}
+    forms = ("{}", "{}x", "{}X", "x{}", "3{}", "_{}", "{}\u0301x", "{}\u0301X", "x\u0301{}")
+    words = [form.format(c) for c in cased for form in forms]
+    tokenizer = marked_tokenizer()
+    spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
+    expected = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), longest=16)(words).ids.tolist()
+    assert marked_pieces(" ".join(words), tmp_path) == expected

@@ -33,7 +33,10 @@ CHUNK = 256
 RUN = 8
 """Words of a run that texts may have in common by chance once, but not twice."""
 
-_CAPITALISED = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]\w*")
+_LETTER = r"\w\u0300-\u036fⒶ-ⓩ🄰-🆉"
+"""What words are made of: combining accents and letters in circles and squares are no `\\w`."""
+_WORD = re.compile(rf"(?![a-z\s])(?<![{_LETTER}])[{_LETTER}]+")
+"""Words that may begin with a capital: most do not, and are passed over at their first letter."""
 
 _OPENERS: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 
@@ -204,14 +207,17 @@ class PackedCorpus:
             threads.shutdown(cancel_futures=True)
 
     def _tokenise(self, documents: list[str]) -> NDArray[Any]:
-        texts = [_CAPITALISED.sub(self._marked, text) for text in documents] if self._marks else documents
+        texts = [_WORD.sub(self._marked, text) for text in documents] if self._marks else documents
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = chain.from_iterable(chain(encoding.ids, self.suffix) for encoding in encodings)
         return np.fromiter(ids, self._store.dtype)
 
-    def _marked(self, word: re.Match[str]) -> str:
-        capital, all_capitals = self._marks
-        return f"{word[0]} {all_capitals if len(word[0]) > 1 and word[0].isupper() else capital} "
+    def _marked(self, match: re.Match[str]) -> str:
+        """A word, and behind it the mark that `windows/` would put there."""
+        word, (capital, all_capitals) = match[0], self._marks
+        if not word[0].isupper():
+            return word
+        return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
 
     def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
         """Store the full rows of `pieces` and return what is left."""
