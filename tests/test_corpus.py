@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import random
 import sys
 import unicodedata
@@ -16,7 +14,7 @@ from tokenizers import Tokenizer
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
 from unire.training import corpus as corpus_module
-from unire.training.corpus import HeldOut, PackedCorpus, read_documents, refuse_empty
+from unire.training.corpus import PackedCorpus
 from unire.windows.pieces import WordTokenizer
 from unire.windows.spec import EncoderSpec
 
@@ -44,28 +42,6 @@ def pass_of(rows: PackedCorpus) -> int:
     rows.rows(10_000, 1)
     assert rows.pass_rows is not None
     return rows.pass_rows
-
-
-@pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".gz", gzip.open), (".xz", lzma.open)])
-def test_lines_are_documents_whatever_the_file_is_packed_with(tmp_path: Path, suffix: str, opener) -> None:
-    path = tmp_path / f"text{suffix}"
-    with opener(path, "wb") as file:
-        file.write("  one \n\ntwo ü\n \nthree".encode())
-    assert list(read_documents([path, path])) == ["one", "two ü", "three"] * 2
-
-
-def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"one\ntw\xfc\n")
-    with pytest.raises(UnireError, match=r"latin\.txt', line 2: not UTF-8"):
-        list(read_documents([path]))
-
-
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "text.xz"
-    path.write_bytes(lzma.compress(b"one\n" * 1000)[:-20])
-    with pytest.raises(UnireError, match=r"text\.xz' cannot be read after line"):
-        list(read_documents([path]))
 
 
 def test_a_pass_holds_every_document_once_in_an_order_that_the_seed_decides(corpus: Path) -> None:
@@ -137,34 +113,12 @@ def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
         rows.rows(0, 1)
 
 
-def test_no_more_is_read_than_it_takes_to_know_that_there_is_text(tmp_path: Path) -> None:
-    blank, text, broken = (tmp_path / f"{name}.txt" for name in ("blank", "text", "broken"))
-    blank.write_text("\n \n", encoding="utf-8")
-    text.write_text("\nthe red\n", encoding="utf-8")
-    broken.write_bytes(b"\xff\n")
-    refuse_empty([blank, text, broken])
-    with pytest.raises(UnireError, match=r"no text in '.*blank\.txt', '.*blank\.txt'"):
-        refuse_empty([blank, blank])
-    with pytest.raises(UnireError, match=r"broken\.txt', line 1: not UTF-8"):
-        refuse_empty([blank, broken])
-
-
 def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:
     path = tmp_path / "pipe.txt"
     path.write_text("the red\n" * 300_000, encoding="utf-8")
     with packed(path) as rows:
         pass
     assert rows.pass_rows is None
-
-
-def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_written() -> None:
-    held_out = HeldOut(["We parse ( clinical ) notes with a chart parser and find 3.5 % more .", "It rained ."])
-    assert "A title. We parse (clinical) notes with a chart parser, and find 3.5% more. It snowed." in held_out
-    assert "WE PARSE CLINICAL NOTES WITH A CHART PARSER AND" in held_out
-    assert "It rained!" in held_out
-    assert "It rained, and we went home." not in held_out
-    assert "clinical notes with a chart parser and find" not in held_out  # eight words may be the same by chance
-    assert "" not in HeldOut([""])
 
 
 def marked_tokenizer() -> Tokenizer:

@@ -27,8 +27,8 @@ from unire.labels import LabelSpace
 from unire.modeling.model import UniRE
 from unire.training import TrainingConfig, train, unlabelled
 from unire.training.clock import Clock
-from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
+from unire.training.held_out import HeldOut
 from unire.training.new_model import new_model
 from unire.training.teachers import Teachers, load_teachers, same_labels
 from unire.training.texts import Texts

@@ -28,12 +28,13 @@ from unire.files import check_new, replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
-from unire.training.corpus import PackedCorpus, refuse_empty
+from unire.training.corpus import PackedCorpus
 from unire.training.interrupt import Interrupt
 from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
 from unire.training.optimizer import rate_at
 from unire.training.processes import refuse_several
 from unire.training.state import moments_of, restore_moments
+from unire.training.text_files import check_text_files
 
 __all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt", "can_resume"]
 
@@ -176,7 +177,7 @@ def adapt(
     """
     refuse_several("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]
-    _check(files)
+    check_text_files(files)
     place = choose_device(device)
     with _folder(out, resume=resume):
         return _adapt(encoder, files, out, config.on(place), place, resume, on_progress or (lambda _: None))
@@ -348,16 +349,6 @@ def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
 def _restore(trainer: Trainer, folder: Path) -> None:
     trainer.model.load_state_dict(tensors_from(folder / "model.safetensors"))
     restore_moments(trainer.optimizer, tensors_from(folder / "optimizer.safetensors"))
-
-
-def _check(files: Sequence[Path]) -> None:
-    """Refuse at once what would fail only after minutes."""
-    if not files:
-        raise UnireError("there is no corpus; give one or more text files")
-    for file in files:
-        if not file.is_file():
-            raise UnireError(f"there is no corpus file {str(file)!r}")
-    refuse_empty(files)
 
 
 @contextmanager
