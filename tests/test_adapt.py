@@ -25,9 +25,9 @@ from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
 from unire.training import clock as clock_module
 from unire.training import masked_lm
-from unire.training.adapt import AdaptationConfig, Progress, adapt
+from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt
 from unire.training.config import TrainingConfig
-from unire.training.masked_lm import Trainer
+from unire.training.masked_lm import MaskedTrainer
 from unire.training.new_model import new_model
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
@@ -52,7 +52,7 @@ def small(**settings: Any) -> AdaptationConfig:
 
 
 def interrupt_at(step: int):
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: AdaptationProgress) -> None:
         if progress.steps == step:
             signal.raise_signal(signal.SIGINT)
 
@@ -61,14 +61,14 @@ def interrupt_at(step: int):
 
 def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt the training while it computes part `number` of all parts of steps."""
-    parts, backward = itertools.count(1), Trainer._backward
+    parts, backward = itertools.count(1), MaskedTrainer._backward
 
-    def interrupted(self: Trainer, *arguments: Any) -> torch.Tensor:
+    def interrupted(self: MaskedTrainer, *arguments: Any) -> torch.Tensor:
         if next(parts) == number:
             signal.raise_signal(signal.SIGINT)
         return backward(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "_backward", interrupted)
+    monkeypatch.setattr(MaskedTrainer, "_backward", interrupted)
 
 
 def assert_same(*folders: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(at))
-    seen: list[Progress] = []
+    seen: list[AdaptationProgress] = []
     resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
     assert seen[0].steps == at + 1
     assert resumed.loss_start == straight.loss_start
@@ -128,7 +128,9 @@ def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_pa
 
 def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
     losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
-    monkeypatch.setattr(Trainer, "read", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows)))
+    monkeypatch.setattr(
+        MaskedTrainer, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
+    )
     report = adapt(encoder, [corpus], tmp_path / "out", small(max_steps=5), device="cpu")
     assert (report.loss_start, report.loss_end) == (8.0, 4.5)
 
@@ -138,7 +140,7 @@ def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -
     monkeypatch.setattr(adapt_module, "SAVE_EVERY", 0.0)
     saved: list[int] = []
 
-    def look(_: Progress) -> None:
+    def look(_: AdaptationProgress) -> None:
         if (state := tmp_path / "out" / "resume" / "state.json").exists():
             saved.append(json.loads(state.read_text(encoding="utf-8"))["step"])
 
@@ -148,13 +150,13 @@ def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -
 
 def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
     rates: list[float] = []
-    step = Trainer.step
+    step = MaskedTrainer.step
 
-    def noted(self: Trainer, rate: float) -> None:
+    def noted(self: MaskedTrainer, rate: float) -> None:
         rates.append(rate)
         step(self, rate)
 
-    monkeypatch.setattr(Trainer, "step", noted)
+    monkeypatch.setattr(MaskedTrainer, "step", noted)
     ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
     report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1), device="cpu")
@@ -200,7 +202,7 @@ def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus,
 
 
 def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trainer, "read", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
+    monkeypatch.setattr(MaskedTrainer, "find_gradients", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
     with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
     assert not (tmp_path / "out").exists()

@@ -30,13 +30,13 @@ from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training.clock import Clock
 from unire.training.corpus import PackedCorpus
 from unire.training.interrupt import Interrupt
-from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+from unire.training.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
 from unire.training.optimizer import rate_at
 from unire.training.processes import refuse_several
 from unire.training.state import moments_of, restore_moments
 from unire.training.text_files import check_text_files
 
-__all__ = ["AdaptationConfig", "AdaptationReport", "Progress", "adapt", "can_resume"]
+__all__ = ["AdaptationConfig", "AdaptationProgress", "AdaptationReport", "adapt", "can_resume"]
 
 REPORT_EVERY = 5.0
 """Seconds between two reports of progress, the only times when the loop waits for the device."""
@@ -112,7 +112,7 @@ RANGES = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class AdaptationProgress:
     """Where a running adaptation stands."""
 
     done: float
@@ -159,7 +159,7 @@ def adapt(
     *,
     resume: bool = False,
     device: str | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[AdaptationProgress], None] | None = None,
 ) -> AdaptationReport:
     """Train `encoder` to name hidden words of plain text, and save it as `out`.
 
@@ -195,7 +195,7 @@ def _adapt(
     config: AdaptationConfig,
     place: torch.device,
     resume: bool,
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[AdaptationProgress], None],
 ) -> AdaptationReport:
     """Load, train and save."""
     settings = {name: value for name, value in asdict(config).items() if name not in ("minutes", "max_steps")}
@@ -218,7 +218,7 @@ def _adapt(
     marks = spec.with_case_marks(pieces).case_marks if config.case_marks else spec.case_marks
     frame = {"prefix": spec.prefix, "suffix": spec.suffix, "case_marks": marks}
     with PackedCorpus(files, pieces, **frame, length=config.length, seed=config.seed) as packed:
-        trainer = Trainer(MaskedLM(module, masking), lr=config.lr, device=place)
+        trainer = MaskedTrainer(MaskedLM(module, masking), lr=config.lr, device=place)
         if resume:
             _restore(trainer, out / RESUME)
         trainer.warm_up(config.rows, config.length)  # while the corpus is being read
@@ -246,14 +246,14 @@ def _adapt(
 
 
 def _train(
-    trainer: Trainer,
+    trainer: MaskedTrainer,
     packed: PackedCorpus,
     config: AdaptationConfig,
     clock: Clock,
     state: _State,
     folder: Path,
-    on_progress: Callable[[Progress], None],
-) -> tuple[float, Progress]:
+    on_progress: Callable[[AdaptationProgress], None],
+) -> tuple[float, AdaptationProgress]:
     """Take steps until the clock says that all is done; `folder` is where the state is saved meanwhile.
 
     Returns:
@@ -262,12 +262,12 @@ def _train(
     before = n_read = state.step * config.rows
     outcomes = deque((torch.tensor(outcome, device=trainer.device) for outcome in state.outcomes), maxlen=WINDOW)
 
-    def progress() -> Progress:
+    def progress() -> AdaptationProgress:
         loss, accuracy = _mean([*outcomes][-max(1, state.step // 2) :])
         if not math.isfinite(loss):
             raise UnireError(f"the training has diverged by step {state.step}; give a lower learning rate")
         speed = (n_read - before) * config.length / clock.training_seconds
-        return Progress(state.done, state.step, n_read * config.length, speed, loss, accuracy)
+        return AdaptationProgress(state.done, state.step, n_read * config.length, speed, loss, accuracy)
 
     rows = packed.rows(state.step * config.rows, config.rows)
     clock.start()
@@ -275,7 +275,7 @@ def _train(
     with Interrupt() as interrupt:
         while (done := clock.done(state.step)) < 1:
             state.done = done
-            outcome, read = trainer.read(
+            outcome, read = trainer.find_gradients(
                 rows, config.seed + state.step, lambda: interrupt.pending or clock.done(state.step) >= 1
             )
             if read == len(rows) or not interrupt.pending:  # what is interrupted halfway is done anew, to be the same
@@ -338,7 +338,7 @@ class _State:
         return state
 
 
-def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
+def _save(trainer: MaskedTrainer, clock: Clock, state: _State, folder: Path) -> None:
     state.seconds = clock.seconds
     with _written(folder) as temporary:
         tensors_to(temporary / "model.safetensors", trainer.model.state_dict())
@@ -346,7 +346,7 @@ def _save(trainer: Trainer, clock: Clock, state: _State, folder: Path) -> None:
         _write_json(temporary / STATE, asdict(state))
 
 
-def _restore(trainer: Trainer, folder: Path) -> None:
+def _restore(trainer: MaskedTrainer, folder: Path) -> None:
     trainer.model.load_state_dict(tensors_from(folder / "model.safetensors"))
     restore_moments(trainer.optimizer, tensors_from(folder / "optimizer.safetensors"))
 
