@@ -23,8 +23,8 @@ from unire.cli.adapt import adapt as command
 from unire.exceptions import UnireError
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
+from unire.training import adaptation_loop, masked_lm
 from unire.training import clock as clock_module
-from unire.training import masked_lm
 from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt
 from unire.training.config import TrainingConfig
 from unire.training.masked_lm import MaskedTrainer
@@ -99,7 +99,7 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
 
 @pytest.mark.parametrize("at", [4, 12])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
@@ -136,8 +136,8 @@ def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_p
 
 
 def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(adapt_module, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "SAVE_EVERY", 0.0)
     saved: list[int] = []
 
     def look(_: AdaptationProgress) -> None:
@@ -268,7 +268,7 @@ def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -
 
 
 def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
     with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
@@ -318,7 +318,7 @@ def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) ->
 
 
 def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
     app = typer.Typer()
     app.command()(command)
