@@ -275,6 +275,59 @@ def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, mo
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2, seed=1), resume=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("[]", "must be a mapping"),
+        ("{}", "'identity'"),
+        ('{"identity": {}, "mood": 1}', "'mood'"),
+        ('{"identity": []}', "no attribute 'keys'"),
+    ],
+)
+def test_a_state_that_is_damaged_or_of_another_version_is_refused_in_a_sentence(
+    encoder, corpus, tmp_path, text: str, reason: str
+) -> None:
+    (tmp_path / "out" / "resume").mkdir(parents=True)
+    (tmp_path / "out" / "resume" / "state.json").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        UnireError, match=r"damaged, or of another version \(.*\); begin anew in a new folder"
+    ) as caught:
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", resume=True)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_of_another_version(
+    encoder, corpus, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    file = tmp_path / "out" / "resume" / "state.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    without = {name: value for name, value in state["identity"].items() if name != "warmup"}
+    for identity, name in ((state["identity"] | {"flavour": 1}, "flavour"), (without, "warmup")):
+        file.write_text(json.dumps(state | {"identity": identity}), encoding="utf-8")
+        with pytest.raises(UnireError, match=rf"of another version \(no setting '{name}'\)"):
+            adapt(*task, device="cpu", resume=True)
+
+
+def test_tensors_that_are_damaged_are_refused_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    resume = tmp_path / "out" / "resume"
+    shutil.copy(resume / "optimizer.safetensors", resume / "model.safetensors")
+    with pytest.raises(UnireError, match=r"damaged, or of another version \(Error"):
+        adapt(*task, device="cpu", resume=True)
+    (resume / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UnireError, match="missing, cut short or no safetensors file"):
+        adapt(*task, device="cpu", resume=True)
+
+
 def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
     def full(*_args: object, **_kwargs: object) -> None:
         raise OSError(28, "No space left on device")

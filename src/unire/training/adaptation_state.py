@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,10 @@ class ResumeFolder:
         """Where the adaptation stands that has this identity."""
         if not self.holds_state:
             raise UnireError(f"there is no adaptation to resume in {str(self.out)!r}")
-        state = AdaptationState(**json.loads((self.folder / STATE).read_text(encoding="utf-8")))
+        with self._undamaged():
+            state = AdaptationState(**json.loads((self.folder / STATE).read_text(encoding="utf-8")))
+            if strange := sorted(state.identity.keys() ^ identity.keys()):
+                raise ValueError(f"no setting {strange[0]!r}")
         for name, value in state.identity.items():
             if identity[name] != value:
                 raise UnireError(
@@ -69,5 +74,18 @@ class ResumeFolder:
 
     def restore(self, trainer: MaskedTrainer) -> None:
         """Bring model and optimiser back to where they were."""
-        trainer.model.load_state_dict(tensors_from(self.folder / MODEL))
-        restore_moments(trainer.optimizer, tensors_from(self.folder / OPTIMIZER))
+        with self._undamaged():
+            trainer.model.load_state_dict(tensors_from(self.folder / MODEL))
+            restore_moments(trainer.optimizer, tensors_from(self.folder / OPTIMIZER))
+
+    @contextmanager
+    def _undamaged(self) -> Iterator[None]:
+        """Say in a sentence what is not as this version would have written it."""
+        try:
+            yield
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UnireError(
+                f"the state in {str(self.folder)!r} is damaged, or of another version ({reason}); "
+                "begin anew in a new folder"
+            ) from None
