@@ -97,7 +97,7 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
     assert not (out / "resume").exists()
 
 
-@pytest.mark.parametrize("at", [4, 12])
+@pytest.mark.parametrize("at", [4, 12, 20])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
     monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
@@ -106,7 +106,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_
         adapt(*task, device="cpu", on_progress=interrupt_at(at))
     seen: list[AdaptationProgress] = []
     resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
-    assert seen[0].steps == at + 1
+    assert seen[0].steps == min(at + 1, 20)
     assert resumed.loss_start == straight.loss_start
     assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
     assert_same(tmp_path / "resumed", tmp_path / "straight")

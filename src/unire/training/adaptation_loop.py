@@ -100,7 +100,8 @@ class AdaptationLoop:
                     saved = clock.seconds
                 interrupt.check()
                 rows = self._next(corpus)
-        if self._rows_read == self._rows_before:
+        # none is left to take where the last was taken, and then interrupted
+        if self._rows_read == self._rows_before and state.step != self.config.max_steps:
             raise UnireError("the time was over before the first step; give more minutes")
         state.done = 1.0
         last = self._progress()
@@ -131,7 +132,8 @@ class AdaptationLoop:
         loss, accuracy = _mean([*self._outcomes][-max(1, state.step // 2) :])
         if not math.isfinite(loss):
             raise UnireError(f"the training has diverged by step {state.step}; give a lower learning rate")
-        speed = (self._rows_read - self._rows_before) * config.length / self.clock.training_seconds
+        new = self._rows_read - self._rows_before
+        speed = new * config.length / self.clock.training_seconds if new else 0.0
         return AdaptationProgress(state.done, state.step, self._rows_read * config.length, speed, loss, accuracy)
 
     def _save(self) -> None:
