@@ -27,7 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from unire.modeling.encoder import build_encoder, load_encoder
-from unire.training.masked_lm import CLIP, MaskedLM, Trainer, WholeWordMasking
+from unire.training.masked_lm import CLIP, MaskedLM, MaskedTrainer, WholeWordMasking
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -87,13 +87,13 @@ def encoder_of(folder: str | None) -> Any:
     return build_encoder(transformers.MPNetConfig(max_position_embeddings=514, **size).to_dict())
 
 
-def trainer_of(folder: str | None, variant: str) -> Trainer:
+def trainer_of(folder: str | None, variant: str) -> MaskedTrainer:
     encoder = encoder_of(folder)
     pieces = {f"{'##' if i % 4 == 0 else ''}{i}": i for i in range(encoder.config.vocab_size)}
     tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="0"))
     masking = WholeWordMasking(tokenizer, mask_id=4, special_ids=range(5), rate=0.2)
     compiled = GPU and variant not in ("eager", "whole")
-    trainer = Trainer(MaskedLM(encoder, masking), lr=1e-4, device=DEVICE, compiled=compiled)
+    trainer = MaskedTrainer(MaskedLM(encoder, masking), lr=1e-4, device=DEVICE, compiled=compiled)
     if variant == "whole":
         trainer.model.forward = torch.compile(trainer.model.forward, dynamic=False)
     return trainer
@@ -106,8 +106,8 @@ def rows_of(setting: Setting, n_pieces: int) -> np.ndarray:
     return (5 + np.random.default_rng(0).choice(len(weights), shape, p=weights / weights.sum())).astype(np.int32)
 
 
-def take_step(trainer: Trainer, rows: np.ndarray, seed: int = 0) -> None:
-    trainer.read(rows, seed)
+def take_step(trainer: MaskedTrainer, rows: np.ndarray, seed: int = 0) -> None:
+    trainer.find_gradients(rows, seed)
     trainer.step(1.0)
 
 
@@ -120,7 +120,7 @@ def operations(encoder: Any, setting: Setting) -> float:
     return 6 * setting.batch_tokens * (matrices + attention + head)
 
 
-def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], Trainer, np.ndarray]:
+def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], MaskedTrainer, np.ndarray]:
     torch._dynamo.reset()
     if GPU:
         torch.cuda.empty_cache()
@@ -156,7 +156,7 @@ def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], Train
     return row, trainer, rows
 
 
-def shares(trainer: Trainer, rows: np.ndarray) -> dict[str, float]:
+def shares(trainer: MaskedTrainer, rows: np.ndarray) -> dict[str, float]:
     """Milliseconds of a step by part; what the others leave is the encoder's."""
     model = trainer.model
     ids = torch.from_numpy(rows).to(DEVICE).long()
@@ -177,7 +177,7 @@ def shares(trainer: Trainer, rows: np.ndarray) -> dict[str, float]:
         trainer.optimizer.step()
 
     parts = {"masking": masking, "head": seconds_of(head)}
-    trainer.read(rows, seed=0)
+    trainer.find_gradients(rows, seed=0)
     parts["optimiser"] = seconds_of(optimiser)
     trainer.optimizer.zero_grad()
     parts["encoder"] = whole - sum(parts.values())
@@ -185,7 +185,7 @@ def shares(trainer: Trainer, rows: np.ndarray) -> dict[str, float]:
     return {name: 1e3 * part for name, part in parts.items()}
 
 
-def profile(trainer: Trainer, rows: np.ndarray, steps: int = 3, shown: int = 20) -> None:
+def profile(trainer: MaskedTrainer, rows: np.ndarray, steps: int = 3, shown: int = 20) -> None:
     """The kernels that take most of the device's time."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
         for seed in range(steps):

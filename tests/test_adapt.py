@@ -23,11 +23,11 @@ from unire.cli.adapt import adapt as command
 from unire.exceptions import UnireError
 from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
+from unire.training import adaptation_loop, masked_lm
 from unire.training import clock as clock_module
-from unire.training import masked_lm
-from unire.training.adapt import AdaptationConfig, Progress, adapt
+from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt
 from unire.training.config import TrainingConfig
-from unire.training.masked_lm import Trainer
+from unire.training.masked_lm import MaskedTrainer
 from unire.training.new_model import new_model
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
@@ -52,7 +52,7 @@ def small(**settings: Any) -> AdaptationConfig:
 
 
 def interrupt_at(step: int):
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: AdaptationProgress) -> None:
         if progress.steps == step:
             signal.raise_signal(signal.SIGINT)
 
@@ -61,14 +61,14 @@ def interrupt_at(step: int):
 
 def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt the training while it computes part `number` of all parts of steps."""
-    parts, backward = itertools.count(1), Trainer._backward
+    parts, backward = itertools.count(1), MaskedTrainer._backward
 
-    def interrupted(self: Trainer, *arguments: Any) -> torch.Tensor:
+    def interrupted(self: MaskedTrainer, *arguments: Any) -> torch.Tensor:
         if next(parts) == number:
             signal.raise_signal(signal.SIGINT)
         return backward(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "_backward", interrupted)
+    monkeypatch.setattr(MaskedTrainer, "_backward", interrupted)
 
 
 def assert_same(*folders: Path) -> None:
@@ -97,16 +97,16 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
     assert not (out / "resume").exists()
 
 
-@pytest.mark.parametrize("at", [4, 12])
+@pytest.mark.parametrize("at", [4, 12, 20])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(at))
-    seen: list[Progress] = []
+    seen: list[AdaptationProgress] = []
     resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
-    assert seen[0].steps == at + 1
+    assert seen[0].steps == min(at + 1, 20)
     assert resumed.loss_start == straight.loss_start
     assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
     assert_same(tmp_path / "resumed", tmp_path / "straight")
@@ -128,17 +128,19 @@ def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_pa
 
 def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
     losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
-    monkeypatch.setattr(Trainer, "read", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows)))
+    monkeypatch.setattr(
+        MaskedTrainer, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
+    )
     report = adapt(encoder, [corpus], tmp_path / "out", small(max_steps=5), device="cpu")
     assert (report.loss_start, report.loss_end) == (8.0, 4.5)
 
 
 def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(adapt_module, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "SAVE_EVERY", 0.0)
     saved: list[int] = []
 
-    def look(_: Progress) -> None:
+    def look(_: AdaptationProgress) -> None:
         if (state := tmp_path / "out" / "resume" / "state.json").exists():
             saved.append(json.loads(state.read_text(encoding="utf-8"))["step"])
 
@@ -148,13 +150,13 @@ def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -
 
 def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
     rates: list[float] = []
-    step = Trainer.step
+    step = MaskedTrainer.step
 
-    def noted(self: Trainer, rate: float) -> None:
+    def noted(self: MaskedTrainer, rate: float) -> None:
         rates.append(rate)
         step(self, rate)
 
-    monkeypatch.setattr(Trainer, "step", noted)
+    monkeypatch.setattr(MaskedTrainer, "step", noted)
     ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
     monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
     report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1), device="cpu")
@@ -200,7 +202,7 @@ def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus,
 
 
 def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(Trainer, "read", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
+    monkeypatch.setattr(MaskedTrainer, "find_gradients", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
     with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
     assert not (tmp_path / "out").exists()
@@ -266,11 +268,64 @@ def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -
 
 
 def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
     with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2, seed=1), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("[]", "must be a mapping"),
+        ("{}", "'identity'"),
+        ('{"identity": {}, "mood": 1}', "'mood'"),
+        ('{"identity": []}', "no attribute 'keys'"),
+    ],
+)
+def test_a_state_that_is_damaged_or_of_another_version_is_refused_in_a_sentence(
+    encoder, corpus, tmp_path, text: str, reason: str
+) -> None:
+    (tmp_path / "out" / "resume").mkdir(parents=True)
+    (tmp_path / "out" / "resume" / "state.json").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        UnireError, match=r"damaged, or of another version \(.*\); begin anew in a new folder"
+    ) as caught:
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", resume=True)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_of_another_version(
+    encoder, corpus, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    file = tmp_path / "out" / "resume" / "state.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    without = {name: value for name, value in state["identity"].items() if name != "warmup"}
+    for identity, name in ((state["identity"] | {"flavour": 1}, "flavour"), (without, "warmup")):
+        file.write_text(json.dumps(state | {"identity": identity}), encoding="utf-8")
+        with pytest.raises(UnireError, match=rf"of another version \(no setting '{name}'\)"):
+            adapt(*task, device="cpu", resume=True)
+
+
+def test_tensors_that_are_damaged_are_refused_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    resume = tmp_path / "out" / "resume"
+    shutil.copy(resume / "optimizer.safetensors", resume / "model.safetensors")
+    with pytest.raises(UnireError, match=r"damaged, or of another version \(Error"):
+        adapt(*task, device="cpu", resume=True)
+    (resume / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UnireError, match="missing, cut short or no safetensors file"):
+        adapt(*task, device="cpu", resume=True)
 
 
 def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
@@ -282,7 +337,11 @@ def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatc
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
 
 
-@pytest.mark.parametrize("wrong", [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}]
+    + [{"max_steps": 1, "seed": seed} for seed in (-1, 2**32)],
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UnireError, match="adaptation"):
         AdaptationConfig(**wrong)
@@ -291,6 +350,12 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> Non
 def test_a_batch_of_less_than_a_row_is_refused_by_both_names() -> None:
     with pytest.raises(UnireError, match=r"batch_tokens = 64 is less than a row, of length = 128"):
         AdaptationConfig(max_steps=1, batch_tokens=64, length=128)
+
+
+def test_a_share_of_a_row_that_is_less_than_a_piece_is_refused_by_both_names() -> None:
+    with pytest.raises(UnireError, match=r"mask_rate = 0\.02 hides nothing of a row, of length = 16"):
+        AdaptationConfig(max_steps=1, mask_rate=0.02, length=16)
+    AdaptationConfig(max_steps=1, mask_rate=0.04, length=16)
 
 
 def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) -> None:
@@ -306,7 +371,7 @@ def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) ->
 
 
 def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adapt_module, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
     app = typer.Typer()
     app.command()(command)

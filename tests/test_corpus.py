@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import random
+import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
 from unire.training import corpus as corpus_module
-from unire.training.corpus import HeldOut, PackedCorpus, read_documents, refuse_empty
+from unire.training.corpus import PackedCorpus
+from unire.windows.pieces import WordTokenizer
+from unire.windows.spec import EncoderSpec
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -39,28 +42,6 @@ def pass_of(rows: PackedCorpus) -> int:
     rows.rows(10_000, 1)
     assert rows.pass_rows is not None
     return rows.pass_rows
-
-
-@pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".gz", gzip.open), (".xz", lzma.open)])
-def test_lines_are_documents_whatever_the_file_is_packed_with(tmp_path: Path, suffix: str, opener) -> None:
-    path = tmp_path / f"text{suffix}"
-    with opener(path, "wb") as file:
-        file.write("  one \n\ntwo ü\n \nthree".encode())
-    assert list(read_documents([path, path])) == ["one", "two ü", "three"] * 2
-
-
-def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"one\ntw\xfc\n")
-    with pytest.raises(UnireError, match=r"latin\.txt', line 2: not UTF-8"):
-        list(read_documents([path]))
-
-
-def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "text.xz"
-    path.write_bytes(lzma.compress(b"one\n" * 1000)[:-20])
-    with pytest.raises(UnireError, match=r"text\.xz' cannot be read after line"):
-        list(read_documents([path]))
 
 
 def test_a_pass_holds_every_document_once_in_an_order_that_the_seed_decides(corpus: Path) -> None:
@@ -132,18 +113,6 @@ def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
         rows.rows(0, 1)
 
 
-def test_no_more_is_read_than_it_takes_to_know_that_there_is_text(tmp_path: Path) -> None:
-    blank, text, broken = (tmp_path / f"{name}.txt" for name in ("blank", "text", "broken"))
-    blank.write_text("\n \n", encoding="utf-8")
-    text.write_text("\nthe red\n", encoding="utf-8")
-    broken.write_bytes(b"\xff\n")
-    refuse_empty([blank, text, broken])
-    with pytest.raises(UnireError, match=r"no text in '.*blank\.txt', '.*blank\.txt'"):
-        refuse_empty([blank, blank])
-    with pytest.raises(UnireError, match=r"broken\.txt', line 1: not UTF-8"):
-        refuse_empty([blank, broken])
-
-
 def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:
     path = tmp_path / "pipe.txt"
     path.write_text("the red\n" * 300_000, encoding="utf-8")
@@ -152,23 +121,35 @@ def test_a_closed_corpus_stops_reading(tmp_path: Path) -> None:
     assert rows.pass_rows is None
 
 
-def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_written() -> None:
-    held_out = HeldOut(["We parse ( clinical ) notes with a chart parser and find 3.5 % more .", "It rained ."])
-    assert "A title. We parse (clinical) notes with a chart parser, and find 3.5% more. It snowed." in held_out
-    assert "WE PARSE CLINICAL NOTES WITH A CHART PARSER AND" in held_out
-    assert "It rained!" in held_out
-    assert "It rained, and we went home." not in held_out
-    assert "clinical notes with a chart parser and find" not in held_out  # eight words may be the same by chance
-    assert "" not in HeldOut([""])
-
-
-def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path):
+def marked_tokenizer() -> Tokenizer:
     tokenizer = tiny_tokenizer("bert", WORDS)
     tokenizer.add_tokens(["[unused0]", "[unused1]"])
+    return tokenizer
+
+
+def marked_pieces(text: str, tmp_path: Path) -> list[int]:
+    """The pieces of a text, read as a corpus with case marks."""
+    tokenizer = marked_tokenizer()
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    frame = {"prefix": (), "suffix": (tokenizer.token_to_id("[SEP]"),)}
     marks = tuple(tokenizer.token_to_id(f"[unused{n}]") for n in range(2))
-    file = tmp_path / "text.txt"
-    file.write_text("Red GREEN red\n", encoding="utf-8")
-    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
-    with PackedCorpus([file], tokenizer, prefix=(cls,), suffix=(sep,), length=8, case_marks=marks) as rows:
-        pieces = [tokenizer.id_to_token(piece) for piece in rows.rows(0, 1)[0]]
-    assert pieces == ["[CLS]", "red", "[unused0]", "green", "[unused1]", "red", "[SEP]", "[SEP]"]
+    with PackedCorpus([tmp_path / "text.txt"], tokenizer, **frame, length=8, case_marks=marks) as rows:
+        pieces = rows.rows(0, pass_of(rows))[:, :-1].flatten().tolist()
+    return pieces[: pieces.index(frame["suffix"][0])]
+
+
+def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path: Path) -> None:
+    pieces = map(marked_tokenizer().id_to_token, marked_pieces("Red (GREEN) red, A 3D", tmp_path))
+    assert " ".join(pieces) == "red [unused0] ( green [unused1] ) red , a [unused0] 3 ##d"
+
+
+def test_a_corpus_marks_the_capitals_that_windows_mark_in_every_script(tmp_path: Path) -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    cased = [c for c in characters if (c.isupper() or c.islower() or c.istitle()) and not unicodedata.combining(c)]
+    assert {*"AaÉéΩωЖжǅⅫⒷⓑ🅰𝐁"} <= {*cased}
+    forms = ("{}", "{}x", "{}X", "x{}", "3{}", "_{}", "{}\u0301x", "{}\u0301X", "x\u0301{}")
+    words = [form.format(c) for c in cased for form in forms]
+    tokenizer = marked_tokenizer()
+    spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
+    expected = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), longest=16)(words).ids.tolist()
+    assert marked_pieces(" ".join(words), tmp_path) == expected

@@ -29,8 +29,8 @@ from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import UniRE
 from unire.training import TrainingConfig, clock, train, unlabelled
 from unire.training.clock import Clock
-from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig, Distiller
+from unire.training.held_out import HeldOut
 from unire.training.new_model import new_model
 from unire.training.reporting import Reporter
 from unire.training.teachers import Teachers, load_teachers, same_labels

@@ -24,8 +24,8 @@ from unire.modeling.recording import Recorder
 from unire.settings import Settings
 from unire.training import teach as teaching
 from unire.training import train
-from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig
+from unire.training.held_out import HeldOut
 from unire.training.interrupt import SIGNALS
 from unire.training.lessons import Lessons
 from unire.training.new_model import new_model

@@ -14,7 +14,7 @@ from torch import nn
 from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.modeling.encoder import load_encoder
 from unire.training import masked_lm
-from unire.training.masked_lm import MaskedLM, Trainer, WholeWordMasking
+from unire.training.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 CPU = torch.device("cpu")
@@ -35,8 +35,8 @@ def masking(family: str = "bert", rate: float = 0.25) -> WholeWordMasking:
     return WholeWordMasking(tokenizer, mask_id=vocabulary[FAMILIES[family].mask], special_ids=special, rate=rate)
 
 
-def take_step(trainer: Trainer, rate: float) -> torch.Tensor:
-    outcome, _ = trainer.read(ROWS, seed=0)
+def take_step(trainer: MaskedTrainer, rate: float) -> torch.Tensor:
+    outcome, _ = trainer.find_gradients(ROWS, seed=0)
     trainer.step(rate)
     return outcome
 
@@ -101,26 +101,26 @@ def test_the_loss_is_the_cross_entropy_over_the_real_vocabulary(model: MaskedLM)
 
 def test_the_position_bias_stays_as_it_is_and_the_rest_learns(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    take_step(Trainer(model, lr=1e-3, device=CPU), 1.0)
+    take_step(MaskedTrainer(model, lr=1e-3, device=CPU), 1.0)
     same = {name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])}
     assert same == {"encoder.encoder.relative_attention_bias.weight"}
 
 
 def test_a_step_at_rate_zero_changes_nothing(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    take_step(Trainer(model, lr=1e-3, device=CPU), 0.0)
+    take_step(MaskedTrainer(model, lr=1e-3, device=CPU), 0.0)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 def test_the_seed_of_a_step_decides_what_is_hidden(model: MaskedLM) -> None:
-    trainer = Trainer(model, lr=1e-3, device=CPU)
-    first, again, other = (trainer.read(ROWS, seed)[0][0].item() for seed in (0, 0, 1))
+    trainer = MaskedTrainer(model, lr=1e-3, device=CPU)
+    first, again, other = (trainer.find_gradients(ROWS, seed)[0][0].item() for seed in (0, 0, 1))
     assert first == again != other
 
 
 @pytest.mark.parametrize("part", [1, 16, 40, 48])
 def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None:
-    whole, parts = (Trainer(deepcopy(model), lr=1e-3, device=CPU, part=part) for part in (1000, part))
+    whole, parts = (MaskedTrainer(deepcopy(model), lr=1e-3, device=CPU, part=part) for part in (1000, part))
     calls = count_calls(parts.model)
     torch.testing.assert_close(take_step(parts, 1.0), take_step(whole, 1.0))
     assert len(calls) == {1: 4, 16: 4, 40: 2, 48: 2}[part]
@@ -130,10 +130,10 @@ def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None
 
 def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: MaskedLM) -> None:
     model.masking.forward = lambda ids: (ids, torch.tensor([[3, 5]] * len(ids)), ids[:, [3, 5]])  # as for other rows
-    cut, fewer = (Trainer(deepcopy(model), lr=1e-3, device=CPU, part=16) for _ in range(2))
+    cut, fewer = (MaskedTrainer(deepcopy(model), lr=1e-3, device=CPU, part=16) for _ in range(2))
     asked = iter([False, False, True])
-    outcome, read = cut.read(ROWS, 0, asked.__next__)
-    expected, _ = fewer.read(ROWS[:3], 0)
+    outcome, read = cut.find_gradients(ROWS, 0, asked.__next__)
+    expected, _ = fewer.find_gradients(ROWS[:3], 0)
     assert read == 3
     torch.testing.assert_close(outcome, expected)
     gradients = [[p.grad for p in trainer.model.parameters() if p.grad is not None] for trainer in (cut, fewer)]
@@ -141,22 +141,22 @@ def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: Mask
 
 
 def test_the_first_part_is_read_even_when_there_is_no_time(model: MaskedLM) -> None:
-    assert Trainer(model, lr=1e-3, device=CPU, part=16).read(ROWS, 0, lambda: True)[1] == 1
+    assert MaskedTrainer(model, lr=1e-3, device=CPU, part=16).find_gradients(ROWS, 0, lambda: True)[1] == 1
 
 
 def test_a_cpu_takes_its_steps_in_parts_and_needs_no_warming_up(model: MaskedLM) -> None:
     calls = count_calls(model)
-    trainer = Trainer(model, lr=1e-3, device=CPU)
+    trainer = MaskedTrainer(model, lr=1e-3, device=CPU)
     trainer.warm_up(256, 64)
     assert not calls
-    trainer.read(np.full((17, 64), 7, np.int32), 0)
+    trainer.find_gradients(np.full((17, 64), 7, np.int32), 0)
     assert calls == [8, 8, 1]
 
 
 def test_all_parts_of_the_model_are_compiled(model: MaskedLM, monkeypatch) -> None:
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda function, **_: compiled.append(function.__self__) or function)
-    Trainer(model, lr=1e-3, device=CPU, compiled=True)
+    MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True)
     assert compiled == [model.encoder.embeddings, *model.encoder.encoder.layer, model.head]
 
 
@@ -165,7 +165,7 @@ def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, mon
         raise RuntimeError("no compiler here\nand more")
 
     monkeypatch.setattr(torch, "compile", lambda _function, **_: broken)
-    trainer = Trainer(model, lr=1e-3, device=CPU, compiled=True)
+    trainer = MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True)
     trainer.warm_up(4, 16)
     assert "which failed: no compiler here" in caplog.text
     assert take_step(trainer, 1.0).isfinite().all()
@@ -174,7 +174,7 @@ def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, mon
 def test_an_error_that_compiling_has_no_part_in_is_not_hidden(model: MaskedLM, monkeypatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     with pytest.raises(IndexError):
-        Trainer(model, lr=1e-3, device=CPU, compiled=True).warm_up(4, 1000)  # longer than the encoder can read
+        MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True).warm_up(4, 1000)  # longer than the encoder can read
 
 
 def test_narrow_layer_norms_hand_on_bfloat16(model: MaskedLM) -> None:

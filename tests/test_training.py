@@ -27,7 +27,7 @@ from unire.training.folds import cross_validate
 from unire.training.interrupt import SIGNALS
 from unire.training.new_model import new_model
 from unire.training.objective import tensors_of
-from unire.training.optimizer import Schedule
+from unire.training.optimizer import Schedule, rate_at
 from unire.training.reporting import Reporter
 from unire.training.trainer import Trainer
 
@@ -356,7 +356,7 @@ def test_without_bias_correction_adamw_is_adamw_without_bias_correction():
         parameter.grad = torch.tensor(gradient)
         schedule.set(progress, step)
         optimizer.step()
-        rate = 0.1 * schedule.factor(progress)
+        rate = 0.1 * rate_at(progress, warmup=0.0)
         m = 0.9 * m + 0.1 * gradient
         v = 0.9 * v + 0.1 * gradient**2
         x = x - rate * 0.01 * x - rate * m / (np.sqrt(v) + 1e-3)
@@ -364,8 +364,8 @@ def test_without_bias_correction_adamw_is_adamw_without_bias_correction():
 
 
 def test_the_rate_rises_to_its_peak_and_falls_to_zero():
-    schedule = Schedule(None, quick(warmup=0.2))
-    assert [schedule.factor(p) for p in (0, 0.1, 0.2, 0.6, 1.0)] == pytest.approx([0, 0.5, 1, 0.5, 0])
+    rates = [rate_at(done, warmup=0.2) for done in (0, 0.1, 0.2, 0.6, 1.0, 1.1)]
+    assert rates == pytest.approx([0, 0.5, 1, 0.5, 0, 0])
 
 
 def test_presets_are_data_and_settings_are_checked():

@@ -14,8 +14,8 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.modeling.model import UniRE
 from unire.training import unlabelled
-from unire.training.corpus import HeldOut
 from unire.training.distill import DistillConfig
+from unire.training.held_out import HeldOut
 from unire.training.texts import Texts
 from unire.training.unlabelled import LEAK, PARTED, Unlabelled
 from unire.windows import Windower

@@ -13,7 +13,7 @@ from unire.cli.options import Json
 from unire.cli.training import in_company, stopped
 
 if TYPE_CHECKING:
-    from unire.training.adapt import Progress
+    from unire.training.adapt import AdaptationProgress
 
 __all__ = ["adapt"]
 
@@ -129,7 +129,7 @@ class _Bar:
     def __exit__(self, *_: Any) -> None:
         self._bar.stop()
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: AdaptationProgress) -> None:
         self._bar.update(
             self._task,
             completed=progress.done,

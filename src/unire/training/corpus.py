@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import random
 import re
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -20,78 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer
 
-from unire.exceptions import UnireError
+from unire.training.text_files import no_text, read_documents
 from unire.windows.spec import unbound
 
-__all__ = ["HeldOut", "PackedCorpus", "read_documents", "refuse_empty"]
+__all__ = ["PackedCorpus"]
 
 SHARD = 1 << 30
 """Characters of text that are held in memory, and shuffled, at a time."""
 CHUNK = 256
 """Documents that a thread tokenises at a time."""
 
-RUN = 8
-"""Words of a run that texts may have in common by chance once, but not twice."""
-
-_CAPITALISED = re.compile(r"(?<!\w)[A-ZÀ-ÖØ-Þ]\w*")
-
-_OPENERS: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
-
-
-def read_documents(files: Iterable[Path]) -> Iterator[str]:
-    """The lines of UTF-8 text files that hold something; `.gz`, `.xz` and `.bz2` are unpacked on the way."""
-    for file in files:
-        number = 0
-        try:
-            with _OPENERS.get(file.suffix, open)(file, "rb") as lines:
-                for line in lines:
-                    number += 1
-                    if text := line.decode("utf-8").strip():
-                        yield text
-        except UnicodeDecodeError:
-            raise UnireError(f"corpus file {str(file)!r}, line {number}: not UTF-8 text") from None
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UnireError(f"corpus file {str(file)!r} cannot be read after line {number}: {reason}") from None
-
-
-def refuse_empty(files: Sequence[Path]) -> None:
-    """Say that there is no text in any of these files; no more is read than the first line that holds something."""
-    if next(read_documents(files), None) is None:
-        raise _no_text(files)
-
-
-def _no_text(files: Sequence[Path]) -> UnireError:
-    return UnireError(f"there is no text in {', '.join(repr(str(file)) for file in files)}")
-
-
-class HeldOut:
-    """Texts that a model will be scored on, and must not have read: `text in held_out` if it holds part of one.
-
-    That is, if they share two runs of eight words, in whatever case and punctuation; or, where the held-out text is
-    too short for that, if they are the same.
-    """
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._runs: set[tuple[str, ...]] = set()
-        self._short: set[tuple[str, ...]] = set()
-        for words in map(_plain_words, texts):
-            if len(words) > RUN:
-                self._runs.update(_runs(words))
-            elif words:
-                self._short.add(words)
-
-    def __contains__(self, text: str) -> bool:
-        words = _plain_words(text)
-        return words in self._short or len(self._runs.intersection(_runs(words))) > 1
-
-
-def _plain_words(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+", text.casefold()))
-
-
-def _runs(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    return zip(*(words[start:] for start in range(RUN)), strict=False)
+_LETTER = r"\w\u0300-\u036fⒶ-ⓩ🄰-🆉"
+"""What words are made of: combining accents and letters in circles and squares are no `\\w`."""
+_WORD = re.compile(rf"(?![a-z\s])(?<![{_LETTER}])[{_LETTER}]+")
+"""Words that may begin with a capital: most do not, and are passed over at their first letter."""
 
 
 class PackedCorpus:
@@ -192,7 +130,7 @@ class PackedCorpus:
             if len(rest):
                 self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
             if not self._stored:
-                raise _no_text(self.files)
+                raise no_text(self.files)
             with self._changed:
                 self._whole = True
                 self._changed.notify_all()
@@ -204,14 +142,17 @@ class PackedCorpus:
             threads.shutdown(cancel_futures=True)
 
     def _tokenise(self, documents: list[str]) -> NDArray[Any]:
-        texts = [_CAPITALISED.sub(self._marked, text) for text in documents] if self._marks else documents
+        texts = [_WORD.sub(self._marked, text) for text in documents] if self._marks else documents
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = chain.from_iterable(chain(encoding.ids, self.suffix) for encoding in encodings)
         return np.fromiter(ids, self._store.dtype)
 
-    def _marked(self, word: re.Match[str]) -> str:
-        capital, all_capitals = self._marks
-        return f"{word[0]} {all_capitals if len(word[0]) > 1 and word[0].isupper() else capital} "
+    def _marked(self, match: re.Match[str]) -> str:
+        """A word, and behind it the mark that `windows/` would put there."""
+        word, (capital, all_capitals) = match[0], self._marks
+        if not word[0].isupper():
+            return word
+        return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
 
     def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
         """Store the full rows of `pieces` and return what is left."""

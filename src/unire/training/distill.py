@@ -35,7 +35,7 @@ from unire.prefetch import Ahead
 from unire.scoring import Scores
 from unire.training.clock import Clock
 from unire.training.config import TrainingConfig
-from unire.training.corpus import HeldOut
+from unire.training.held_out import HeldOut
 from unire.training.interrupt import Interrupt
 from unire.training.lessons import Lessons
 from unire.training.place import check_place

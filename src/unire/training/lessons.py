@@ -38,8 +38,9 @@ from unire.labels import LabelSpace
 from unire.modeling.model import UniRE, to_device
 from unire.modeling.recording import Recorder
 from unire.prefetch import Pulled
-from unire.training.corpus import HeldOut, read_documents
+from unire.training.held_out import HeldOut
 from unire.training.teachers import same_labels
+from unire.training.text_files import read_documents
 from unire.training.texts import Texts
 from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Batch, Windower

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from unire.modeling.attention import attention_kernels
 from unire.modeling.precision import has_bf16
 
-__all__ = ["MaskedLM", "Trainer", "WholeWordMasking"]
+__all__ = ["MaskedLM", "MaskedTrainer", "WholeWordMasking"]
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class MaskedLM(nn.Module):
         return outcome
 
 
-class Trainer:
+class MaskedTrainer:
     """Takes optimiser steps, without ever waiting for the device.
 
     On a GPU the parameters stay in float32, what flows between them is bfloat16, and the model's parts are compiled.
@@ -164,7 +164,7 @@ class Trainer:
             return
         ids = np.random.default_rng(0).integers(len(self.model.masking.special), size=(rows, length), dtype=np.int32)
         try:
-            self.read(ids, seed=0)
+            self.find_gradients(ids, seed=0)
         except Exception as error:
             if not self._compiled:
                 raise
@@ -172,12 +172,12 @@ class Trainer:
             for module in self._compiled:
                 del module.forward
             self._compiled = []
-            self.read(ids, seed=0)
+            self.find_gradients(ids, seed=0)
         self.optimizer.zero_grad()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def read(
+    def find_gradients(
         self, rows: NDArray[np.int32], seed: int, enough: Callable[[], bool] = lambda: False
     ) -> tuple[Tensor, int]:
         """Find the gradients for a step on `rows`, [B, L]: the same, part by part or at once.
@@ -194,12 +194,12 @@ class Trainer:
         ids = torch.from_numpy(rows)
         if self.device.type == "cuda":
             ids = ids.pin_memory().to(self.device, non_blocking=True)
-        hidden = self.model.masking(ids.long())
+        masked = self.model.masking(ids.long())
         at_once = max(1, self.part // rows.shape[1]) if self.part else len(rows)
         if len(rows) <= at_once:
-            return self._backward(hidden, None), len(rows)
+            return self._backward(masked, None), len(rows)
         total, read = torch.zeros(2, device=self.device), 0
-        for part in zip(*(tensor.split(at_once) for tensor in hidden), strict=True):
+        for part in zip(*(tensor.split(at_once) for tensor in masked), strict=True):
             if read and enough():
                 break
             # all rows have as many hidden pieces, so a mean over these is one over rows
@@ -213,17 +213,17 @@ class Trainer:
         return total * (len(rows) / read), read
 
     def step(self, rate: float) -> None:
-        """Take the step whose gradients `read` has found, at the share `rate` (0 to 1) of the peak rates."""
+        """Take the step whose gradients were found, at the share `rate` (0 to 1) of the peak rates."""
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * rate
         self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def _backward(self, hidden: tuple[Tensor, ...], weight: Tensor | None) -> Tensor:
+    def _backward(self, masked: tuple[Tensor, ...], weight: Tensor | None) -> Tensor:
         """Add to the gradients those of the loss, times `weight` if there is one; loss and accuracy."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            outcome: Tensor = self.model(*hidden)
+            outcome: Tensor = self.model(*masked)
         outcome[0].backward(weight)  # type: ignore[no-untyped-call]
         return outcome.detach()
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from unire.training.config import TrainingConfig
 
-__all__ = ["Schedule", "build_optimizer"]
+__all__ = ["Schedule", "build_optimizer", "rate_at"]
 
 _LAYER = re.compile(r"\.(?:layers?|blocks?|h)\.(\d+)\.")
 
@@ -43,8 +43,18 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
     )
 
 
+def rate_at(done: float, warmup: float) -> float:
+    """The share of the peak rate when `done` (0 to 1) of a training is behind: up from zero, then down to zero.
+
+    Args:
+        done: More than 1 is as 1.
+        warmup: The share of the training in which the rate rises.
+    """
+    return done / warmup if done < warmup else max(0.0, (1 - done) / (1 - warmup))
+
+
 class Schedule:
-    """Sets every group's rate before a step: up from zero during the warm-up, then down to zero.
+    """Sets every group's rate before a step, by `rate_at`.
 
     Without bias correction, AdamW's own correction is undone: dividing the first moment by 1 − β₁ᵗ and the second by
     1 − β₂ᵗ amounts to a rate and an ε that are larger by known factors, so the factors are taken out again (and put
@@ -55,11 +65,6 @@ class Schedule:
         self.optimizer = optimizer
         self.config = config
 
-    def factor(self, progress: float) -> float:
-        """The share of the peak rate when `progress` (0 to 1) of the training is done."""
-        warmup = self.config.warmup
-        return progress / warmup if progress < warmup else max(0.0, (1 - progress) / (1 - warmup))
-
     def set(self, progress: float, step: int) -> None:
         """Prepare step number `step`, counted from 1."""
         config = self.config
@@ -68,7 +73,7 @@ class Schedule:
             eps_correction = (1 - config.beta2**step) ** 0.5
             rate_correction = (1 - config.beta1**step) / eps_correction
         for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * self.factor(progress) * rate_correction
+            group["lr"] = group["peak"] * rate_at(progress, config.warmup) * rate_correction
             group["eps"] = config.eps / eps_correction
             group["weight_decay"] = config.weight_decay / rate_correction
 

@@ -27,7 +27,7 @@ from unire.files import check_new
 from unire.flow import characters
 from unire.modeling.model import UniRE
 from unire.prefetch import Pulled
-from unire.training.corpus import HeldOut
+from unire.training.held_out import HeldOut
 from unire.training.interrupt import Interrupt
 from unire.training.lessons import CHUNK, WHOLE, padded, writing
 from unire.training.processes import refuse_several

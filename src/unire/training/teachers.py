@@ -20,7 +20,7 @@ from unire.labels import LabelSpace
 from unire.modeling.model import TensorBatch, UniRE, to_device
 from unire.modeling.recording import Memory, Recorder, Tensors
 from unire.settings import Settings
-from unire.training.corpus import HeldOut
+from unire.training.held_out import HeldOut
 from unire.training.texts import Texts
 from unire.training.tutor import EXAMPLES
 from unire.training.unlabelled import Shelf, SoftStep

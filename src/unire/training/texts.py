@@ -14,7 +14,8 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.formats import dygie, native
 from unire.segment import segment
-from unire.training.corpus import HeldOut, read_documents
+from unire.training.held_out import HeldOut
+from unire.training.text_files import check_text_files, read_documents
 
 __all__ = ["Texts"]
 
@@ -49,12 +50,8 @@ class Texts:
             limit: Take so many documents from the start of the files; `None` for all.
         """
         paths = [Path(file) for file in files]
-        if missing := [path for path in paths if not path.is_file()]:
-            raise UnireError(f"there is no corpus file {str(missing[0])!r}")
-        texts = cls(itertools.islice(_items(paths), limit))
-        if not len(texts):
-            raise UnireError(f"there is no text in {', '.join(repr(str(path)) for path in paths)}")
-        return texts
+        check_text_files(paths)
+        return cls(itertools.islice(_items(paths), limit))
 
     def some(self, sentences: int, held_out: HeldOut) -> list[Document]:
         """Some of the first documents, of so many sentences at most."""

@@ -11,7 +11,7 @@ from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.modeling.model import UniRE
 from unire.modeling.recording import Recorder
-from unire.training.corpus import HeldOut
+from unire.training.held_out import HeldOut
 from unire.training.texts import Texts
 from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Windower

@@ -19,7 +19,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import notes_of
 from unire.training.config import TrainingConfig
-from unire.training.corpus import HeldOut
+from unire.training.held_out import HeldOut
 from unire.training.interrupt import SIGNALS
 from unire.training.texts import Texts
 from unire.windows import Batch, Rounded, Windower, collate, in_batches
