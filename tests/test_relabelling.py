@@ -152,6 +152,15 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     ]
 
 
+def test_who_has_named_relations_before_counts_what_later_ones_leave(lessons, markers, tmp_path):
+    relabel(lessons, markers, tmp_path / "once", share=0.6)
+    relabel(tmp_path / "once", markers[:1], tmp_path / "twice", share=0.25)
+    shares = [about["share"] for about in Lessons(tmp_path / "twice").about["relations_by"]]
+    assert shares == [0.15, 0.15, 0.15, 0.25]
+    teachers = (1 - 0.6) * (1 - 0.25)
+    assert sum(shares) + teachers == pytest.approx(1)
+
+
 @pytest.fixture(scope="module")
 def long(random_model, tmp_path_factory) -> Path:
     """Lessons of a sentence that has two tables, one of 30 words, and one of 8."""
