@@ -339,6 +339,23 @@ def test_a_marker_model_that_a_cell_has_saved_says_the_same_when_it_is_loaded(
         assert abs(one.chances - other.chances).max() > 1e-3
 
 
+def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, tmp_path, monkeypatch):
+    made = cell(encoders("bert"), tmp_path, "exact")
+    made.run()
+    folder = tmp_path / "models" / "pipeline-exact-3"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def full(path, tensors):
+        path.write_bytes(b"half")
+        raise OSError("No space left on device (os error 28)")
+
+    monkeypatch.setattr("unire.studies.pipeline.cells.tensors_to", full)
+    with pytest.raises(UnireError, match=r"could not be saved as '.*pipeline-exact-3': No space left on device"):
+        replace(made, encoder=encoders("mpnet")).run()
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
 def test_folders_without_marker_models_are_refused(encoders, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'"):
         saved_markers(tmp_path / "nowhere")
