@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from script import run
+from script import number, run
 
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
@@ -30,7 +30,7 @@ def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, o
         test=[],
         format=None,
         labels=LabelSpace.load(labels).to_dict(),
-        training=asdict(TrainingConfig.from_preset("best", seed=int(seed))),
+        training=asdict(TrainingConfig.from_preset("best", seed=number(int, "SEED", seed))),
         pipeline=asdict(PipelineConfig()),
         folder=out,
     )

@@ -410,10 +410,41 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "approximate", encoders("deberta"), *files)
     with pytest.raises(SystemExit, match="encoder"):
         recipe("markers", "exact", tmp_path / "none", *files)
-    with pytest.raises(SystemExit, match="could not convert string to float: 'half'"):
+    with pytest.raises(SystemExit, match=r"SEED must be a whole number, not '1\.5'"):
+        recipe("markers", "exact", encoders("bert"), *files[:3], 1.5, tmp_path / "m")
+    with pytest.raises(SystemExit, match="SHARE must be a number, not 'half'"):
         recipe("marked", "half", lessons, tmp_path / "out")
     with pytest.raises(SystemExit, match=r"SHARE LESSONS MARKERS\.\.\. OUT"):
         recipe("marked", 0.5, lessons)
     with pytest.raises(SystemExit, match="there is no marker model in"):
         recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """How a script ends that fails with an error."""
+    monkeypatch.syspath_prepend(str(RECIPES))
+    monkeypatch.setattr(sys, "argv", ["script"])
+    script = __import__("script")
+
+    def run(error: BaseException) -> object:
+        def main():
+            raise error
+
+        with pytest.raises(SystemExit) as ended:
+            script.run(main, None)
+        return ended.value.code
+
+    yield run
+    sys.modules.pop("script")
+
+
+def test_a_script_ends_in_a_sentence_or_as_the_signal_says_but_a_bug_is_told_in_full(ends, capsys):
+    assert ends(OSError("No space left on device (os error 28)")) == "No space left on device (os error 28)"
+    assert ends(FileNotFoundError(2, "No such file", "x.txt")) == "[Errno 2] No such file: 'x.txt'"
+    assert ends(KeyboardInterrupt()) == 130
+    assert ends(KeyboardInterrupt(signal.SIGTERM)) == 143
+    assert capsys.readouterr().err == "interrupted; nothing was kept\n" * 2
+    with pytest.raises(ValueError, match="a bug"):
+        ends(ValueError("a bug"))
