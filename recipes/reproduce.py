@@ -26,7 +26,7 @@ from unire.exceptions import UnireError
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-REMADE = ("train", "distill", "export")
+REMADE = ("train", "distill", "export", "markers")
 """Commands whose models are made again where what they need was; what others have made must be removed by hand."""
 
 
@@ -76,7 +76,7 @@ def _job(stage: Stage, work: Path) -> Job:
     kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
-        return Job(stage.name, command, kept, stage.needs, stage.alone)
+        return Job(stage.name, command, kept, stage.needs, stage.alone, anew=out if kind in REMADE else None)
     model = out / stage.part
     options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)

@@ -120,6 +120,8 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     assert anew("scierc-best-0") == work / "scierc-best-0"
     assert anew("scierc-small") == work / "scierc-small"
     assert anew("science") == work / "science"
+    assert anew("scierc-markers-0") == work / "scierc-markers-0"
+    assert anew("marked.lessons") is None
     assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
     assert anew("ade-best") is None  # it goes on with what the folds have made
     assert anew("mpnet-science") is None  # it may come from elsewhere

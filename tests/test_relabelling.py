@@ -412,6 +412,8 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "exact", tmp_path / "none", *files)
     with pytest.raises(SystemExit, match=r"SEED must be a whole number, not '1\.5'"):
         recipe("markers", "exact", encoders("bert"), *files[:3], 1.5, tmp_path / "m")
+    with pytest.raises(SystemExit, match=r"'.*fixtures' is not empty; give a new folder"):
+        recipe("markers", "exact", encoders("bert"), *files[:4], TWENTY.parent)
     with pytest.raises(SystemExit, match="SHARE must be a number, not 'half'"):
         recipe("marked", "half", lessons, tmp_path / "out")
     with pytest.raises(SystemExit, match=r"SHARE LESSONS MARKERS\.\.\. OUT"):
