@@ -78,10 +78,17 @@ def _job(stage: Stage, work: Path) -> Job:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
         return Job(stage.name, command, kept, stage.needs, stage.alone, anew=out if kind in REMADE else None)
     model = out / stage.part
-    options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
+    options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
     return Job(stage.name, command, kept, stage.needs, stage.alone, anew=anew)
+
+
+def _stopped(kind: str, model: Path) -> bool:
+    """Whether an earlier start has left a state to go on from."""
+    # `can_resume` of an adaptation says the same, but brings torch with it
+    state = model / "resume" / "state.json" if kind == "adapt" else model.with_name(f"{model.name}.resume")
+    return state.exists()
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> Job:

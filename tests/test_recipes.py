@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.main import get_command
 
 from unire.cli.main import app
 from unire.exceptions import UnireError
+from unire.training import adapt as adaptation
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -130,6 +132,29 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     for name in ("scierc-best-0", "ade-best-fold-3"):
         assert anew(name) is None
         assert reproduce._job(stages[name], work).command[-1] == "--resume"
+
+
+def test_an_adaptation_that_was_stopped_goes_on(recipes, encoder, tmp_path, monkeypatch):
+    plan, reproduce, _ = recipes
+    text = tmp_path / "texts.txt"
+    text.write_text("we parse trees and graphs by models of grammar\n" * 50, encoding="utf-8")
+    options = ("--max-steps", "2", "--length", "32", "--batch-tokens", "64", "--device", "cpu")
+    stage = plan.Stage("adapted", ("adapt", "--encoder", str(encoder), "--corpus", str(text), *options))
+    work = tmp_path / "work"
+
+    def stop(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(adaptation, "REPORT_EVERY", 0)
+    config = adaptation.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
+    with pytest.raises(KeyboardInterrupt):
+        adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", on_progress=stop)
+    assert adaptation.can_resume(work / "adapted")
+    (work / "adapted.log").touch()
+    assert reproduce._job(stage, work).command[-1] == "--resume"
+    reproduce.make([stage], work, jobs=1)
+    assert json.loads((work / "adapted" / "adaptation.json").read_text(encoding="utf-8"))["steps"] == 2
+    assert reproduce._job(stage, work).command[-1] == "--json"
 
 
 def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
