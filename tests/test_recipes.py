@@ -38,6 +38,13 @@ def stages(recipes):
     return plan.plan(plan.Parts(*parts))
 
 
+@pytest.fixture
+def parts(recipes, tmp_path):
+    """Raw parts and what is made of them, in one folder."""
+    plan, _, _ = recipes
+    return plan.Parts(*(tmp_path / name for name in ("encoders", "data", "corpus", "work")))
+
+
 def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
     plan, _, _ = recipes
     commands = get_command(app).commands
@@ -101,12 +108,12 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
 
 
-def test_lessons_are_made_in_the_folder_of_work(recipes, teacher, tmp_path):
+def test_lessons_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("some.lessons", ("teach", "--teacher", str(teacher), "--corpus", str(corpus)))
     for _ in range(2):  # what is there is not made again
-        reproduce.make([stage], tmp_path / "work", jobs=1)
+        reproduce.make([stage], parts, jobs=1)
     assert (tmp_path / "work" / "some.lessons" / "lessons.json").exists()
     printed = json.loads((tmp_path / "work" / "some.lessons.json").read_text(encoding="utf-8"))["printed"]
     assert (printed["documents"], printed["tables"]) == (7, 20)
@@ -134,7 +141,7 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
         assert reproduce._job(stages[name], work).command[-1] == "--resume"
 
 
-def test_an_adaptation_that_was_stopped_goes_on(recipes, encoder, tmp_path, monkeypatch):
+def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_path, monkeypatch):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text("we parse trees and graphs by models of grammar\n" * 50, encoding="utf-8")
@@ -152,12 +159,12 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, encoder, tmp_path, monk
     assert adaptation.can_resume(work / "adapted")
     (work / "adapted.log").touch()
     assert reproduce._job(stage, work).command[-1] == "--resume"
-    reproduce.make([stage], work, jobs=1)
+    reproduce.make([stage], parts, jobs=1)
     assert json.loads((work / "adapted" / "adaptation.json").read_text(encoding="utf-8"))["steps"] == 2
     assert reproduce._job(stage, work).command[-1] == "--json"
 
 
-def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
+def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text(
@@ -166,52 +173,60 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
     work = tmp_path / "work"
-    reproduce.make([stage], work, jobs=1)
+    reproduce.make([stage], parts, jobs=1)
     made = tmp_path / "work" / "near.txt"
     assert len(made.read_text(encoding="utf-8").splitlines()) == 2
     made.write_text("kept", encoding="utf-8")
-    reproduce.make([stage], work, jobs=1)
+    reproduce.make([stage], parts, jobs=1)
     assert made.read_text(encoding="utf-8") == "kept"
     (work / "near.txt.json").unlink()
     (work / "near.txt.log").unlink()
-    reproduce.make([stage], work, jobs=1)  # brought from elsewhere
+    reproduce.make([stage], parts, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
     with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read .*: No such file.*far\.log has"):
-        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
+        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 
-def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, exported, tmp_path, monkeypatch):
+def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(
+    recipes, parts, exported, tmp_path, monkeypatch
+):
     plan, reproduce, _ = recipes
     monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
     work = tmp_path / "work"
     shutil.copytree(exported, work / "row")
     (work / "row.log").touch()
     (work / "row.json").write_text(json.dumps({"printed": {"epoch": 7, "folder": "row"}}), encoding="utf-8")
-    data = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
-    reproduce.make([plan.Stage("row", ("train", "--data", str(data)), test=data)], work, jobs=1)
+    parts.data.mkdir()
+    data = shutil.copy(RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl", parts.data)
+    said = ("--base", "thenlper/gte-small", "--rebuild", "python recipes/reproduce.py row --data DATA")
+    command = ("train", "--data", str(data), "--student", str(parts.work / "encoder"), *said)
+    reproduce.make([plan.Stage("row", command, test=data)], parts, jobs=1)
     record = json.loads((tmp_path / "results" / "row.json").read_text(encoding="utf-8"))
     protocols = record.pop("protocols")
-    assert record == {"command": ["unire", "train", "--data", "twenty.jsonl"], "epoch": 7}
+    assert record == {
+        "command": ["unire", "train", "--data", "twenty.jsonl", "--student", "encoder", *said],
+        "epoch": 7,
+    }
     assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
     assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
 
 
-def test_a_document_is_a_line_whatever_else_it_holds(recipes, tmp_path):
+def test_a_document_is_a_line_whatever_else_it_holds(recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     lines = ["one\u2028two\x85three", "four\x0cfive", "six"]
     text = tmp_path / "texts.txt.xz"
     text.write_bytes(lzma.compress("\n\n".join(lines).encode()))
     like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-    reproduce.make([plan.Stage("near.txt", ("nearest", str(text), str(like), "9"))], tmp_path / "work", jobs=1)
+    reproduce.make([plan.Stage("near.txt", ("nearest", str(text), str(like), "9"))], parts, jobs=1)
     assert (tmp_path / "work" / "near.txt").read_bytes().decode() == "".join(f"{line}\n" for line in lines)
 
 
-def test_sentences_with_relations_are_chosen(recipes, tmp_path):
+def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     told = "John Wilkes Booth killed President Lincoln in Washington."
     text = tmp_path / "texts.txt"
     text.write_text(f"That was a long time ago. {told}\nIt rains.\n", encoding="utf-8")
-    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], tmp_path / "work", jobs=1)
+    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], parts, jobs=1)
     assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
 
 
