@@ -147,6 +147,9 @@ def main() -> None:
         make(stages, parts, arguments.jobs)
     except UnireError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import lzma
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -164,6 +165,21 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
     assert reproduce._job(stage, work).command[-1] == "--json"
 
 
+def test_a_rebuild_that_is_interrupted_ends_in_a_sentence(recipes, tmp_path, monkeypatch, capsys):
+    _, reproduce, _ = recipes
+
+    def interrupted(*arguments, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_jobs", interrupted)
+    folders = [word for part in ("encoders", "data", "corpus", "work") for word in (f"--{part}", str(tmp_path / part))]
+    monkeypatch.setattr(sys, "argv", ["reproduce", "mpnet-science", *folders])
+    with pytest.raises(SystemExit) as ended:
+        reproduce.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("interrupted; what is finished is kept")
+
+
 def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
@@ -252,6 +268,45 @@ def test_the_studies_are_commands_with_options_that_they_have(studies):
     for name, words in studies.commands("encoder", Path("data"), Path("out"), 5).items():
         known = {option for parameter in group.commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, name
+
+
+def test_a_study_that_fails_says_why_and_nothing_else_and_the_rest_is_not_run(tmp_path):
+    words = ("threshold", "errors", "--encoder", "none", "--data", tmp_path, "--out", tmp_path / "out")
+    command = [sys.executable, RECIPES / "studies.py", *words]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("unire study threshold")
+    assert "study errors" not in ran.stdout
+    assert ran.stderr.startswith("error: ")
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_study_that_is_interrupted_is_waited_for(studies, monkeypatch):
+    waits = []
+
+    class Process:
+        def __init__(self, command):
+            assert command[1:] == ["-m", "unire", "study", "beta2"]
+
+        def wait(self):
+            waits.append(self)
+            if len(waits) == 1:
+                raise KeyboardInterrupt
+            return 130
+
+    monkeypatch.setattr(studies.subprocess, "Popen", Process)
+    with pytest.raises(SystemExit) as ended:
+        studies.run(["study", "beta2"])
+    assert (ended.value.code, len(waits)) == (130, 2)
+
+
+def test_a_study_that_is_killed_has_the_status_of_its_signal(studies, monkeypatch):
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    start = subprocess.Popen
+    monkeypatch.setattr(studies.subprocess, "Popen", lambda command: start([command[0], "-c", code]))
+    with pytest.raises(SystemExit) as ended:
+        studies.run(["study", "beta2"])
+    assert ended.value.code == 137
 
 
 def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkeypatch):
