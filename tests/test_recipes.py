@@ -71,6 +71,7 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
     ("name", "text", "teachers", "students"),
     [
         ("near.lessons", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
+        ("second.lessons", "near.txt", "scierc-marked", ["scierc-marked-twice-0", "scierc-marked-twice-4"]),
         ("related.lessons", "related.txt", "conll04-best", ["conll04-self-trained-0", "conll04-self-trained-2"]),
     ],
 )
