@@ -12,7 +12,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from script import run
+from script import number, run
 
 from unire.studies.pipeline.cells import saved_markers
 from unire.studies.pipeline.relabelling import relabel
@@ -20,12 +20,13 @@ from unire.studies.pipeline.relabelling import relabel
 
 def main(share: str, lessons: str, marker: str, *more: str) -> None:
     *folders, out = marker, *more
+    counting = number(float, "SHARE", share)
 
     def show(done: int, of: int) -> None:
         print(f"{done:,} of {of:,} documents", file=sys.stderr, flush=True)
 
     markers = [marker for folder in folders for marker in saved_markers(folder)]
-    relabelled = relabel(lessons, markers, out, share=float(share), on_progress=show)
+    relabelled = relabel(lessons, markers, out, share=counting, on_progress=show)
     print(json.dumps({"out": out, **asdict(relabelled)}))
 
 

@@ -10,9 +10,10 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from script import run
+from script import number, run
 
 from unire.exceptions import UnireError
+from unire.files import check_new
 from unire.labels import LabelSpace
 from unire.studies.pipeline.cells import MARKED, Cell
 from unire.studies.pipeline.config import PipelineConfig
@@ -22,6 +23,7 @@ from unire.training import TrainingConfig
 def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, out: str) -> None:
     if way not in MARKED:
         raise UnireError(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
+    check_new(out)
     cell = Cell(
         part=way,
         encoder=str(Path(encoder).resolve()) if Path(encoder).exists() else encoder,
@@ -30,7 +32,7 @@ def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, o
         test=[],
         format=None,
         labels=LabelSpace.load(labels).to_dict(),
-        training=asdict(TrainingConfig.from_preset("best", seed=int(seed))),
+        training=asdict(TrainingConfig.from_preset("best", seed=number(int, "SEED", seed))),
         pipeline=asdict(PipelineConfig()),
         folder=out,
     )

@@ -1,4 +1,4 @@
-"""Choose the texts of a corpus that read most like annotated ones.
+"""Choose the texts of a corpus, a document per line, that read most like annotated ones.
 
 python recipes/nearest.py CORPUS.txt ANNOTATED N OUT.txt
 """
@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from script import run
+from script import number, run
 
 from unire import formats
 from unire.exceptions import UnireError
+from unire.files import text_output
+from unire.training.corpus import read_documents
 from unire.training.selection import nearest
 
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:
-    if int(n) < 1:
+    count = number(int, "N", n)
+    if count < 1:
         raise UnireError(f"{n} texts cannot be chosen; give 1 or more")
-    texts = Path(corpus).read_text(encoding="utf-8").splitlines()
-    chosen = nearest(texts, (document.text for document in formats.read(annotated)), int(n))
-    Path(out).write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    texts = list(read_documents([Path(corpus)]))
+    chosen = nearest(texts, (document.text for document in formats.read(annotated)), count)
+    with text_output(out) as file:
+        file.writelines(f"{text}\n" for text in chosen)
 
 
 if __name__ == "__main__":

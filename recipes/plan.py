@@ -1,4 +1,4 @@
-"""What there is to make: every model and every row of the results, as commands of `unire`."""
+"""What there is to make: every model and every kind of row of the scores on test, as commands of `unire`."""
 
 from __future__ import annotations
 
@@ -68,162 +68,175 @@ class Stage:
 
 def plan(parts: Parts) -> dict[str, Stage]:
     """All stages by name."""
-    return {stage.name: stage for stage in _stages(parts)}
+    build = _Builder(parts)
+    return {stage.name: stage for part in (_encoders, _scierc, _conll04, _ade) for stage in part(build)}
 
 
-def _stages(parts: Parts) -> Iterator[Stage]:
-    scierc, conll04, ade = (parts.data / name for name in ("scierc", "conll04", "ade"))
-    science, news = parts.corpus / "science.txt", parts.corpus / "news.txt"
-    mpnet, gte = parts.encoders / "mpnet", parts.encoders / "gte-small"
-    near, related = parts.work / "near.txt", parts.work / "related.txt"
+@dataclass(frozen=True)
+class _Builder:
+    """Stages of every kind over some parts.
 
-    def made(name: str) -> str:
-        return str(parts.work / name)
+    Options are the words of a command line in one string; a student, a model or lessons are named as in the folder of
+    work, and data as in its own.
+    """
 
-    def adapt(name: str, encoder: Path, corpus: Path, minutes: float, lr: float, *options: str) -> Stage:
-        rate = ("--minutes", str(minutes), "--lr", str(lr))
-        needs = (encoder.name,) if encoder.parent == parts.work else ()
-        command = ("adapt", "--encoder", str(encoder), "--corpus", str(corpus), *rate, *options)
-        return Stage(name, command, needs, alone=True)
+    parts: Parts
+
+    @property
+    def science(self) -> Path:
+        return self.parts.corpus / "science.txt"
+
+    @property
+    def news(self) -> Path:
+        return self.parts.corpus / "news.txt"
+
+    def data(self, name: str) -> Path:
+        return self.parts.data / name
+
+    def made(self, name: str) -> str:
+        return str(self.parts.work / name)
+
+    def adapt(self, name: str, encoder: Path, corpus: Path, options: str) -> Stage:
+        command = ("adapt", "--encoder", str(encoder), "--corpus", str(corpus), *options.split())
+        return Stage(name, command, self._needed(encoder), alone=True)
 
     def train(
-        name: str, seed: int, encoder: str, data: Path, *options: str, needs: Sequence[str] = (), dev: str = "--dev"
+        self, name: str, seed: int, encoder: Path, data: str, preset: str, options: str = "", dev: str = "--dev"
     ) -> Stage:
-        files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
-        command = ("train", "--encoder", encoder, *files, "--labels", data.name, "--seed", str(seed), *options)
-        return Stage(f"{name}-{seed}", command, tuple(needs), test=data / "test.json")
+        files = (*self._files(data, dev), "--labels", data, "--seed", str(seed), "--preset", preset)
+        command = ("train", "--encoder", str(encoder), *files, *options.split())
+        return Stage(f"{name}-{seed}", command, self._needed(encoder), test=self._test(data))
 
-    def asked(teachers: Sequence[str], corpus: Sequence[Path]) -> list[str]:
-        words = [word for teacher in teachers for word in ("--teacher", made(teacher))]
-        return [*words, *(word for file in corpus for word in ("--corpus", str(file)))]
+    def teach(self, name: str, teachers: Sequence[str], corpus: str) -> Stage:
+        command = ("teach", *self._asked(teachers, [self.parts.work / corpus]))
+        return Stage(name, command, (*teachers, corpus), alone=True)
 
-    def teach(name: str, teachers: Sequence[str], corpus: Path) -> Stage:
-        return Stage(name, ("teach", *asked(teachers, [corpus])), (*teachers, corpus.name), alone=True)
+    def learn(
+        self, name: str, seed: int, lessons: str, student: str, data: str, options: str, dev: str = "--dev"
+    ) -> Stage:
+        """A student of stored lessons, beside which others may learn."""
+        source = ("--lessons", self.made(lessons))
+        command = self._distill(source, student, data, f"--seed {seed} {options}", dev)
+        return Stage(f"{name}-{seed}", command, (student, lessons), test=self._test(data))
 
     def distill(
-        name: str,
-        source: Sequence[str],
-        student: str,
-        data: Path,
-        *options: str,
-        needs: Sequence[str],
-        dev: str = "--dev",
-        alone: bool = False,
+        self, name: str, teachers: Sequence[str], corpus: Sequence[Path], student: str, data: str, options: str
     ) -> Stage:
-        files = ("--data", f"{data}/train.json", dev, f"{data}/dev.json", "--test", f"{data}/test.json")
-        command = ("distill", *source, "--student", student, *files, "--preset", "best")
-        command = (*command, *options, "--set", "max_cells=2000000")
-        return Stage(name, command, tuple(needs), alone, data / "test.json")
+        """A student of teachers that are asked on the way."""
+        command = self._distill(self._asked(teachers, corpus), student, data, options)
+        return Stage(name, command, (student, *self._needed(*corpus), *teachers), alone=True, test=self._test(data))
 
-    def export(name: str, model: str, data: Path) -> Stage:
+    def export(self, name: str, model: str, data: str) -> Stage:
         title, description = ABOUT[name]
         about = ("--title", title, "--description", description, "--base", "thenlper/gte-small", "--licence", "MIT")
-        about = (*about, "--rebuild", f"{REBUILD} {name} {WHERE}")
-        return Stage(
-            name, ("export", made(model), "--test", f"{data}/test.json", *about), (model,), test=data / "test.json"
-        )
+        rebuild = ("--rebuild", f"{REBUILD} {name} {WHERE}")
+        command = ("export", self.made(model), "--test", str(self._test(data)), *about, *rebuild)
+        return Stage(name, command, (model,), test=self._test(data))
 
-    yield adapt("mpnet-science", mpnet, science, 7, 2e-4)
-    yield adapt("gte-science", gte, science, 2.5, 5e-4)
-    yield adapt("mpnet-news", parts.work / "mpnet-science", news, 1.5, 1e-4, "--case-marks")
-    yield adapt("gte-news", gte, news, 1, 5e-4, "--case-marks")
-    yield Stage("near.txt", ("nearest", str(science), f"{scierc}/train.json", "60000"))
+    def _distill(
+        self, source: Sequence[str], student: str, data: str, options: str, dev: str = "--dev"
+    ) -> tuple[str, ...]:
+        files = ("--student", self.made(student), *self._files(data, dev), "--preset", "best")
+        return ("distill", *source, *files, *options.split(), "--set", "max_cells=2000000")
 
-    short = ("--epochs", "40", "--patience", "1000", "--set", "evaluate_every=10", "--set", "evaluate_after=0")
+    def _files(self, data: str, dev: str) -> tuple[str, ...]:
+        """Dev is learnt from, too, where `dev` is `--data`."""
+        folder = self.data(data)
+        return ("--data", f"{folder}/train.json", dev, f"{folder}/dev.json", "--test", f"{folder}/test.json")
+
+    def _test(self, data: str) -> Path:
+        return self.data(data) / "test.json"
+
+    def _asked(self, teachers: Sequence[str], corpus: Sequence[Path]) -> tuple[str, ...]:
+        words = [word for teacher in teachers for word in ("--teacher", self.made(teacher))]
+        return (*words, *(word for file in corpus for word in ("--corpus", str(file))))
+
+    def _needed(self, *paths: Path) -> tuple[str, ...]:
+        """The stages that make what of these is made."""
+        return tuple(path.name for path in paths if path.parent == self.parts.work)
+
+
+def _encoders(build: _Builder) -> Iterator[Stage]:
+    mpnet, gte = (build.parts.encoders / name for name in ("mpnet", "gte-small"))
+    yield build.adapt("mpnet-science", mpnet, build.science, "--minutes 7 --lr 0.0002")
+    yield build.adapt("gte-science", gte, build.science, "--minutes 2.5 --lr 0.0005")
+    adapted = build.parts.work / "mpnet-science"
+    yield build.adapt("mpnet-news", adapted, build.news, "--minutes 1.5 --lr 0.0001 --case-marks")
+    yield build.adapt("gte-news", gte, build.news, "--minutes 1 --lr 0.0005 --case-marks")
+
+
+def _scierc(build: _Builder) -> Iterator[Stage]:
+    train, dev = (f"{build.data('scierc')}/{part}.json" for part in ("train", "dev"))
+    yield Stage("near.txt", ("nearest", str(build.science), train, "60000"))
+
+    plain = build.parts.encoders / "mpnet"
+    short = "--epochs 40 --patience 1000 --set evaluate_every=10 --set evaluate_after=0"
     for preset in ("paper", "released"):
         for seed in range(3):
-            yield train(f"scierc-{preset}", seed, str(mpnet), scierc, "--preset", preset, *short)
+            yield build.train(f"scierc-{preset}", seed, plain, "scierc", preset, short)
 
-    adapted = made("mpnet-science")
+    adapted = build.parts.work / "mpnet-science"
     for seed in range(5):
-        yield train("scierc-best", seed, adapted, scierc, "--preset", "best", needs=["mpnet-science"])
-    teachers = [f"scierc-best-{seed}" for seed in range(5)]
-    yield teach("near.lessons", teachers, near)
-    lessons, needs = ("--lessons", made("near.lessons")), ["mpnet-science", "near.lessons"]
+        yield build.train("scierc-best", seed, adapted, "scierc", "best")
+
+    yield build.teach("near.lessons", [f"scierc-best-{seed}" for seed in range(5)], "near.txt")
+    student = ("mpnet-science", "scierc", "--epochs 70 --minutes 5")
     for seed in range(5):
-        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
-        yield distill(f"scierc-self-trained-{seed}", lessons, adapted, scierc, *options, needs=needs)
+        yield build.learn("scierc-self-trained", seed, "near.lessons", *student)
+
     markers = [f"scierc-markers-{seed}" for seed in range(3)]
     for seed, name in enumerate(markers):
-        files = (f"{scierc}/train.json", f"{scierc}/dev.json")
-        command = ("markers", "approximate", adapted, *files, "scierc", str(seed))
+        command = ("markers", "approximate", str(adapted), train, dev, "scierc", str(seed))
         yield Stage(name, command, ("mpnet-science",))
-    command = ("marked", "0.75", made("near.lessons"), *map(made, markers))
-    yield Stage("marked.lessons", command, ("near.lessons", *markers), alone=True)
-    lessons, needs = ("--lessons", made("marked.lessons")), ["mpnet-science", "marked.lessons"]
+    marked = ("marked", "0.75", build.made("near.lessons"), *map(build.made, markers))
+    yield Stage("marked.lessons", marked, ("near.lessons", *markers), alone=True)
     for seed in range(5):
-        options = ("--seed", str(seed), "--epochs", "70", "--minutes", "5")
-        yield distill(f"scierc-marked-{seed}", lessons, adapted, scierc, *options, needs=needs)
-    options = (
-        "--lr",
-        "3e-4",
-        "--head-lr",
-        "1e-3",
-        "--epochs",
-        "250",
-        "--set",
-        "evaluate_every=10",
-        "--set",
-        "max_table=128",
-        "--minutes",
-        "5",
-    )
-    teacher = "scierc-self-trained-0"
-    source, needs = asked([teacher], [near]), ["gte-science", "near.txt", teacher]
-    yield distill("scierc-small", source, made("gte-science"), scierc, *options, needs=needs, alone=True)
-    yield export("science", "scierc-small", scierc)
+        yield build.learn("scierc-marked", seed, "marked.lessons", *student)
+    # and once more: these five teach, and nobody names the relations anew
+    yield build.teach("second.lessons", [f"scierc-marked-{seed}" for seed in range(5)], "near.txt")
+    for seed in range(5):
+        yield build.learn("scierc-marked-twice", seed, "second.lessons", *student)
 
+    small = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128 --minutes 5"
+    near = build.parts.work / "near.txt"
+    yield build.distill("scierc-small", ["scierc-self-trained-0"], [near], "gte-science", "scierc", small)
+    yield build.export("science", "scierc-small", "scierc")
+
+
+def _conll04(build: _Builder) -> Iterator[Stage]:
     # its sentences stand alone and tell of relations: so must what is unlabelled
-    alone = ("--set", "case_marks=true", "--set", "window=0")
+    by_itself = "--set case_marks=true --set window=0"
+    adapted = build.parts.work / "mpnet-news"
     for seed in range(5):
-        options = ("--preset", "best", *alone)
-        yield train("conll04-best", seed, made("mpnet-news"), conll04, *options, needs=["mpnet-news"])
+        yield build.train("conll04-best", seed, adapted, "conll04", "best", by_itself)
     # like SpERT, on dev too, once it has chosen: α and odds are the means of what those five had
-    chosen = ("--set", "alpha=1.2", "--set", "tune_alpha=false", "--set", "relation_odds=4", "--set", "tune_odds=false")
+    chosen = f"{by_itself} --set alpha=1.2 --set tune_alpha=false --set relation_odds=4 --set tune_odds=false"
     for seed in range(3):
-        options = ("--preset", "best", *alone, *chosen)
-        name, needs = "conll04-train-and-dev", ["mpnet-news"]
-        yield train(name, seed, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
-    teachers = [f"conll04-best-{seed}" for seed in range(5)]
-    yield Stage("related.txt", ("related", str(news), made(teachers[0])), (teachers[0],))
-    yield teach("related.lessons", teachers, related)
-    lessons, needs = ("--lessons", made("related.lessons")), ["mpnet-news", "related.lessons"]
-    for seed in range(3):
-        options = ("--seed", str(seed), *alone, "--epochs", "100", "--minutes", "5")
-        name = f"conll04-self-trained-{seed}"
-        # dev has chosen the teachers, and the model that is tested learns from its sentences too
-        yield distill(name, lessons, made("mpnet-news"), conll04, *options, needs=needs, dev="--data")
-    options = (
-        "--lr",
-        "3e-4",
-        "--head-lr",
-        "1e-3",
-        *alone,
-        "--set",
-        "max_table=128",
-        "--epochs",
-        "250",
-        "--set",
-        "evaluate_every=10",
-        "--minutes",
-        "3.5",
-    )
-    source, needs = asked(teachers, [related, news]), ["gte-news", "related.txt", *teachers]
-    yield distill("conll04-small", source, made("gte-news"), conll04, *options, needs=needs, alone=True)
-    yield export("news", "conll04-small", conll04)
+        yield build.train("conll04-train-and-dev", seed, adapted, "conll04", "best", chosen, dev="--data")
 
-    options = ("--data", f"{ade}/ade_full.json", "--folds", f"{ade}/folds.json", "--labels", "ade", "--preset", "best")
-    schedule = ("--epochs", "20", "--set", "evaluate_after=11", "--set", "evaluate_every=2")
-    command = ("train", "--encoder", adapted, *options, *schedule)
-    folds = [
-        Stage(
-            f"ade-best-fold-{k}",
-            (*command, "--fold", str(k)),
-            ("mpnet-science",),
-            part_of="ade-best",
-            part=f"fold-{k:02d}",
-        )
-        for k in range(1, 11)
-    ]
-    yield from folds
-    yield Stage("ade-best", (*command, "--resume"), tuple(fold.name for fold in folds))
+    teachers = [f"conll04-best-{seed}" for seed in range(5)]
+    yield Stage("related.txt", ("related", str(build.news), build.made(teachers[0])), (teachers[0],))
+    yield build.teach("related.lessons", teachers, "related.txt")
+    student = ("mpnet-news", "conll04", f"{by_itself} --epochs 100 --minutes 5")
+    for seed in range(3):
+        # dev has chosen the teachers, and the model that is tested learns from its sentences too
+        yield build.learn("conll04-self-trained", seed, "related.lessons", *student, dev="--data")
+
+    small = (
+        f"--lr 3e-4 --head-lr 1e-3 {by_itself} --set max_table=128 --epochs 250 --set evaluate_every=10 --minutes 3.5"
+    )
+    corpus = [build.parts.work / "related.txt", build.news]
+    yield build.distill("conll04-small", teachers, corpus, "gte-news", "conll04", small)
+    yield build.export("news", "conll04-small", "conll04")
+
+
+def _ade(build: _Builder) -> Iterator[Stage]:
+    data = build.data("ade")
+    files = ("--data", f"{data}/ade_full.json", "--folds", f"{data}/folds.json", "--labels", "ade")
+    schedule = "--preset best --epochs 20 --set evaluate_after=11 --set evaluate_every=2"
+    command = ("train", "--encoder", build.made("mpnet-science"), *files, *schedule.split())
+    folds = [f"ade-best-fold-{k}" for k in range(1, 11)]
+    for k, name in enumerate(folds, 1):
+        fold = (*command, "--fold", str(k))
+        yield Stage(name, fold, ("mpnet-science",), part_of="ade-best", part=f"fold-{k:02d}")
+    yield Stage("ade-best", (*command, "--resume"), tuple(folds))

@@ -11,7 +11,8 @@ from pathlib import Path
 from script import run
 
 from unire import Extractor
-from unire.files import replacing
+from unire.files import text_output
+from unire.training.corpus import read_documents
 
 
 def related(texts: Iterator[str], model: str) -> Iterator[str]:
@@ -24,11 +25,8 @@ def related(texts: Iterator[str], model: str) -> Iterator[str]:
 
 
 def main(corpus: str, model: str, out: str) -> None:
-    with (
-        Path(corpus).open(encoding="utf-8") as texts,
-        replacing(out) as temporary,
-        temporary.open("w", encoding="utf-8") as chosen,
-    ):
+    texts = read_documents([Path(corpus)])
+    with text_output(out) as chosen:
         chosen.writelines(f"{sentence}\n" for sentence in related(texts, model))
 
 

@@ -17,6 +17,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from unire.exceptions import UnireError
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-REMADE = ("train", "distill", "export")
+REMADE = ("train", "distill", "export", "markers")
 """Commands whose models are made again where what they need was; what others have made must be removed by hand."""
 
 
@@ -48,8 +49,9 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
     return list(chosen.values())
 
 
-def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
+def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
     """Make what is not there yet, several stages at a time, and score the rows among them."""
+    work = parts.work
     # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
     in_parts = {stage.part_of for stage in stages}
     made = {stage.name: _job(stage, work) for stage in stages}
@@ -61,11 +63,11 @@ def make(stages: Sequence[Stage], work: Path, jobs: int) -> None:
     def keep(job: Job, record: Record) -> None:
         if job.name in rows:
             row = rows[job.name]
-            _keep(row, read_record(made[row.name].kept)["printed"], record["printed"])
+            _keep(row, parts, read_record(made[row.name].kept)["printed"], record["printed"])
             return
         kind = by_name[job.name].command[0]
         if kind == "markers" or (kind == "train" and job.name in in_parts):  # scored on dev alone; fold by fold
-            _keep(by_name[job.name], record["printed"])
+            _keep(by_name[job.name], parts, record["printed"])
 
     run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
 
@@ -76,12 +78,19 @@ def _job(stage: Stage, work: Path) -> Job:
     kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
-        return Job(stage.name, command, kept, stage.needs, stage.alone)
+        return Job(stage.name, command, kept, stage.needs, stage.alone, anew=out if kind in REMADE else None)
     model = out / stage.part
-    options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
+    options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
     return Job(stage.name, command, kept, stage.needs, stage.alone, anew=anew)
+
+
+def _stopped(kind: str, model: Path) -> bool:
+    """Whether an earlier start has left a state to go on from."""
+    # `can_resume` of an adaptation says the same, but brings torch with it
+    state = model / "resume" / "state.json" if kind == "adapt" else model.with_name(f"{model.name}.resume")
+    return state.exists()
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> Job:
@@ -90,9 +99,9 @@ def _scoring(name: str, stage: Stage, work: Path) -> Job:
     return Job(name, ("-m", "unire", *command), work / f"{name}.json", (stage.name,))
 
 
-def _keep(stage: Stage, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:
+def _keep(stage: Stage, parts: Parts, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:
     """Write down how a row was made and what it reached."""
-    kind, *arguments = (Path(word).name if "/" in word else word for word in stage.command)
+    kind, *arguments = (_short(word, parts) for word in stage.command)
     program = [f"recipes/{kind}.py"] if kind in SCRIPTS else ["unire", kind]
     record: dict[str, Any] = {"command": [*program, *arguments]}
     made = dict(printed)
@@ -106,6 +115,12 @@ def _keep(stage: Stage, printed: dict[str, Any], scored: dict[str, Any] | None =
         }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _short(word: str, parts: Parts) -> str:
+    """What lies in one of the folders by its name alone; any other word as it is, also one with a slash."""
+    path = Path(word)
+    return path.name if any(path.is_relative_to(folder) for folder in astuple(parts)) else word
 
 
 def _rates(counted: dict[str, Any]) -> dict[str, float]:
@@ -129,9 +144,12 @@ def main() -> None:
             print(shlex.join(["python", *_job(stage, parts.work).command]))
         return
     try:
-        make(stages, parts.work, arguments.jobs)
+        make(stages, parts, arguments.jobs)
     except UnireError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

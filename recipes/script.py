@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from inspect import signature
+from typing import TypeVar
 
 from unire.exceptions import UnireError
 
-__all__ = ["run"]
+__all__ = ["number", "run"]
+
+Number = TypeVar("Number", int, float)
 
 
 def run(main: Callable[..., None], about: str | None) -> None:
@@ -23,9 +27,18 @@ def run(main: Callable[..., None], about: str | None) -> None:
         sys.exit((about or "").strip())
     try:
         main(*words)
-    except OSError as error:
-        sys.exit(f"{error.filename}: {error.strerror}")
-    except (UnireError, ValueError) as error:
+    except (OSError, UnireError) as error:
         sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing was kept")
+    except KeyboardInterrupt as interrupt:
+        print("interrupted; nothing was kept", file=sys.stderr)
+        heard, *_ = *interrupt.args, signal.SIGINT
+        sys.exit(128 + heard)
+
+
+def number(kind: type[Number], name: str, word: str) -> Number:
+    """A word of the command line as a number; `name` is what the script calls it."""
+    try:
+        return kind(word)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise UnireError(f"{name} must be {what}, not {word!r}") from None

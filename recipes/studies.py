@@ -18,6 +18,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from unire.studies.report import STUDIES
@@ -43,6 +44,19 @@ def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[
         "speed": ("--model", default, "--data", test),
         "pipeline": (*training, "--seeds", "3"),  # with the default's models of the ablation
     }
+
+
+def run(command: Sequence[str]) -> None:
+    """Have `unire` do something; where that fails, or Ctrl-C ends it, it has said so, and we end as it did."""
+    process = subprocess.Popen([sys.executable, "-m", "unire", *command])
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:  # which reaches the study too: it saves where it stands
+        with suppress(KeyboardInterrupt):
+            process.wait()
+        sys.exit(130)
+    if status:
+        sys.exit(status if status > 0 else 128 - status)  # a signal as shells count it
 
 
 def publish(out: Path, names: Sequence[str]) -> None:
@@ -74,7 +88,7 @@ def main() -> None:
         command = ("study", name, *options, "--out", str(arguments.out))
         print("unire", *command, flush=True)
         if not arguments.dry_run:
-            subprocess.run([sys.executable, "-m", "unire", *command], check=True)
+            run(command)
     if not arguments.dry_run:
         publish(arguments.out, names)
 

@@ -62,6 +62,22 @@ def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: 
     assert "| onnxruntime against the model before export |" not in after
 
 
+@pytest.mark.parametrize(
+    ("hub", "files", "kind", "name"),
+    [
+        (["a/seas", "b/ponds"], ["seas/train.json"], "a/seas", "a/seas, b/ponds"),
+        ([], ["data/seas/train.json", "more.json"], "seas", "data/seas/train.json, more.json"),
+        ([], ["train.json"], "train", "train.json"),
+        ([], [], "unknown", "unknown"),
+    ],
+)
+def test_scores_are_of_the_data_sets_of_the_hub_or_of_the_files(exported: Path, hub, files, kind, name):
+    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    made = settings.with_(provenance={**settings.provenance, "datasets": hub, "data": files})
+    results = ModelCard(model_card(made, labels)).data.eval_results
+    assert {(result.dataset_type, result.dataset_name) for result in results} == {(kind, name)}
+
+
 @pytest.mark.parametrize("name", pretrained.names())
 def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     folder = pretrained.find(name)

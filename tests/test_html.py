@@ -72,7 +72,9 @@ def overlapping(draw):
     spans = st.integers(0, max(n - 1, 0)).flatmap(lambda s: st.tuples(st.just(s), st.integers(s + 1, max(n, s + 1))))
     entities = [(*span, label) for span, label in draw(st.lists(st.tuples(spans, word), max_size=4)) if span[1] <= n]
     pairs = st.integers(0, max(len(entities) - 1, 0))
-    relations = draw(st.lists(st.tuples(pairs, pairs, word), max_size=3)) if entities else []
+    few = draw(st.lists(st.tuples(pairs, pairs, word), max_size=3)) if entities else []
+    ways = [way for head, tail, label in few for way in ((head, tail, label), (tail, head, label))]
+    relations = draw(st.lists(st.sampled_from(ways), max_size=8)) if ways else []  # both ways, and several times
     return Document.from_words(sentences, entities, relations, id=draw(word))
 
 

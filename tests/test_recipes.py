@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from typer.main import get_command
 
 from unire.cli.main import app
 from unire.exceptions import UnireError
+from unire.training import adapt as adaptation
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -33,6 +37,13 @@ def stages(recipes):
     plan, _, _ = recipes
     parts = (Path(name) for name in ("encoders", "data", "corpus", "work"))
     return plan.plan(plan.Parts(*parts))
+
+
+@pytest.fixture
+def parts(recipes, tmp_path):
+    """Raw parts and what is made of them, in one folder."""
+    plan, _, _ = recipes
+    return plan.Parts(*(tmp_path / name for name in ("encoders", "data", "corpus", "work")))
 
 
 def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
@@ -60,6 +71,7 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
     ("name", "text", "teachers", "students"),
     [
         ("near.lessons", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
+        ("second.lessons", "near.txt", "scierc-marked", ["scierc-marked-twice-0", "scierc-marked-twice-4"]),
         ("related.lessons", "related.txt", "conll04-best", ["conll04-self-trained-0", "conll04-self-trained-2"]),
     ],
 )
@@ -98,12 +110,12 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
 
 
-def test_lessons_are_made_in_the_folder_of_work(recipes, teacher, tmp_path):
+def test_lessons_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("some.lessons", ("teach", "--teacher", str(teacher), "--corpus", str(corpus)))
     for _ in range(2):  # what is there is not made again
-        reproduce.make([stage], tmp_path / "work", jobs=1)
+        reproduce.make([stage], parts, jobs=1)
     assert (tmp_path / "work" / "some.lessons" / "lessons.json").exists()
     printed = json.loads((tmp_path / "work" / "some.lessons.json").read_text(encoding="utf-8"))["printed"]
     assert (printed["documents"], printed["tables"]) == (7, 20)
@@ -119,6 +131,8 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     assert anew("scierc-best-0") == work / "scierc-best-0"
     assert anew("scierc-small") == work / "scierc-small"
     assert anew("science") == work / "science"
+    assert anew("scierc-markers-0") == work / "scierc-markers-0"
+    assert anew("marked.lessons") is None
     assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
     assert anew("ade-best") is None  # it goes on with what the folds have made
     assert anew("mpnet-science") is None  # it may come from elsewhere
@@ -129,7 +143,45 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
         assert reproduce._job(stages[name], work).command[-1] == "--resume"
 
 
-def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, tmp_path):
+def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_path, monkeypatch):
+    plan, reproduce, _ = recipes
+    text = tmp_path / "texts.txt"
+    text.write_text("we parse trees and graphs by models of grammar\n" * 50, encoding="utf-8")
+    options = ("--max-steps", "2", "--length", "32", "--batch-tokens", "64", "--device", "cpu")
+    stage = plan.Stage("adapted", ("adapt", "--encoder", str(encoder), "--corpus", str(text), *options))
+    work = tmp_path / "work"
+
+    def stop(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(adaptation, "REPORT_EVERY", 0)
+    config = adaptation.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
+    with pytest.raises(KeyboardInterrupt):
+        adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", on_progress=stop)
+    assert adaptation.can_resume(work / "adapted")
+    (work / "adapted.log").touch()
+    assert reproduce._job(stage, work).command[-1] == "--resume"
+    reproduce.make([stage], parts, jobs=1)
+    assert json.loads((work / "adapted" / "adaptation.json").read_text(encoding="utf-8"))["steps"] == 2
+    assert reproduce._job(stage, work).command[-1] == "--json"
+
+
+def test_a_rebuild_that_is_interrupted_ends_in_a_sentence(recipes, tmp_path, monkeypatch, capsys):
+    _, reproduce, _ = recipes
+
+    def interrupted(*arguments, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_jobs", interrupted)
+    folders = [word for part in ("encoders", "data", "corpus", "work") for word in (f"--{part}", str(tmp_path / part))]
+    monkeypatch.setattr(sys, "argv", ["reproduce", "mpnet-science", *folders])
+    with pytest.raises(SystemExit) as ended:
+        reproduce.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.startswith("interrupted; what is finished is kept")
+
+
+def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text(
@@ -138,42 +190,60 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
     stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
     work = tmp_path / "work"
-    reproduce.make([stage], work, jobs=1)
+    reproduce.make([stage], parts, jobs=1)
     made = tmp_path / "work" / "near.txt"
     assert len(made.read_text(encoding="utf-8").splitlines()) == 2
     made.write_text("kept", encoding="utf-8")
-    reproduce.make([stage], work, jobs=1)
+    reproduce.make([stage], parts, jobs=1)
     assert made.read_text(encoding="utf-8") == "kept"
     (work / "near.txt.json").unlink()
     (work / "near.txt.log").unlink()
-    reproduce.make([stage], work, jobs=1)  # brought from elsewhere
+    reproduce.make([stage], parts, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(UnireError, match=r"far failed: no-such-file: No such file.*far\.log has all"):
-        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], work, jobs=1)
+    with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read .*: No such file.*far\.log has"):
+        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 
-def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, exported, tmp_path, monkeypatch):
+def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(
+    recipes, parts, exported, tmp_path, monkeypatch
+):
     plan, reproduce, _ = recipes
     monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
     work = tmp_path / "work"
     shutil.copytree(exported, work / "row")
     (work / "row.log").touch()
     (work / "row.json").write_text(json.dumps({"printed": {"epoch": 7, "folder": "row"}}), encoding="utf-8")
-    data = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
-    reproduce.make([plan.Stage("row", ("train", "--data", str(data)), test=data)], work, jobs=1)
+    parts.data.mkdir()
+    data = shutil.copy(RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl", parts.data)
+    said = ("--base", "thenlper/gte-small", "--rebuild", "python recipes/reproduce.py row --data DATA")
+    command = ("train", "--data", str(data), "--student", str(parts.work / "encoder"), *said)
+    reproduce.make([plan.Stage("row", command, test=data)], parts, jobs=1)
     record = json.loads((tmp_path / "results" / "row.json").read_text(encoding="utf-8"))
     protocols = record.pop("protocols")
-    assert record == {"command": ["unire", "train", "--data", "twenty.jsonl"], "epoch": 7}
+    assert record == {
+        "command": ["unire", "train", "--data", "twenty.jsonl", "--student", "encoder", *said],
+        "epoch": 7,
+    }
     assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
     assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
 
 
-def test_sentences_with_relations_are_chosen(recipes, tmp_path):
+def test_a_document_is_a_line_whatever_else_it_holds(recipes, parts, tmp_path):
+    plan, reproduce, _ = recipes
+    lines = ["one\u2028two\x85three", "four\x0cfive", "six"]
+    text = tmp_path / "texts.txt.xz"
+    text.write_bytes(lzma.compress("\n\n".join(lines).encode()))
+    like = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+    reproduce.make([plan.Stage("near.txt", ("nearest", str(text), str(like), "9"))], parts, jobs=1)
+    assert (tmp_path / "work" / "near.txt").read_bytes().decode() == "".join(f"{line}\n" for line in lines)
+
+
+def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     told = "John Wilkes Booth killed President Lincoln in Washington."
     text = tmp_path / "texts.txt"
     text.write_text(f"That was a long time ago. {told}\nIt rains.\n", encoding="utf-8")
-    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], tmp_path / "work", jobs=1)
+    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], parts, jobs=1)
     assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
 
 
@@ -199,6 +269,45 @@ def test_the_studies_are_commands_with_options_that_they_have(studies):
     for name, words in studies.commands("encoder", Path("data"), Path("out"), 5).items():
         known = {option for parameter in group.commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, name
+
+
+def test_a_study_that_fails_says_why_and_nothing_else_and_the_rest_is_not_run(tmp_path):
+    words = ("threshold", "errors", "--encoder", "none", "--data", tmp_path, "--out", tmp_path / "out")
+    command = [sys.executable, RECIPES / "studies.py", *words]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("unire study threshold")
+    assert "study errors" not in ran.stdout
+    assert ran.stderr.startswith("error: ")
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_study_that_is_interrupted_is_waited_for(studies, monkeypatch):
+    waits = []
+
+    class Process:
+        def __init__(self, command):
+            assert command[1:] == ["-m", "unire", "study", "beta2"]
+
+        def wait(self):
+            waits.append(self)
+            if len(waits) == 1:
+                raise KeyboardInterrupt
+            return 130
+
+    monkeypatch.setattr(studies.subprocess, "Popen", Process)
+    with pytest.raises(SystemExit) as ended:
+        studies.run(["study", "beta2"])
+    assert (ended.value.code, len(waits)) == (130, 2)
+
+
+def test_a_study_that_is_killed_has_the_status_of_its_signal(studies, monkeypatch):
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    start = subprocess.Popen
+    monkeypatch.setattr(studies.subprocess, "Popen", lambda command: start([command[0], "-c", code]))
+    with pytest.raises(SystemExit) as ended:
+        studies.run(["study", "beta2"])
+    assert ended.value.code == 137
 
 
 def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkeypatch):

@@ -152,6 +152,15 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     ]
 
 
+def test_who_has_named_relations_before_counts_what_later_ones_leave(lessons, markers, tmp_path):
+    relabel(lessons, markers, tmp_path / "once", share=0.6)
+    relabel(tmp_path / "once", markers[:1], tmp_path / "twice", share=0.25)
+    shares = [about["share"] for about in Lessons(tmp_path / "twice").about["relations_by"]]
+    assert shares == [0.15, 0.15, 0.15, 0.25]
+    teachers = (1 - 0.6) * (1 - 0.25)
+    assert sum(shares) + teachers == pytest.approx(1)
+
+
 @pytest.fixture(scope="module")
 def long(random_model, tmp_path_factory) -> Path:
     """Lessons of a sentence that has two tables, one of 30 words, and one of 8."""
@@ -330,6 +339,23 @@ def test_a_marker_model_that_a_cell_has_saved_says_the_same_when_it_is_loaded(
         assert abs(one.chances - other.chances).max() > 1e-3
 
 
+def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, tmp_path, monkeypatch):
+    made = cell(encoders("bert"), tmp_path, "exact")
+    made.run()
+    folder = tmp_path / "models" / "pipeline-exact-3"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def full(path, tensors):
+        path.write_bytes(b"half")
+        raise OSError("No space left on device (os error 28)")
+
+    monkeypatch.setattr("unire.studies.pipeline.cells.tensors_to", full)
+    with pytest.raises(UnireError, match=r"could not be saved as '.*pipeline-exact-3': No space left on device"):
+        replace(made, encoder=encoders("mpnet")).run()
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert list(folder.parent.iterdir()) == [folder]
+
+
 def test_folders_without_marker_models_are_refused(encoders, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'"):
         saved_markers(tmp_path / "nowhere")
@@ -384,10 +410,43 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "approximate", encoders("deberta"), *files)
     with pytest.raises(SystemExit, match="encoder"):
         recipe("markers", "exact", tmp_path / "none", *files)
-    with pytest.raises(SystemExit, match="could not convert string to float: 'half'"):
+    with pytest.raises(SystemExit, match=r"SEED must be a whole number, not '1\.5'"):
+        recipe("markers", "exact", encoders("bert"), *files[:3], 1.5, tmp_path / "m")
+    with pytest.raises(SystemExit, match=r"'.*fixtures' is not empty; give a new folder"):
+        recipe("markers", "exact", encoders("bert"), *files[:4], TWENTY.parent)
+    with pytest.raises(SystemExit, match="SHARE must be a number, not 'half'"):
         recipe("marked", "half", lessons, tmp_path / "out")
     with pytest.raises(SystemExit, match=r"SHARE LESSONS MARKERS\.\.\. OUT"):
         recipe("marked", 0.5, lessons)
     with pytest.raises(SystemExit, match="there is no marker model in"):
         recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """How a script ends that fails with an error."""
+    monkeypatch.syspath_prepend(str(RECIPES))
+    monkeypatch.setattr(sys, "argv", ["script"])
+    script = __import__("script")
+
+    def run(error: BaseException) -> object:
+        def main():
+            raise error
+
+        with pytest.raises(SystemExit) as ended:
+            script.run(main, None)
+        return ended.value.code
+
+    yield run
+    sys.modules.pop("script")
+
+
+def test_a_script_ends_in_a_sentence_or_as_the_signal_says_but_a_bug_is_told_in_full(ends, capsys):
+    assert ends(OSError("No space left on device (os error 28)")) == "No space left on device (os error 28)"
+    assert ends(FileNotFoundError(2, "No such file", "x.txt")) == "[Errno 2] No such file: 'x.txt'"
+    assert ends(KeyboardInterrupt()) == 130
+    assert ends(KeyboardInterrupt(signal.SIGTERM)) == 143
+    assert capsys.readouterr().err == "interrupted; nothing was kept\n" * 2
+    with pytest.raises(ValueError, match="a bug"):
+        ends(ValueError("a bug"))

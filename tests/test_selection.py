@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from unire.exceptions import UnireError
 from unire.training.selection import SHORTEST, nearest
 
 PARSING = "we parse sentences with a grammar and a chart parser for natural language "
@@ -22,3 +25,8 @@ def test_a_mixed_text_lies_between():
 def test_texts_too_short_to_be_judged_come_last():
     short = " ".join(PARSING.split()[: SHORTEST // 4])
     assert nearest([short, COOKING * 5], [PARSING], 1) == [COOKING * 5]
+
+
+def test_texts_without_words_are_like_nothing():
+    with pytest.raises(UnireError, match="there are no words of the letters a to z in the texts"):
+        nearest([PARSING], ["Он живёт в Москве", ""], 1)

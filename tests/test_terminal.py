@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from unire.documents import Document
 from unire.labels import LabelSpace
+from unire.rendering.both_ways import shown_once
 from unire.rendering.characters import visible
 from unire.rendering.hues import FEW, HUES, style
 from unire.rendering.palette import COLOURS, Palette
@@ -61,6 +64,19 @@ def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ(
         Console(file=out, width=80).print(View(document))
         out.seek(0)
         assert ("<- LIKE ->" in out.read()) == (score == 0.9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=9))
+@example([(0, 1), (0, 1), (1, 0), (1, 0)])
+def test_as_many_relations_are_shown_with_their_mirror_as_have_one(ways):
+    entities = [(k, k + 1, "X") for k in range(3)]
+    document = Document.from_words([["a", "b", "c"]], entities, [(*way, "LIKE") for way in ways])
+    shown = shown_once(document.relations)
+    assert sorted(place for places in shown for place in places) == list(range(len(ways)))
+    assert sorted(shown) == shown
+    pairs = [[ways[place] for place in places] for places in shown if len(places) > 1]
+    assert all(there == back[::-1] and there[0] != there[1] for there, back in pairs)
+    assert len(pairs) == sum(min(ways.count((a, b)), ways.count((b, a))) for a, b in ((0, 1), (0, 2), (1, 2)))
 
 
 def test_relations_stand_in_columns_but_for_those_that_are_too_long():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +86,11 @@ def _metadata(provenance: Mapping[str, Any], name: str | None) -> dict[str, Any]
 
 def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, Any]]:
     """The scores, in the form of the Hub's leaderboards."""
-    hub, files = provenance.get("datasets", []), provenance.get("data", [])
-    kind = hub[0] if hub else Path(files[0]).parent.name or Path(files[0]).stem if files else "unknown"
-    results = [
+    dataset = _dataset(provenance.get("datasets", []), provenance.get("data", []))
+    results: list[dict[str, Any]] = [
         {
             "task": {"type": "token-classification", "name": "entities and relations"},
-            "dataset": {"type": kind, "name": ", ".join(hub or files) or kind, "split": split},
+            "dataset": {**dataset, "split": split},
             "metrics": [
                 {
                     "type": rate,
@@ -107,8 +106,22 @@ def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, 
     return [{"name": name or "a UniRE model", "results": results}] if results else []
 
 
+def _dataset(hub: Sequence[str], files: Sequence[str]) -> dict[str, str]:
+    """What the model has learnt from: data sets of the Hub, or files, of which the first one's folder is the kind."""
+    if hub:
+        kind = hub[0]
+    elif files:
+        kind = Path(files[0]).parent.name or Path(files[0]).stem
+    else:
+        kind = "unknown"
+    return {"type": kind, "name": ", ".join(hub or files) or kind}
+
+
 def _scores(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """By split; once, if what was exported had been rounded before, and so has the scores that it had."""
+    """By split, without `test, exported` where that repeats `test`.
+
+    It does where the weights had been rounded before the export, which then changed nothing.
+    """
     scores = provenance.get("scores", {})
     again = "test, exported"
     return {split: scores[split] for split in scores if split != again or scores[split] != scores.get("test")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from unire.documents import Entity, Relation
@@ -11,16 +12,16 @@ __all__ = ["score_of", "shown_once"]
 
 def shown_once(relations: Sequence[Relation]) -> list[tuple[int, ...]]:
     """Positions of the relations, those of one that holds both ways together, at the place of the first of the two."""
-    places: dict[tuple[Entity, Entity, str, str], int] = {}
+    alone: defaultdict[tuple[Entity, Entity, str, str], deque[int]] = defaultdict(deque)  # one may be given twice
     shown: list[tuple[int, ...]] = []
     for position, relation in enumerate(relations):
         head, tail, label, score = relation.head, relation.tail, relation.label, score_of(relation)
-        mirror = places.pop((tail, head, label, score), None) if head != tail else None
-        if mirror is None:
-            places[head, tail, label, score] = len(shown)
-            shown.append((position,))
+        mirrors = alone[tail, head, label, score] if head != tail else None
+        if mirrors:
+            shown[mirrors.popleft()] += (position,)
         else:
-            shown[mirror] += (position,)
+            alone[head, tail, label, score].append(len(shown))
+            shown.append((position,))
     return shown
 
 

@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from unire.exceptions import UnireError
+
 __all__ = ["nearest"]
 
 SHORTEST = 40
@@ -18,9 +20,11 @@ def nearest(corpus: Sequence[str], like: Iterable[str], n: int) -> list[str]:
     """The `n` texts of `corpus` that read most like the texts `like`, in the order of the corpus.
 
     A text is the nearer, the likelier its words are on average in `like` than in the corpus. Texts too short to be
-    judged come last.
+    judged come last. Words are of the letters a to z.
     """
     near = Counter(word for text in like for word in _words(text))
+    if not near:
+        raise UnireError("there are no words of the letters a to z in the texts that others are to be like")
     far = Counter(word for text in corpus for word in _words(text))
     n_near, n_far = near.total(), far.total()
     # a tenth of the words of `like` are taken to be spread as in the corpus, so that none of them is impossible there

@@ -15,6 +15,7 @@ from unire import formats
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, choose_device, keep_in_bf16
 from unire.exceptions import UnireError
+from unire.files import replacing
 from unire.labels import LabelSpace
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder
@@ -111,11 +112,18 @@ class Cell:
             return scores.entities.f1 if isinstance(finder, EntityFinder) else scores.relations.f1
 
         history = fit(finder.model, data, training, evaluate=f1 if dev else None, tell=tell)
-        folder = self.model(f"pipeline-{self.part}")
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors_to(folder / WEIGHTS, finder.model.state_dict())
-        (folder / CELL).write_text(self.to_json() + "\n", encoding="utf-8")
+        self._save(finder)
         return {"history": history, "notes": dict(data.notes)}
+
+    def _save(self, finder: Any) -> None:
+        """Weights and what made them, together or not at all; what an earlier run has saved is replaced."""
+        folder = self.model(f"pipeline-{self.part}")
+        try:
+            with replacing(folder, directory=True) as temporary:
+                tensors_to(temporary / WEIGHTS, finder.model.state_dict())
+                (temporary / CELL).write_text(self.to_json() + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 
     def _finder(self, part: Part) -> Any:
         """One of the models, untrained, with what it needs to find something."""

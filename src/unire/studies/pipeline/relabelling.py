@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -101,12 +101,17 @@ def relabel(
                 n_sentences, n_pairs = n_sentences + part.n_sentences, n_pairs + part.n_pairs
                 notes.update(part.notes)
                 on_progress(writer.n_documents, len(given.texts))
-        named_by = [{**marker.about, "share": round(share / len(markers), 4)} for marker in markers]
-        relations_by = [*given.about.get(RELATIONS_BY, ()), *named_by]
+        before = [_sharing(about, 1 - share) for about in given.about.get(RELATIONS_BY, ())]
+        now = [{**marker.about, "share": round(share / len(markers), 4)} for marker in markers]
         noted = Counter(given.about.get("notes", {})) + notes
-        writer.finish(given.all_examples(), {**given.about, RELATIONS_BY: relations_by, "notes": noted})
+        writer.finish(given.all_examples(), {**given.about, RELATIONS_BY: [*before, *now], "notes": noted})
     seconds = round(time.monotonic() - began, 1)
     return Relabelled(writer.n_documents, writer.n_tables, n_sentences, n_pairs, writer.n_bytes, seconds, dict(+notes))
+
+
+def _sharing(about: Mapping[str, Any], rest: float) -> dict[str, Any]:
+    """Who has named relations before: of what that counted, the rest is left. Older lessons do not say what it was."""
+    return {**about, "share": round(about["share"] * rest, 4)} if "share" in about else dict(about)
 
 
 class _Decoded(NamedTuple):
