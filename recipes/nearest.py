@@ -12,8 +12,8 @@ from script import number, run
 from unire import formats
 from unire.exceptions import UnireError
 from unire.files import text_output
-from unire.training.corpus import read_documents
 from unire.training.selection import nearest
+from unire.training.text_files import read_documents
 
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:

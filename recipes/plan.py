@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["SCRIPTS", "Parts", "Stage", "plan"]
+__all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
 SCRIPTS = ("marked", "markers", "nearest", "related")
 """What is not a command of `unire`, but a script beside this one."""
@@ -34,18 +34,22 @@ ABOUT = {
 """Titles and descriptions of the models in the box, for their cards."""
 
 
+HELD = {
+    "encoders": "holds `mpnet` (all-mpnet-base-v2) and `gte-small`, as folders",
+    "data": "holds `scierc` and `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)",
+    "corpus": "holds `science.txt` and `news.txt`, a document per line and none of dev or test, or both as .txt.xz",
+    "work": "where everything is made",
+}
+
+
 @dataclass(frozen=True)
 class Parts:
-    """What must be there before: nothing of it comes with the project."""
+    """The folders of what must be there before, none of which comes with the project, and of what is made: `HELD`."""
 
     encoders: Path
-    """`mpnet` (all-mpnet-base-v2) and `gte-small`, as folders."""
     data: Path
-    """`scierc`, `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)."""
     corpus: Path
-    """`science.txt` and `news.txt`, a document per line, without the abstracts of dev and test."""
     work: Path
-    """Where everything is made."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ class Stage:
     command: tuple[str, ...]
     needs: tuple[str, ...] = ()
     alone: bool = False
-    """It uses the whole GPU: nothing else runs beside it."""
+    """It uses the whole GPU: nothing else that needs one runs beside it."""
+    light: bool = False
+    """It needs no GPU, and one core: it runs beside anything."""
     test: Path | None = None
     """What the model is scored on by every protocol, if it is a row of the results."""
     part_of: str = ""
@@ -84,11 +90,16 @@ class _Builder:
 
     @property
     def science(self) -> Path:
-        return self.parts.corpus / "science.txt"
+        return self._text("science.txt")
 
     @property
     def news(self) -> Path:
-        return self.parts.corpus / "news.txt"
+        return self._text("news.txt")
+
+    def _text(self, name: str) -> Path:
+        """A text, or what it is packed as, where that alone is there."""
+        text, packed = (self.parts.corpus / end for end in (name, f"{name}.xz"))
+        return packed if packed.exists() and not text.exists() else text
 
     def data(self, name: str) -> Path:
         return self.parts.data / name
@@ -167,7 +178,7 @@ def _encoders(build: _Builder) -> Iterator[Stage]:
 
 def _scierc(build: _Builder) -> Iterator[Stage]:
     train, dev = (f"{build.data('scierc')}/{part}.json" for part in ("train", "dev"))
-    yield Stage("near.txt", ("nearest", str(build.science), train, "60000"))
+    yield Stage("near.txt", ("nearest", str(build.science), train, "60000"), light=True)
 
     plain = build.parts.encoders / "mpnet"
     short = "--epochs 40 --patience 1000 --set evaluate_every=10 --set evaluate_after=0"

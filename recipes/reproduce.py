@@ -6,8 +6,10 @@ Names are stages of `plan.py`, or the beginnings of names (`scierc-best`); what 
 is there already is not made again, so a second start goes on where the first was stopped. Stages that fit beside each
 other run side by side, `--jobs` at a time; where NVIDIA's MPS runs they share the card better.
 
-Scores of rows go to `docs/results/`, and `python recipes/tables.py` puts them into `docs/results.md`. The model of the
-stage `science` or `news` is what lies under `src/unire/pretrained/`.
+Scores of rows go to WORK/results, each with the command that made it. The rows of `docs/results.md` are such records,
+under names of their own in `docs/results`, which `python recipes/tables.py` reads. The models of the stages `science`
+and `news` are successors of those under `src/unire/pretrained`, which are older than the plan: to put one into the box,
+copy its folder there.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from plan import SCRIPTS, Parts, Stage, plan
+from plan import HELD, SCRIPTS, Parts, Stage, plan
 
 from unire.exceptions import UnireError
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+RESULTS = "results"
+"""The folder of records in that of work."""
 REMADE = ("train", "distill", "export", "markers")
 """Commands whose models are made again where what they need was; what others have made must be removed by hand."""
 
@@ -47,6 +50,19 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
         for match in matching:
             choose(match)
     return list(chosen.values())
+
+
+def check(stages: Sequence[Stage], parts: Parts) -> None:
+    """Look whether all raw parts that stages read are there, before any of them is made.
+
+    Raises:
+        UnireError: Some are not.
+    """
+    *raw, work = astuple(parts)
+    paths = {Path(word) for stage in stages for word in stage.command}
+    read = [path for path in paths if any(path.is_relative_to(part) for part in raw) and not path.is_relative_to(work)]
+    if missing := sorted(str(path) for path in read if not path.exists()):
+        raise UnireError(f"there is no {', no '.join(missing)}; --help says what must be there")
 
 
 def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
@@ -78,12 +94,13 @@ def _job(stage: Stage, work: Path) -> Job:
     kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
-        return Job(stage.name, command, kept, stage.needs, stage.alone, anew=out if kind in REMADE else None)
+        anew = out if kind in REMADE else None
+        return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
     model = out / stage.part
     options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
-    return Job(stage.name, command, kept, stage.needs, stage.alone, anew=anew)
+    return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
 
 
 def _stopped(kind: str, model: Path) -> bool:
@@ -113,8 +130,9 @@ def _keep(stage: Stage, parts: Parts, printed: dict[str, Any], scored: dict[str,
             scores["protocol"]["name"]: {kind: _rates(scores[kind]) for kind in ("entities", "relations")}
             for scores in scored["protocols"]
         }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    results = parts.work / RESULTS
+    results.mkdir(exist_ok=True)
+    (results / f"{stage.name}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _short(word: str, parts: Parts) -> str:
@@ -130,9 +148,9 @@ def _rates(counted: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", help="stages, or the beginnings of their names")
-    for part in ("encoders", "data", "corpus", "work"):
-        parser.add_argument(f"--{part}", type=Path, required=True)
-    parser.add_argument("--jobs", type=int, default=3)
+    for part, held in HELD.items():
+        parser.add_argument(f"--{part}", type=Path, required=True, metavar="DIR", help=held)
+    parser.add_argument("--jobs", type=int, default=3, help="stages side by side; 3 when left out")
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
     if arguments.jobs < 1:
@@ -144,6 +162,7 @@ def main() -> None:
             print(shlex.join(["python", *_job(stage, parts.work).command]))
         return
     try:
+        check(stages, parts)
         make(stages, parts, arguments.jobs)
     except UnireError as error:
         sys.exit(str(error))

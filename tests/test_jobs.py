@@ -119,6 +119,13 @@ def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
     assert notes.index("other begins") < notes.index("first ends")
 
 
+def test_what_is_light_runs_beside_anything(job):
+    run_jobs([job("alone", sleep=1.0, alone=True), job("light", light=True), job("heavy")], 1)
+    notes = job.notes()
+    assert notes[0] == "alone begins"
+    assert notes.index("light ends") < notes.index("alone ends") < notes.index("heavy begins")
+
+
 def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
     run_jobs([job("alone", sleep=0.2, alone=True), job("a"), job("b")], 3)
     notes = job.notes()

@@ -16,6 +16,7 @@ from typer.main import get_command
 from unire.cli.main import app
 from unire.exceptions import UnireError
 from unire.training import adapt as adaptation
+from unire.training import adaptation_loop
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -154,7 +155,7 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
     def stop(progress):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(adaptation, "REPORT_EVERY", 0)
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0)
     config = adaptation.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
     with pytest.raises(KeyboardInterrupt):
         adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", on_progress=stop)
@@ -173,6 +174,7 @@ def test_a_rebuild_that_is_interrupted_ends_in_a_sentence(recipes, tmp_path, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reproduce, "run_jobs", interrupted)
+    monkeypatch.setattr(reproduce, "check", lambda stages, parts: None)
     folders = [word for part in ("encoders", "data", "corpus", "work") for word in (f"--{part}", str(tmp_path / part))]
     monkeypatch.setattr(sys, "argv", ["reproduce", "mpnet-science", *folders])
     with pytest.raises(SystemExit) as ended:
@@ -204,12 +206,9 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 
-def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(
-    recipes, parts, exported, tmp_path, monkeypatch
-):
+def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, parts, exported):
     plan, reproduce, _ = recipes
-    monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
-    work = tmp_path / "work"
+    work = parts.work
     shutil.copytree(exported, work / "row")
     (work / "row.log").touch()
     (work / "row.json").write_text(json.dumps({"printed": {"epoch": 7, "folder": "row"}}), encoding="utf-8")
@@ -218,7 +217,7 @@ def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(
     said = ("--base", "thenlper/gte-small", "--rebuild", "python recipes/reproduce.py row --data DATA")
     command = ("train", "--data", str(data), "--student", str(parts.work / "encoder"), *said)
     reproduce.make([plan.Stage("row", command, test=data)], parts, jobs=1)
-    record = json.loads((tmp_path / "results" / "row.json").read_text(encoding="utf-8"))
+    record = json.loads((work / "results" / "row.json").read_text(encoding="utf-8"))
     protocols = record.pop("protocols")
     assert record == {
         "command": ["unire", "train", "--data", "twenty.jsonl", "--student", "encoder", *said],
@@ -226,6 +225,18 @@ def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(
     }
     assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
     assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
+
+
+def test_parts_that_are_missing_are_told_before_anything_is_made(recipes, parts):
+    plan, reproduce, _ = recipes
+    for folder in (parts.encoders / "gte-small", parts.corpus):
+        folder.mkdir(parents=True)
+    (parts.corpus / "news.txt.xz").touch()
+    stages = plan.plan(parts)
+    reproduce.check([stages["gte-news"]], parts)
+    assert str(parts.corpus / "news.txt.xz") in stages["gte-news"].command
+    with pytest.raises(UnireError, match=r"there is no \S+/science\.txt, no \S+/mpnet; --help says what must be there"):
+        reproduce.check([stages["gte-news"], stages["mpnet-science"], stages["mpnet-news"]], parts)
 
 
 def test_a_document_is_a_line_whatever_else_it_holds(recipes, parts, tmp_path):

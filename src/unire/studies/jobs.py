@@ -46,7 +46,9 @@ class Job:
     needs: tuple[str, ...] = ()
     """Names of other jobs; those that are not among the jobs to be run are done."""
     alone: bool = False
-    """It uses the whole machine: nothing else runs beside it."""
+    """It uses the whole machine: nothing but what is light runs beside it."""
+    light: bool = False
+    """It needs little of the machine, and no GPU: it runs beside anything."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the record says beside what the command printed."""
     anew: Path | None = None
@@ -189,9 +191,12 @@ def _outdated(job: Job) -> bool:
 
 def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at_once: int) -> bool:
     unmade = {other.name for other in waiting} | {one.job.name for one in running}
-    alone = any(one.job.alone for one in running)
-    room = not running if job.alone else len(running) < at_once and not alone
-    return room and not unmade.intersection(job.needs)
+    if unmade.intersection(job.needs):
+        return False
+    beside = [one for one in running if one.job.light == job.light]
+    if job.alone:
+        return not beside
+    return len(beside) < at_once and not any(one.job.alone for one in beside)
 
 
 def _start(job: Job, at_once: int) -> _Running:
