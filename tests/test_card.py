@@ -66,12 +66,12 @@ def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: 
     ("hub", "files", "kind", "name"),
     [
         (["a/seas", "b/ponds"], ["seas/train.json"], "a/seas", "a/seas, b/ponds"),
-        ([], ["data/seas/train.json", "more.json"], "seas", "data/seas/train.json, more.json"),
-        ([], ["train.json"], "train", "train.json"),
+        ([], ["data/seas/train.json", "more.json"], "seas", "seas"),
+        ([], ["train.json"], "train", "train"),
         ([], [], "unknown", "unknown"),
     ],
 )
-def test_scores_are_of_the_data_sets_of_the_hub_or_of_the_files(exported: Path, hub, files, kind, name):
+def test_scores_are_of_the_data_sets_of_the_hub_or_named_by_the_files(exported: Path, hub, files, kind, name):
     settings, labels = Settings.load(exported), LabelSpace.load(exported)
     made = settings.with_(provenance={**settings.provenance, "datasets": hub, "data": files})
     results = ModelCard(model_card(made, labels)).data.eval_results
@@ -82,5 +82,5 @@ def test_scores_are_of_the_data_sets_of_the_hub_or_of_the_files(exported: Path, 
 def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     folder = pretrained.find(name)
     written = (folder / "README.md").read_text(encoding="utf-8")
-    assert written == model_card(Settings.load(folder), LabelSpace.load(folder))
+    assert written == model_card(Settings.load(folder), LabelSpace.load(folder), folder.name)
     assert ModelCard(written).data.eval_results

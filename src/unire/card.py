@@ -20,7 +20,7 @@ def model_card(settings: Settings, labels: LabelSpace, name: str | None = None) 
     Args:
         settings: The model's.
         labels: The model's.
-        name: Of the model on the Hub, if it has one.
+        name: What it is loaded by, in the box or from the Hub, if it has such a name.
     """
     p = settings.provenance
     return "\n".join(
@@ -37,7 +37,7 @@ def model_card(settings: Settings, labels: LabelSpace, name: str | None = None) 
             "```python",
             "from unire import Extractor",
             "",
-            f'extractor = Extractor.load("{name or "this folder"}")',
+            f'extractor = Extractor.load("{name or "path/to/this/folder"}")',
             'document = extractor.extract("A text, as long as you like.")',
             "document.entities, document.relations",
             "```",
@@ -103,18 +103,15 @@ def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, 
         }
         for split, score in _scores(provenance).items()
     ]
-    return [{"name": name or "a UniRE model", "results": results}] if results else []
+    return [{"name": name or provenance.get("title", "a UniRE model"), "results": results}] if results else []
 
 
 def _dataset(hub: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """What the model has learnt from: data sets of the Hub, or files, of which the first one's folder is the kind."""
+    """What the model has learnt from: data sets of the Hub, or that which has the name of the first file's folder."""
     if hub:
-        kind = hub[0]
-    elif files:
-        kind = Path(files[0]).parent.name or Path(files[0]).stem
-    else:
-        kind = "unknown"
-    return {"type": kind, "name": ", ".join(hub or files) or kind}
+        return {"type": hub[0], "name": ", ".join(hub)}
+    kind = Path(files[0]).parent.name or Path(files[0]).stem if files else "unknown"
+    return {"type": kind, "name": kind}
 
 
 def _scores(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -190,8 +187,8 @@ def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
         if key == "model" and found == made["engines"]:  # it had these weights
             continue
         rows[f"onnxruntime against {what}"] = (
-            f"probabilities differ by {found['difference']:.2g} at most, {100 * found['findings']:.1f}% of the "
-            f"findings are the same ({found['sentences']:,} sentences)"
+            f"probabilities differ by {found['mean_difference']:.2g} on average and {found['difference']:.2g} at most, "
+            f"{100 * found['findings']:.1f}% of the findings are the same ({found['sentences']:,} sentences)"
         )
     return rows
 
@@ -216,7 +213,7 @@ def _calibration(provenance: Mapping[str, Any]) -> dict[str, str]:
 def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
     if "rebuild" not in provenance:
         return []
-    return ["To make it again:", "", "```bash", str(provenance["rebuild"]), "```", ""]
+    return ["To make one like it:", "", "```bash", str(provenance["rebuild"]), "```", ""]
 
 
 def _limits(settings: Settings, labels: LabelSpace) -> list[str]:
