@@ -34,7 +34,8 @@ def test_steps_count_where_they_are_used_up_first(now) -> None:
 
 
 def test_a_resumed_training_has_the_time_that_is_left_for_the_share_that_is_left(now) -> None:
-    clock = Clock(minutes=10, steps=None, seconds_before=290, done_before=0.4)
+    clock = Clock(minutes=10)
+    clock.resume(seconds_before=290, done_before=0.4)
     now[0] += 100
     clock.start()
     assert clock.done(0) == pytest.approx(0.4)

@@ -94,7 +94,8 @@ def adapt(
         folder = ResumeFolder(out)
         identity = {"encoder": str(encoder), "corpus": [file.name for file in files], **config.lasting}
         state = folder.load(identity) if resume else AdaptationState(identity)
-        clock = Clock(config.minutes, config.max_steps, seconds_before=state.seconds, done_before=state.done)
+        clock = Clock(config.minutes, config.max_steps)
+        clock.resume(state.seconds, state.done)
         torch.set_float32_matmul_precision("high")
         torch.manual_seed(config.seed)
         adapted = _Encoder.load(encoder, config)

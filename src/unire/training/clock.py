@@ -21,27 +21,23 @@ class Clock:
     Args:
         minutes: All the time that there is; `None` for as long as it takes.
         steps: All the steps that there are; `None` for any number.
-        seconds_before: What an interrupted training had used.
-        done_before: The share that it had done.
     """
 
-    def __init__(
-        self,
-        minutes: float | None = None,
-        steps: int | None = None,
-        *,
-        seconds_before: float = 0.0,
-        done_before: float = 0.0,
-    ) -> None:
+    def __init__(self, minutes: float | None = None, steps: int | None = None) -> None:
         self.minutes = minutes
         self.steps = steps
+        self.done_before = 0.0
         self._zero = time.monotonic()
         self._start = 0.0
         self._paused = 0.0
-        self.resume(seconds_before, done_before)
 
     def resume(self, seconds_before: float, done_before: float) -> None:
-        """Go on from where an interrupted training stood; what was spent on loading it counts too."""
+        """Go on from where an interrupted training stood; what was spent on loading it counts too.
+
+        Args:
+            seconds_before: What it had used.
+            done_before: The share that it had done.
+        """
         self._zero -= seconds_before
         self.done_before = done_before
 
