@@ -82,7 +82,8 @@ def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
             _keep(row, parts, read_record(made[row.name].kept)["printed"], record["printed"])
             return
         kind = by_name[job.name].command[0]
-        if kind == "markers" or (kind == "train" and job.name in in_parts):  # scored on dev alone; fold by fold
+        # scored on dev alone; fold by fold
+        if kind in ("markers", "counted") or (kind == "train" and job.name in in_parts):
             _keep(by_name[job.name], parts, record["printed"])
 
     run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)

@@ -133,6 +133,14 @@ def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
     assert len(notes) == 6
 
 
+def test_a_job_that_is_alone_has_all_cores_to_itself(job, monkeypatch):
+    monkeypatch.setattr(jobs.os, "cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    note = "import os; notes.write(os.environ['OMP_NUM_THREADS'] + '\\n')"
+    run_jobs([job("alone", code=note, alone=True), job("a", code=note)], 4)
+    assert [line for line in job.notes() if line.isdecimal()] == ["8", "2"]
+
+
 def test_a_failure_stops_the_others_and_says_why(job):
     began = time.monotonic()
     wrong = job("wrong", sleep=0.2, code="import sys; sys.stderr.write('error: no such data\\n'); sys.exit(1)")

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from unire import Extractor, formats
 from unire.cli.main import app
 from unire.exceptions import UnireError
+from unire.scoring import Protocol, score
 from unire.training import adapt as adaptation
 from unire.training import adaptation_loop
 
@@ -111,6 +113,15 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
 
 
+def test_the_model_in_the_box_is_taught_by_lessons_beside_which_others_are_that_nobody_has_named_anew(stages):
+    for seed in range(2):
+        student, plain = (stages[f"scierc-small{kind}-{seed}"] for kind in ("", "-unmarked"))
+        assert student.needs == ("gte-science", "marked.lessons")
+        assert plain.command == tuple(word.replace("marked.", "near.") for word in student.command)
+        assert not student.alone
+    assert stages["science"].needs == ("scierc-small-0",)
+
+
 def test_lessons_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
@@ -130,12 +141,13 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
         return reproduce._job(stages[name], work).anew
 
     assert anew("scierc-best-0") == work / "scierc-best-0"
-    assert anew("scierc-small") == work / "scierc-small"
+    assert anew("scierc-small-0") == work / "scierc-small-0"
     assert anew("science") == work / "science"
     assert anew("scierc-markers-0") == work / "scierc-markers-0"
     assert anew("marked.lessons") is None
     assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
     assert anew("ade-best") is None  # it goes on with what the folds have made
+    assert anew("ade-best-counted") is None  # it makes nothing
     assert anew("mpnet-science") is None  # it may come from elsewhere
     for name in ("scierc-best-0", "ade-best/fold-03"):
         (work / f"{name}.resume").mkdir(parents=True)
@@ -225,6 +237,31 @@ def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipe
     }
     assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
     assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
+
+
+def test_models_of_folds_are_scored_with_and_without_sentences_of_overlapping_entities(recipes, parts, exported):
+    plan, reproduce, _ = recipes
+    lines = (RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl").read_text(encoding="utf-8").splitlines()
+    first = json.loads(lines[0])
+    first["ner"][0].append([3, 3, "Method"])  # in one that ends with the word 4
+    parts.data.mkdir()
+    data, folds = parts.data / "data.jsonl", parts.data / "folds.json"
+    data.write_text("\n".join([json.dumps(first), *lines[1:]]), encoding="utf-8")
+    documents = list(formats.read(data))
+    folds.write_text(json.dumps([[document.id for document in documents[k::2]] for k in range(2)]), encoding="utf-8")
+    for k in (1, 2):
+        shutil.copytree(exported, parts.work / "some" / f"fold-{k:02d}")
+    reproduce.make([plan.Stage("some-counted", ("counted", str(data), str(folds)), part_of="some")], parts, jobs=1)
+    record = json.loads((parts.work / "results" / "some-counted.json").read_text(encoding="utf-8"))
+    assert record["command"] == ["recipes/counted.py", "data.jsonl", "folds.json"]
+    extractor = Extractor.load(exported)
+    for drop, counted in zip((False, True), record["protocols"].values(), strict=True):
+        protocol = Protocol(average="macro", drop_overlapping=drop)
+        by_fold = [
+            score(documents[k::2], extractor.annotate(documents[k::2]), extractor.labels, protocol) for k in range(2)
+        ]
+        assert counted["entities"]["f1"] == pytest.approx(sum(fold.entities.f1 for fold in by_fold) / 2)
+        assert counted["dropped"] == int(drop)
 
 
 def test_parts_that_are_missing_are_told_before_anything_is_made(recipes, parts):
