@@ -254,4 +254,4 @@ def _ade(build: _Builder) -> Iterator[Stage]:
         yield Stage(name, fold, ("mpnet-science",), part_of="ade-best", part=f"fold-{k:02d}")
     yield Stage("ade-best", (*command, "--resume"), tuple(folds))
     counted = ("counted", f"{data}/ade_full.json", f"{data}/folds.json")
-    yield Stage("ade-best-counted", counted, ("ade-best",), part_of="ade-best")
+    yield Stage("ade-best-counted", counted, tuple(folds), part_of="ade-best")
