@@ -1,6 +1,6 @@
 """Peak memory and speed of training, by layout and precision, on one GPU (or, slowly, a CPU).
 
-    python benchmarks/training.py --encoder DIR --data train.json [--labels scierc] [--json FILE]
+    python benchmarks/training.py --encoder DIR --data train.json [--layouts shared] [--precisions bf16] [--epochs 99]
 
 100 epochs are the first, in which CUDA graphs are recorded, and 99 times the mean of the others (`--epochs`).
 
@@ -67,13 +67,14 @@ def main() -> None:
     parser.add_argument("--labels", default="scierc")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--layouts", default="in-place,released,shared")
+    parser.add_argument("--precisions", default="bf16,fp32" if torch.cuda.is_available() else "fp32")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     documents, labels = list(formats.read(arguments.data)), LabelSpace.load(arguments.labels)
     rows = []
     for layout in arguments.layouts.split(","):
-        for bf16 in (True, False) if torch.cuda.is_available() else (False,):
-            row = measure(arguments.encoder, documents, labels, layout, bf16, arguments.epochs)
+        for precision in arguments.precisions.split(","):
+            row = measure(arguments.encoder, documents, labels, layout, precision == "bf16", arguments.epochs)
             rows.append(row)
             memory = f"peak {row['peak_gb']:.1f} GB" if row["peak_gb"] is not None else ""
             print(
@@ -82,8 +83,8 @@ def main() -> None:
                 f"{row['sentences_per_second'] / rows[0]['sentences_per_second']:.2f}x the first row  {memory}"
             )
             torch.cuda.empty_cache()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=2))
+            if arguments.json:  # what is measured is kept, also if the next takes too long
+                arguments.json.write_text(json.dumps(rows, indent=2))
 
 
 if __name__ == "__main__":
