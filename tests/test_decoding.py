@@ -33,6 +33,7 @@ from random_tables import (
     problems,
 )
 from unire.decoding import Decoded, arrays, decode, split
+from unire.decoding.naming import decode_prepared
 from unire.labels import LabelSpace
 from unire.tables import read
 
@@ -125,7 +126,7 @@ def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) 
         apart = split.prepare(P, problem.lengths, problem.labels)
     np.testing.assert_allclose(apart.distances, whole.distances, rtol=1e-12)
     for alpha in alphas:
-        once = split.decode_prepared(whole, alpha)
+        once = decode_prepared(whole, alpha)
         again = decode(P, problem.lengths, problem.labels, alpha=alpha)
         np.testing.assert_array_equal(once.entities, again.entities)
         np.testing.assert_array_equal(once.relations, again.relations)

@@ -123,7 +123,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
     student = taught([teacher], encoder, tmp_path / "s", config=quick(epochs=8)).model
     tuned = Extractor.load(tmp_path / "s", device="cpu")
     expected = list(Extractor.load(teacher, device="cpu").annotate(twenty))
-    totals = dict(zip(ALPHAS, (scores.ent_plus_rel for scores in sweep(tuned, expected)), strict=True))
+    totals = dict(zip(ALPHAS["split"], (scores.ent_plus_rel for scores in sweep(tuned, expected)), strict=True))
     assert max(totals.values()) > min(totals.values())
     assert totals[student.settings.alpha] == max(totals.values())
     taught([teacher], encoder, tmp_path / "fixed", config=quick(epochs=1, tune_alpha=False))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tiny import tiny_tokenizer
-from unire.decoding import split
-from unire.decoding.split import decode_prepared
+from unire import tuning
+from unire.decoding.naming import decode_prepared
 from unire.documents import Document
 from unire.engines import Started
 from unire.extractor import Extractor
@@ -57,7 +57,9 @@ def extractor(documents, p, decoder="split"):
 
 def test_a_lone_entity_of_probability_p_is_found_for_alpha_below_sqrt_two_p(documents):
     """√2 · 0.8 ≈ 1.13: every smaller α finds all entities, every larger one none."""
-    found = {a: s.entities.f1 for a, s in zip(ALPHAS, sweep(extractor(documents, 0.8), documents), strict=True)}
+    found = {
+        a: s.entities.f1 for a, s in zip(ALPHAS["split"], sweep(extractor(documents, 0.8), documents), strict=True)
+    }
     assert all(f1 == (1.0 if alpha < 0.8 * 2**0.5 else 0.0) for alpha, f1 in found.items())
 
 
@@ -78,7 +80,7 @@ def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monk
         decoded.append((alpha, len(prepared.P)))
         return decode_prepared(prepared, alpha, permits, odds)
 
-    monkeypatch.setattr(split, "decode_prepared", decode)
+    monkeypatch.setattr(tuning, "decode_prepared", decode)
     sweep(extractor(documents, 0.8), documents)
     assert decoded == [(0.4, 3), (1.15, 3)]  # √2 · 0.8 ≈ 1.13
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.calibration import Calibration
-from unire.decoding import DECODERS, Decoded, decode
+from unire.decoding import ALPHA, DECODERS, Decoded, decode
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.engines import Engine, start_engine
@@ -75,9 +75,10 @@ class Extractor:
             engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
                 model was exported, otherwise torch.
             device: `cpu`, `cuda`, …; a GPU when there is one.
-            decoder: `split` or `hard`; the model's own when left out, for which alone relation odds and scores are
-                fitted.
-            alpha: The distance above which `split` cuts; the model's own when left out.
+            decoder: `split`, `likely` or `hard`; the model's own when left out, for which alone α, relation odds and
+                scores are fitted.
+            alpha: The distance above which `split` cuts, or what a square must have in its favour where `likely` does;
+                the model's own when left out.
             relation_odds: How many times as probable as ⊥ a relation must be; the model's own when left out.
             constraints: Which types of entities a relation may join: `learnt` (those that it joins in the training
                 data), `none` (any), or types that are given, as `{"Work_For": [["Peop", "Org"]]}` or a JSON file of
@@ -87,7 +88,7 @@ class Extractor:
         model = ModelFolder.open(source)
         settings = _constrained(model.settings, model.labels, constraints)
         if decoder not in (None, settings.decoder):
-            settings = settings.with_(decoder=decoder, relation_odds=1.0, calibration=Calibration())
+            settings = _decoding_by(settings, decoder)
         if alpha is not None:
             settings = settings.with_(alpha=alpha)
         if relation_odds is not None:
@@ -183,8 +184,16 @@ class Extractor:
     def __reduce__(self) -> NoReturn:
         raise UnireError("an extractor cannot be sent to another process; load the model there")
 
+    def with_decoder(self, decoder: str) -> Extractor:
+        """The same extractor, which decodes in another way; what is fitted to its own does not count there."""
+        if decoder == self.settings.decoder:
+            return self
+        other = copy(self)
+        other.settings = _decoding_by(self.settings, decoder)
+        return other
+
     def with_alpha(self, alpha: float) -> Extractor:
-        """The same model with another distance above which it cuts."""
+        """The same extractor with another threshold by which it cuts."""
         other = copy(self)
         other.settings = self.settings.with_(alpha=alpha)
         return other
@@ -233,6 +242,14 @@ def _segmented(text: str) -> Document:
             f"a text is a string, but one of those given is {type(text).__name__}; decode or read it first"
         )
     return segment(text)
+
+
+def _decoding_by(settings: Settings, decoder: str) -> Settings:
+    """The settings for another decoder, to which nothing is fitted yet."""
+    if decoder not in DECODERS:
+        raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
+    alpha = ALPHA.get(decoder, settings.alpha)
+    return settings.with_(decoder=decoder, alpha=alpha, relation_odds=1.0, calibration=Calibration())
 
 
 def _constrained(

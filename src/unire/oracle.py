@@ -18,7 +18,7 @@ __all__ = ["oracle"]
 
 
 def oracle(
-    documents: Iterable[Document], labels: LabelSpace, *, decoder: str = "split", alpha: float = 1.4
+    documents: Iterable[Document], labels: LabelSpace, *, decoder: str = "split", alpha: float | None = None
 ) -> Iterator[Document]:
     """Each document as the decoder reads it off its gold tables."""
     one_hot = np.eye(len(labels), dtype=np.float32)

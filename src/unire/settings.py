@@ -47,7 +47,8 @@ class Settings:
     """Words of the largest table; a longer sentence is split."""
     decoder: str = "split"
     alpha: float = 1.4
-    """α: adjacent rows and columns farther apart than this are cut."""
+    """α, by which the decoder cuts: between adjacent rows and columns that are farther apart (`split`), or around squares
+    that have more in their favour (`likely`)."""
     relation_odds: float = 1.0
     """How many times as probable as ⊥ a relation must be to be found; tuned on dev, if at all."""
     signatures: tuple[tuple[str, str, str], ...] = ()
@@ -130,7 +131,7 @@ def _calibration(data: Mapping[str, Any]) -> Calibration:
 def checked_alpha(alpha: float) -> float:
     """A threshold α that can cut."""
     if not 0 < alpha < math.inf:
-        raise UnireError(f"alpha = {alpha} makes no sense; it is a distance above zero, 1.4 in the paper")
+        raise UnireError(f"alpha = {alpha} makes no sense; it is a threshold above zero, 1.4 in the paper")
     return alpha
 
 

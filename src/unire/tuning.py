@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any
 
 import numpy as np
 
-from unire.decoding import split
+from unire.decoding import CUTTING
 from unire.decoding.arrays import to_host
 from unire.decoding.decoded import Decoded
 from unire.decoding.findings import Findings
+from unire.decoding.naming import Prepared, decode_prepared
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.scoring import Scores
@@ -20,8 +22,11 @@ from unire.windows import Stretch
 
 __all__ = ["ALPHAS", "ODDS", "sweep", "tune_alpha", "tune_odds", "tuned"]
 
-ALPHAS = tuple(round(0.4 + 0.05 * step, 2) for step in range(33))
-"""0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p."""
+ALPHAS = {
+    "split": tuple(round(0.4 + 0.05 * step, 2) for step in range(33)),
+    "likely": tuple(0.25 * step for step in range(1, 33)),
+}
+"""0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p. Up to 8: e⁸ is 3,000 to 1."""
 
 ODDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 NEAR = 0.001
@@ -31,24 +36,25 @@ NEAR = 0.001
 def sweep(
     extractor: Extractor,
     documents: Sequence[Document],
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] | None = None,
     *,
-    see: Callable[[Sequence[Stretch], split.Prepared], None] = lambda places, prepared: None,
+    see: Callable[[Sequence[Stretch], Any], None] = lambda places, prepared: None,
 ) -> list[Scores]:
     """Scores on `documents` for every α, from one pass of the encoder.
 
     From one α to the next few tables are cut otherwise. Only these are decoded, and only their documents counted, anew.
 
     Args:
-        extractor: The model, whose own α does not matter.
+        extractor: The model, whose own α does not matter; it decodes by cutting tables.
         documents: The annotated documents.
-        alphas: The thresholds.
-        see: Shown the tables of every batch, and where they belong.
+        alphas: The thresholds; those of `ALPHAS` when left out.
+        see: Shown where the tables of every batch belong, and what their decoder has prepared.
     """
+    alphas = ALPHAS[extractor.settings.decoder] if alphas is None else alphas
     rising = sorted(set(alphas))
     changes = [Findings(documents, extractor.labels) for _ in rising]
     for batch, P in extractor.tables(documents):
-        prepared = split.prepare(P, batch.lengths, extractor.labels)
+        prepared = CUTTING[extractor.settings.decoder](P, batch.lengths, extractor.labels)
         see(batch.tables, prepared)
         _decode(batch.tables, prepared, rising, changes, extractor)
     found = Findings(documents, extractor.labels)
@@ -63,13 +69,13 @@ def sweep(
 
 def _decode(
     places: Sequence[Stretch],
-    prepared: split.Prepared,
+    prepared: Prepared,
     rising: Sequence[float],
     changes: Sequence[Findings],
     extractor: Extractor,
 ) -> None:
     """Decode a batch for every α, but only the tables that are cut otherwise than for the one before."""
-    before = np.zeros(prepared.apart.shape, np.bool_)
+    before = np.zeros(prepared.P.shape[:2], np.bool_)
     for alpha, changed in zip(rising, changes, strict=True):
         begins = to_host(prepared.begins(alpha))
         anew = np.flatnonzero((begins != before).any(1))
@@ -79,14 +85,16 @@ def _decode(
         before = begins
 
 
-def _decoded(prepared: split.Prepared, extractor: Extractor, alpha: float, odds: float) -> Decoded:
-    return split.decode_prepared(prepared, alpha, extractor.permits, odds)
+def _decoded(prepared: Prepared, extractor: Extractor, alpha: float, odds: float) -> Decoded:
+    return decode_prepared(prepared, alpha, extractor.permits, odds)
 
 
-def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] = ALPHAS) -> float:
+def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] | None = None) -> float:
     """The α with the best Ent + Rel F1; of several equally good ones the middle one; as it was if all are."""
-    if extractor.settings.decoder != "split":
+    decoder = extractor.settings.decoder
+    if decoder not in CUTTING:
         return extractor.settings.alpha
+    alphas = ALPHAS[decoder] if alphas is None else alphas
     totals = [scores.ent_plus_rel for scores in sweep(extractor, documents, alphas)]
     if min(totals) == max(totals):
         return extractor.settings.alpha
@@ -101,11 +109,11 @@ def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequenc
     changes little, for precision rises as recall falls.
     """
     settings, labels = extractor.settings, extractor.labels
-    if settings.decoder != "split":
+    if settings.decoder not in CUTTING:
         return settings.relation_odds
     found = {value: Findings(documents, labels) for value in odds}
     for batch, P in extractor.tables(documents):
-        prepared = split.prepare(P, batch.lengths, labels)
+        prepared = CUTTING[settings.decoder](P, batch.lengths, labels)
         for value, findings in found.items():
             findings.add(batch.tables, _decoded(prepared, extractor, settings.alpha, value))
     rates = {

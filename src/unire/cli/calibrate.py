@@ -12,6 +12,7 @@ from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
 from unire.confidence import Effect, calibrated, uncalibrated
+from unire.decoding import CUTTING
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -43,6 +44,14 @@ def calibrate(
     tune: Annotated[
         bool, typer.Option("--tune", help="First tune what is found, too: α and the odds that a relation must have.")
     ] = False,
+    decoder: Annotated[
+        str | None,
+        typer.Option(
+            "--decoder",
+            help="With --tune: decode by `split` or `likely` from now on; as before when left out.",
+            show_default=False,
+        ),
+    ] = None,
     format: Format = None,
     device: Annotated[
         str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
@@ -54,15 +63,18 @@ def calibrate(
     \b
         unire calibrate models/mine --data dev.jsonl --test test.jsonl
         unire calibrate science --tune --data my-own.jsonl --out models/mine
+        unire calibrate models/mine --tune --decoder likely --data dev.jsonl --out models/other
 
     What is found and how it ranks stay the same unless --tune is given; weights always do.
     `unire train` tunes and calibrates on dev by itself.
     """
+    if decoder is not None and (not tune or decoder not in CUTTING):
+        raise UnireError(f"--decoder is for --tune, and takes {' or '.join(CUTTING)}")
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{model!r} is not a folder of yours to change; give a new one with --out")
     if out is not None:
         check_new(out)
-    extractor = Extractor.load(model, device=device)
+    extractor = Extractor.load(model, device=device, decoder=decoder)
     read = {part: documents_from(files, format) for part, files in (("data", data), ("test", test)) if files}
     for documents in read.values():
         extractor.labels.check(documents)
@@ -75,7 +87,7 @@ def calibrate(
     ModelFolder.open(model).save(settings, out)
     place = str(out or model)
     if json:
-        fitted = {"alpha": settings.alpha, "relation_odds": settings.relation_odds}
+        fitted = {"decoder": settings.decoder, "alpha": settings.alpha, "relation_odds": settings.relation_odds}
         printing.print_json({"out": place, **fitted, **{part: effect.to_dict() for part, effect in effects.items()}})
         return
     rows = [
@@ -84,7 +96,7 @@ def calibrate(
         for name, found in effect.to_dict().items()
     ]
     printing.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
-    printing.say(f"α = {settings.alpha:g}, relation odds = {settings.relation_odds:g}")
+    printing.say(f"{settings.decoder}, α = {settings.alpha:g}, relation odds = {settings.relation_odds:g}")
     printing.say("calibrated model in ", (place, "bold"))
 
 

@@ -11,7 +11,6 @@ import typer
 from unire import formats
 from unire.cli import printing, protocols
 from unire.cli.options import Constraints, Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.decoding.split import ALPHA
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.oracle import oracle as read_off_gold
@@ -34,7 +33,9 @@ def evaluate(
     format: Format = None,
     decoder: Annotated[
         str | None,
-        typer.Option("--decoder", help="`split` or `hard`; the model's own when left out.", show_default=False),
+        typer.Option(
+            "--decoder", help="`split`, `likely` or `hard`; the model's own when left out.", show_default=False
+        ),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option("--alpha", help="α; the model's own when left out.", show_default=False)
@@ -84,7 +85,7 @@ def evaluate(
                 "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
             )
         space = label_space(labels, symmetric, gold)
-        threshold = ALPHA if alpha is None else checked_alpha(alpha)
+        threshold = None if alpha is None else checked_alpha(alpha)
         predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=threshold))
     else:
         if labels is not None or symmetric is not None:

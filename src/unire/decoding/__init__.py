@@ -10,15 +10,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding import hard, split
+from unire.decoding import hard, likely, naming, split
 from unire.decoding.arrays import Array, urgently
 from unire.decoding.decoded import Decoded
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["DECODERS", "Decoded", "decode"]
+__all__ = ["ALPHA", "CUTTING", "DECODERS", "Decoded", "decode"]
 
-DECODERS: dict[str, Callable[..., Decoded]] = {"split": split.decode, "hard": hard.decode}
+DECODERS: dict[str, Callable[..., Decoded]] = {"split": split.decode, "hard": hard.decode, "likely": likely.decode}
+
+CUTTING: dict[str, Callable[..., naming.Prepared]] = {"split": split.prepare, "likely": likely.prepare}
+"""Those that cut tables by a threshold α, and what prepares tables for it: `naming.decode_prepared` does the rest."""
+
+ALPHA = {"split": split.ALPHA, "likely": likely.ALPHA}
+"""Their thresholds where dev has not said what they should be."""
 
 
 def decode(
@@ -27,7 +33,7 @@ def decode(
     labels: LabelSpace,
     *,
     decoder: str = "split",
-    alpha: float = split.ALPHA,
+    alpha: float | None = None,
     permits: NDArray[np.bool_] | None = None,
     odds: float = 1.0,
 ) -> Decoded:
@@ -38,16 +44,17 @@ def decode(
             float32 at least. Padding may hold anything.
         lengths: [T] words of each table.
         labels: The label space, in the order of P's last axis.
-        decoder: `split` (the paper's) or `hard` (its baseline).
-        alpha: The distance above which `split` cuts.
+        decoder: `split` (the paper's), `hard` (its baseline) or `likely`.
+        alpha: The distance above which `split` cuts, or what a square must have in its favour where `likely` does.
         permits: Which relations may join which entities, as `LabelSpace.permits` says it; all may when left out.
         odds: How many times as probable as ⊥ a relation must be to be found; 1 in the paper.
     """
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
     lengths = _checked(P, lengths, labels)
+    threshold = ALPHA.get(decoder, split.ALPHA) if alpha is None else alpha
     with urgently(P):
-        return DECODERS[decoder](P, lengths, labels, alpha=alpha, permits=permits, odds=odds)
+        return DECODERS[decoder](P, lengths, labels, alpha=threshold, permits=permits, odds=odds)
 
 
 def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:

@@ -28,7 +28,11 @@ CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
 
 
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
-    """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α."""
+    """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α.
+
+    Of the paper's decoder, whichever the model has.
+    """
+    extractor = extractor.with_decoder("split")
     distances = _Distances(documents, extractor.labels)
     alphas = sorted({*ALPHAS, extractor.settings.alpha})
     scores = sweep(extractor, documents, alphas, see=distances.see)

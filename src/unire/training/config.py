@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from unire.checks import COUNT, FRACTION, NATURAL, POSITIVE, Range, check_kinds, check_ranges
+from unire.decoding import CUTTING
 from unire.exceptions import UnireError
 from unire.modeling.losses import Implication, Mean
 from unire.windows import Layout
@@ -75,7 +76,8 @@ class TrainingConfig:
     """Epochs between two looks at dev."""
     patience: int = 30
     """Epochs without a better Ent + Rel F1 on dev before training stops."""
-    decoder: Literal["split", "hard"] = "split"
+    decoder: Literal["split", "hard", "likely"] = "split"
+    """The paper's, its baseline, or the most likely squares."""
     alpha: float = 1.4
     """α while training; tuned on dev at the end."""
     tune_alpha: bool = True
@@ -99,7 +101,7 @@ class TrainingConfig:
     @property
     def tunes(self) -> bool:
         """Whether something is tuned on dev at the end."""
-        return self.decoder == "split" and (self.tune_alpha or self.tune_odds)
+        return self.decoder in CUTTING and (self.tune_alpha or self.tune_odds)
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:

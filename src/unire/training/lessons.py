@@ -101,6 +101,7 @@ class Lessons:
             self.labels = LabelSpace.from_dict(facts["labels"])
             self.teachers: Sequence[dict[str, Any]] = [*facts["teachers"], *facts.get(RELATIONS_BY, ())]
             self.corpus: Sequence[str] = facts["corpus"]
+            self.decoder: str = facts.get("decoder", "split")  # older lessons do not say
             self.alpha: float = facts["alpha"]
             rows = np.load(folder / INDEX, allow_pickle=False)
             _check_index(rows, facts["documents"], len(self.labels), facts["bytes"][TABLES])

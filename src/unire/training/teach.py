@@ -31,7 +31,7 @@ from unire.training.held_out import HeldOut
 from unire.training.interrupt import Interrupt
 from unire.training.lessons import CHUNK, WHOLE, padded, writing
 from unire.training.processes import refuse_several
-from unire.training.teachers import layout_of, load_teachers, mean_alpha, orders_of, said_of
+from unire.training.teachers import decoding_of, layout_of, load_teachers, orders_of, said_of
 from unire.training.texts import Texts
 from unire.training.tutor import EXAMPLES
 from unire.windows import Batch
@@ -93,10 +93,12 @@ def teach(
             on_progress(writer.n_documents, len(texts))
         if not writer.n_tables:
             raise UnireError("no document of the corpus has words; give other text")
+        decoder, alpha = decoding_of(models)
         facts = {
             "labels": models[0][1].labels.to_dict(),
             "teachers": [said_of(name, model.settings) for name, model in models],
-            "alpha": mean_alpha(models),
+            "decoder": decoder,
+            "alpha": alpha,
             "corpus": [Path(file).name for file in corpus],
             "notes": +notes,
         }

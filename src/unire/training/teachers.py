@@ -26,7 +26,7 @@ from unire.training.tutor import EXAMPLES
 from unire.training.unlabelled import Shelf, SoftStep
 from unire.windows import Batch, Windower
 
-__all__ = ["Teacher", "Teachers", "layout_of", "load_teachers", "mean_alpha", "orders_of", "said_of", "same_labels"]
+__all__ = ["Teacher", "Teachers", "decoding_of", "layout_of", "load_teachers", "orders_of", "said_of", "same_labels"]
 
 
 def load_teachers(names: Sequence[str | Path]) -> list[tuple[str, UniRE]]:
@@ -44,8 +44,11 @@ def said_of(name: str, settings: Settings) -> dict[str, Any]:
     return {"name": name, "encoder": made.get("encoder"), "scores": scores}
 
 
-def mean_alpha(models: Sequence[tuple[str, UniRE]]) -> float:
-    return round(fmean(model.settings.alpha for _, model in models), 3)
+def decoding_of(models: Sequence[tuple[str, UniRE]]) -> tuple[str, float]:
+    """The first one's decoder, and the mean α of those that have the same."""
+    decoder = models[0][1].settings.decoder
+    alphas = [model.settings.alpha for _, model in models if model.settings.decoder == decoder]
+    return decoder, round(fmean(alphas), 3)
 
 
 def same_labels(own: LabelSpace, other: LabelSpace, who: str, whom: str = "student") -> list[int]:
@@ -135,7 +138,7 @@ class Teachers:
         self.texts = texts
         self.corpus = corpus
         self.labels = models[0][1].labels
-        self.alpha = mean_alpha(models)
+        self.decoder, self.alpha = decoding_of(models)
         self.teachers: Sequence[dict[str, Any]] = [said_of(name, model.settings) for name, model in models]
         self._models = models
 

@@ -29,8 +29,10 @@ class Tutor(Protocol):
     """The first teacher's."""
     teachers: Sequence[dict[str, Any]]
     """Who they are, and the F1 that they had."""
+    decoder: str
+    """The first teacher's."""
     alpha: float
-    """The mean of theirs."""
+    """The mean of those that decode in the same way."""
     texts: Texts
     corpus: Sequence[str]
     """Names of the files that the texts are from."""

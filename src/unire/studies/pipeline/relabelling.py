@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unire.decoding import split
+from unire.decoding import decode
 from unire.decoding.decoded import Decoded
 from unire.decoding.findings import Findings
 from unire.documents import Document
@@ -147,6 +147,7 @@ class _Namer:
     classes: list[list[int]]
     """For each of them its class of none, and of every relation type of the lessons."""
     labels: LabelSpace
+    decoder: str
     alpha: float
     share: float
     """What all of them count, beside the teachers."""
@@ -165,7 +166,9 @@ class _Namer:
         finders = [replace(some[0], model=Several([one.model for one in some])) for some in alike.values()]
         shares = [len(some) / len(markers) for some in alike.values()]
         device = markers[0].finder.model.device
-        return cls(finders, shares, list(classes.values()), lessons.labels, lessons.alpha, share, device)
+        return cls(
+            finders, shares, list(classes.values()), lessons.labels, lessons.decoder, lessons.alpha, share, device
+        )
 
     def named(self, lessons: Lessons) -> Generator[_Named]:
         """The parts of lessons; while marker models are asked about one, the next is read and decoded."""
@@ -197,7 +200,7 @@ class _Namer:
     def _entities(
         self, documents: list[Document], tables: Sequence[Stretch], cells: NDArray[np.uint8], chosen: Sequence[int]
     ) -> list[Document]:
-        """The documents with what the split decoder finds in some of their tables."""
+        """The documents with what the teachers' decoder finds in some of their tables."""
         findings = Findings(documents, self.labels)
         lengths = np.array([len(table) for table in tables], np.int64)
         firsts = (lengths**2).cumsum() - lengths**2
@@ -208,8 +211,7 @@ class _Namer:
             places, sources = padded(np.arange(T), firsts[some], lengths[some], N, self.device)
             P = torch.zeros(T * N * N, len(self.labels), device=self.device)
             P[places] = distributions(stored.index_select(0, sources))
-            prepared = split.prepare(P.view(T, N, N, -1), lengths[some], self.labels)
-            decoded = split.decode_prepared(prepared, self.alpha)
+            decoded = decode(P.view(T, N, N, -1), lengths[some], self.labels, decoder=self.decoder, alpha=self.alpha)
             findings.add([tables[place] for place in some], _without_relations(decoded))
         return findings.documents()
 
