@@ -1,4 +1,4 @@
-"""The two decoders as one would first write them: one sentence at a time, slices and loops.
+"""The decoders as one would first write them: one sentence at a time, slices and loops.
 
 The tests compare `unire.decoding` with these, and `benchmarks/decoding.py` measures it against them. Each takes the
 table of one sentence, [n, n, |Y|] without padding.
@@ -7,6 +7,7 @@ table of one sentence, [n, n, |Y|] without padding.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
@@ -67,9 +68,45 @@ def share(P: Array, rows: slice, columns: slice, label: int, labels: LabelSpace)
 
 def split(given: Array, labels: LabelSpace, alpha: float = 1.4) -> Reference:
     P = symmetrize(given, labels)
-    cuts = [int(i) + 1 for i in np.flatnonzero(distances(P) > alpha)]
+    return named(given, labels, [int(i) + 1 for i in np.flatnonzero(distances(P) > alpha)])
+
+
+def likely(given: Array, labels: LabelSpace, alpha: float = 2.0) -> tuple[Reference, float]:
+    """And by how much the best squares are better than the next best."""
+    squares = evidence(given, labels)
+    n = len(given)
+
+    def laid(start: int) -> Iterator[tuple[tuple[int, int], ...]]:
+        """All ways to lay squares from a word on that do not overlap."""
+        yield ()
+        for a in range(start, n):
+            for b in range(a + 1, n + 1):
+                yield from (((a, b), *rest) for rest in laid(b))
+
+    ways = sorted((sum(squares[square] - alpha for square in way), way) for way in laid(0))
+    worth, way = ways[-1]
+    second = ways[-2][0] if len(ways) > 1 else -math.inf
+    cuts = sorted({border for square in way for border in square} - {0, n})
+    return named(given, labels, cuts, way), worth - second
+
+
+def evidence(P: Array, labels: LabelSpace, least: float = 0.01) -> dict[tuple[int, int], float]:
+    """What speaks for the square of every two borders."""
+    no_entity = [y for y in range(len(labels)) if y not in range(len(labels))[labels.entity_ids]]
+    rest = np.maximum(P[:, :, no_entity].sum(axis=2), least)
+    odds = np.log(np.maximum(P[:, :, labels.entity_ids], least) / rest[:, :, None])
+    return {
+        (a, b): float(odds[a:b, a:b].sum(axis=(0, 1)).max()) for a in range(len(P)) for b in range(a + 1, len(P) + 1)
+    }
+
+
+def named(
+    given: Array, labels: LabelSpace, cuts: list[int], only: Collection[tuple[int, int]] | None = None
+) -> Reference:
+    """What lies between the cuts; of that perhaps only some spans."""
+    P = symmetrize(given, labels)
     found = Reference([], [], [], [], cuts)
-    for start, end in spans(cuts, len(P)):
+    for start, end in spans(cuts, len(P)) if only is None else sorted(only):
         means = P[start:end, start:end].mean(axis=(0, 1))
         if (label := winner(means, labels.entity_ids)) is not None:
             found.entities.append((start, end, label))
@@ -87,9 +124,14 @@ def margin(P: Array, labels: LabelSpace, alpha: float) -> float:
     """How near the closest decision of `split` is to falling otherwise."""
     P = symmetrize(P, labels)
     found = split(P, labels, alpha)
+    return min([undecided(P, labels, found), *(abs(float(d) - alpha) for d in distances(P))])
+
+
+def undecided(P: Array, labels: LabelSpace, found: Reference) -> float:
+    """How near the closest name is to being another; of a symmetrised table."""
     choices = [(P[a:b, a:b], labels.entity_ids) for a, b in spans(found.cuts, len(P))]
     choices += [(P[a:b, c:d], labels.relation_ids) for (a, b, _), (c, d, _) in permutations(found.entities, 2)]
-    margins = [abs(float(d) - alpha) for d in distances(P)]
+    margins = []
     for cells, ids in choices:
         means = cells.mean(axis=(0, 1))
         second, first = sorted([-math.inf, means[LabelSpace.NONE], *means[ids]])[-2:]

@@ -83,6 +83,46 @@ def test_split_agrees_with_its_reference(kind: str, problem: Problem, filler: fl
 
 
 @pytest.mark.parametrize("kind", AS_ARRAY)
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(noise, blocks), filler=FILLERS, alpha=st.floats(0.1, 8.0))
+def test_likely_takes_the_best_of_all_ways_to_lay_squares(
+    kind: str, problem: Problem, filler: float, alpha: float
+) -> None:
+    assume(all(n <= 5 for n in problem.lengths))
+    P = AS_ARRAY[kind](problem.padded(filler))
+    found = decode(P, problem.lengths, problem.labels, decoder="likely", alpha=alpha)
+    for index, (table, n) in enumerate(zip(as_read(P), problem.lengths, strict=True)):
+        expected, better = reference.likely(table[:n, :n], problem.labels, alpha)
+        symmetric = reference.symmetrize(table[:n, :n], problem.labels)
+        if better > 1e-4 and reference.undecided(symmetric, problem.labels, expected) > NEAR:
+            assert_same(of_table(found, index), expected)
+
+
+def test_a_square_that_is_sure_is_found_with_both_its_ends_and_one_of_little_evidence_is_not() -> None:
+    P = one_hot(np.zeros((6, 6), dtype=np.int64))
+    P[1:4, 1:4] = cell(none=0.2, per=0.7, loc=0.1)
+    P[5, 5] = cell(none=0.45, per=0.55)
+    assert decode_one(P, decoder="likely", alpha=2.0).entities.tolist() == [[0, 1, 4, PER]]
+    assert decode_one(P, decoder="likely", alpha=0.1).entities.tolist() == [[0, 1, 4, PER], [0, 5, 6, PER]]
+    assert decode_one(P, decoder="likely", alpha=2.0).cuts.tolist() == [[0, 1], [0, 4]]
+
+
+def test_what_lies_between_the_squares_is_no_entity_whatever_its_mean_says() -> None:
+    P = np.broadcast_to(cell(none=0.4, per=0.6), (3, 3, 5))
+    assert decode_one(P, decoder="likely", alpha=3.0).entities.tolist() == [[0, 0, 3, PER]]
+    assert decode_one(P, decoder="likely", alpha=4.0).entities.tolist() == []  # 9 · ln 1.5 = 3.65
+
+
+def test_neighbours_of_one_type_are_told_apart_by_what_lies_between_them() -> None:
+    table = np.zeros((4, 4), dtype=np.int64)
+    table[:2, :2] = table[2:, 2:] = PER
+    apart = decode_one(one_hot(table), decoder="likely")
+    assert apart.entities.tolist() == [[0, 0, 2, PER], [0, 2, 4, PER]]
+    table[:] = PER
+    assert decode_one(one_hot(table), decoder="likely").entities.tolist() == [[0, 0, 4, PER]]
+
+
+@pytest.mark.parametrize("kind", AS_ARRAY)
 @settings(max_examples=60, deadline=None)
 @given(problem=problems(noise, blocks, coarse), filler=FILLERS)
 def test_hard_agrees_with_its_reference(kind: str, problem: Problem, filler: float) -> None:
@@ -97,7 +137,7 @@ def test_hard_agrees_with_its_reference(kind: str, problem: Problem, filler: flo
         assert_same(of_table(found, index), reference.hard(table, problem.labels))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 @settings(max_examples=60, deadline=None)
 @given(problem=problems(noise, blocks), filler=FILLERS, extra=st.integers(0, 3))
 def test_padding_and_neighbours_never_leak(decoder: str, problem: Problem, filler: float, extra: int) -> None:
@@ -106,7 +146,7 @@ def test_padding_and_neighbours_never_leak(decoder: str, problem: Problem, fille
         assert_same(of_table(found, index), of_table(decode_one(table, problem.labels, decoder=decoder), 0))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 @given(problem=problems(blocks))
 def test_results_are_sorted_and_on_the_host(decoder: str, problem: Problem) -> None:
     found = decode(torch.from_numpy(problem.padded()), problem.lengths, problem.labels, decoder=decoder)
@@ -294,7 +334,7 @@ def test_hard_decoding_knows_no_limit_of_ten_words_and_cuts_at_the_borders_of_en
     assert found.cuts.tolist() == [[0, 16]]
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("labels", [LabelSpace(("Per",)), LabelSpace((), ("Likes",)), PER_LOC])
 @pytest.mark.parametrize("lengths", [[], [0], [1], [0, 1, 0], [2, 0]])

@@ -18,7 +18,7 @@ from unire.exceptions import UnireError
 pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
 @pytest.mark.parametrize(("length", "place"), [(3, (1, 2, LIVES_IN)), (3, (2, 2, PER)), (1, (0, 0, 0))])
@@ -52,7 +52,7 @@ def test_tables_of_another_shape_are_refused(shape: tuple[int, ...], lengths: li
         decode(np.zeros(shape), lengths, PER_LOC)
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 @pytest.mark.parametrize("filler", [0.0, math.nan])
 def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: float) -> None:
     problem = Problem([blocks(np.random.default_rng(n), n, 5) for n in (6, 4)], PER_LOC)
@@ -68,7 +68,7 @@ def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: floa
     np.testing.assert_array_equal(P, problem.padded(filler))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard"])
+@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
 def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decoder: str) -> None:
     problem = Problem([noise(np.random.default_rng(3), 7, 5)], PER_LOC)
     P = torch.from_numpy(problem.padded(math.nan, extra=2)).float()

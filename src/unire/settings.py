@@ -47,8 +47,8 @@ class Settings:
     """Words of the largest table; a longer sentence is split."""
     decoder: str = "split"
     alpha: float = 1.4
-    """α, by which the decoder cuts: between adjacent rows and columns that are farther apart (`split`), or around squares
-    that have more in their favour (`likely`)."""
+    """α, by which the decoder cuts: between adjacent rows and columns that are farther apart (`split`), or around
+    squares that have more in their favour (`likely`)."""
     relation_odds: float = 1.0
     """How many times as probable as ⊥ a relation must be to be found; tuned on dev, if at all."""
     signatures: tuple[tuple[str, str, str], ...] = ()

@@ -24,6 +24,7 @@ __all__ = [
     "Array",
     "all_but",
     "all_finite",
+    "as_precise",
     "blank",
     "count",
     "distances",
@@ -103,6 +104,11 @@ def to_float(x: Array) -> Array:
         return np.ascontiguousarray(x, dtype)
     tensor = x.detach().to(dtype).contiguous()
     return tensor.numpy() if tensor.device.type == AS_NUMPY else tensor
+
+
+def as_precise(x: Array, like: Array) -> Array:
+    """`x` in the precision of `like`."""
+    return x.astype(like.dtype, copy=False) if isinstance(x, np.ndarray) else x.to(like.dtype)
 
 
 def to_host(x: Array) -> NDArray[Any]:

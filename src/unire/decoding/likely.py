@@ -19,7 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.decoding import naming
-from unire.decoding.arrays import Array, all_finite, blank, count, full, library, put, stacks, to_float, together, where
+from unire.decoding.arrays import (
+    Array,
+    all_finite,
+    as_precise,
+    blank,
+    count,
+    full,
+    library,
+    put,
+    stacks,
+    to_float,
+    together,
+    where,
+)
 from unire.decoding.decoded import Decoded
 from unire.decoding.steps import mirror_weight, refuse_not_finite
 from unire.labels import LabelSpace
@@ -40,19 +53,23 @@ class Prepared(naming.Prepared):
     evidence: Array
     """[T, N + 1, N + 1]: for the square from one border (the last axis) to another; -∞ where there is none."""
 
+    gaps = True
+
     def begins(self, alpha: float) -> Array:
-        """[T, N]: a table is cut before and behind each square that is taken."""
+        """[T, N]: a table is cut before and behind each square that is taken; what lies between them are gaps."""
         T, N = self.P.shape[:2]
         place = where(self.evidence.reshape(-1) > alpha)
         gain = self.evidence.reshape(-1)[place] - alpha
         place, gain, n_words = together(place, gain, self.n_words)
-        table, end, start = np.unravel_index(place, (T, N + 1, N + 1))
-        begins = np.zeros((T, N + 1), np.bool_)
-        begins[:, 0] = True
+        table, ends, starts = np.unravel_index(place, (T, N + 1, N + 1))
+        begins = np.zeros((T, N + 1), np.int8)
+        begins[:, 0] = naming.GAP
         first = np.searchsorted(table, np.arange(T + 1)).tolist()
-        squares = list(zip(start.tolist(), end.tolist(), gain.tolist(), strict=True))
+        squares = list(zip(starts.tolist(), ends.tolist(), gain.tolist(), strict=True))
         for t, (some, more) in enumerate(itertools.pairwise(first)):
-            begins[t, _best(squares[some:more])] = True
+            for start, end in _best(squares[some:more]):  # the last one first
+                begins[t, end] = begins[t, end] or naming.GAP
+                begins[t, start] = True
         begins[np.arange(T), n_words] = False  # the end of the last word
         return put(begins[:, :N], self.P)
 
@@ -80,7 +97,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     no_entity = np.ones(len(labels))
     no_entity[labels.entity_ids] = 0
     evidence = full((T, N + 1, N + 1), -np.inf, P)
-    for stack, tables, _, _ in stacks(P, lengths):
+    for stack, tables, _, _ in stacks(P, lengths) if labels.entity_types else ():
         n = tables.shape[1]
         with np.errstate(all="ignore"):  # padding may hold anything
             rest = tables @ put(no_entity, P)
@@ -89,7 +106,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
                 refuse_not_finite(P, lengths, labels)
             said = xp.log(tables[..., labels.entity_ids].clip(LEAST)) - xp.log(rest.clip(LEAST))[..., None]
         blank(said, padding[stack, :n])
-        evidence[stack, : n + 1, : n + 1] = _squares(said).max(3) if xp is np else _squares(said).amax(3)
+        evidence[stack, : n + 1, : n + 1] = as_precise(xp.amax(_squares(said), 3), P)
     border = count(N + 1, P)
     there = (border < border[:, None]) & (border[:, None] <= n_words[:, None, None])
     return Prepared(P, labels, mirror_weight(labels, P), n_words, xp.where(there, evidence, -np.inf))
@@ -107,8 +124,8 @@ def _squares(cells: Array) -> Array:
     return corner[:, :, None] + corner[:, None] - above_left - above_left.swapaxes(1, 2)
 
 
-def _best(squares: Iterable[tuple[int, int, float]]) -> list[int]:
-    """The borders of those squares that do not overlap and are worth most together.
+def _best(squares: Iterable[tuple[int, int, float]]) -> list[tuple[int, int]]:
+    """Those squares that do not overlap and are worth most together, the last one first.
 
     Args:
         squares: Where each starts and ends, and what it is worth; sorted by their ends.
@@ -120,12 +137,12 @@ def _best(squares: Iterable[tuple[int, int, float]]) -> list[int]:
             last.append(len(last))
         if worth[start] + gain > worth[end]:
             worth[end], last[end] = worth[start] + gain, start
-    borders = []
+    taken = []
     at = len(worth) - 1
     while at:
         if last[at] < at:
-            borders += [last[at], at]
+            taken.append((last[at], at))
             at = last[at]
         else:
             at -= 1
-    return borders
+    return taken

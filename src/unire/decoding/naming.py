@@ -9,7 +9,7 @@ are symmetrised.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,10 @@ from unire.labels import LabelSpace
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Prepared", "decode_prepared"]
+__all__ = ["GAP", "Prepared", "decode_prepared"]
+
+GAP = 2
+"""A span begins that is no entity, whatever its mean says."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,14 @@ class Prepared:
     n_words: Array
     """[T]"""
 
+    gaps: ClassVar[bool] = False
+    """Whether some spans are known to be no entities."""
+
     def begins(self, alpha: float) -> Array:
-        """[T, N]: whether a span begins with a word, if tables are cut by this α. The first word of each begins one."""
+        """[T, N]: whether a span begins with a word, if tables are cut by this α. The first word of each begins one.
+
+        Where there are gaps, `GAP` says that one begins.
+        """
         raise NotImplementedError
 
     def only(self, tables: NDArray[np.int64]) -> Self:
@@ -72,7 +81,8 @@ def decode_prepared(
 
     # Spans
     T, N = P.shape[:2]
-    first = where(prepared.begins(alpha).reshape(T * N))  # words are counted through all tables and their padding
+    begins = prepared.begins(alpha).reshape(T * N)
+    first = where(begins)  # words are counted through all tables and their padding
     table, start = first // N, first % N
     until_next = xp.diff(first, append=full((1,), T * N, first))
     size = xp.minimum(until_next, take(prepared.n_words, table) - start)
@@ -80,9 +90,11 @@ def decode_prepared(
     spans = rows(table, start, start + size, size, row)
 
     # Entity types: the squares
+    candidates = take(spans, where(take(begins, first) != GAP), 1) if prepared.gaps else spans
+    _, start, _, size, row = candidates
     squares = rectangle_means(P, row + start, size, size)
     named, label = winners(squares, labels.entity_ids)
-    entities = take(spans, named, 1)
+    entities = take(candidates, named, 1)
 
     # Relation types: the rectangles
     head, tail, mirrored = Pairs.of(entities[0])
