@@ -34,6 +34,9 @@ ABOUT = {
 """Titles and descriptions of the models in the box, for their cards."""
 
 
+SMALL = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128 --set decoder=likely"
+"""How the models in the box learn, but for the time that they have."""
+
 HELD = {
     "encoders": "holds `mpnet` (all-mpnet-base-v2) and `gte-small`, as folders",
     "data": "holds `scierc` and `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)",
@@ -208,7 +211,7 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
     for seed in range(5):
         yield build.learn("scierc-marked-twice", seed, "second.lessons", *student)
 
-    small = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128 --minutes 5"
+    small = f"{SMALL} --minutes 5"
     for seed in range(2):
         yield build.learn("scierc-small", seed, "marked.lessons", "gte-science", "scierc", small)
         # what marker models are worth to it: the same teachers without them
@@ -235,9 +238,7 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         # dev has chosen the teachers, and the model that is tested learns from its sentences too
         yield build.learn("conll04-self-trained", seed, "related.lessons", *student, dev="--data")
 
-    small = (
-        f"--lr 3e-4 --head-lr 1e-3 {by_itself} --set max_table=128 --epochs 250 --set evaluate_every=10 --minutes 3.5"
-    )
+    small = f"{SMALL} {by_itself} --minutes 3.5"
     corpus = [build.parts.work / "related.txt", build.news]
     yield build.distill("conll04-small", teachers, corpus, "gte-news", "conll04", small)
     yield build.export("news", "conll04-small", "conll04")

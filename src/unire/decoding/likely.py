@@ -24,8 +24,10 @@ from unire.decoding.arrays import (
     all_finite,
     as_precise,
     blank,
+    copied,
     count,
     full,
+    labels_first,
     library,
     put,
     stacks,
@@ -94,34 +96,37 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     xp = library(P)
     n_words = put(lengths, P)
     padding = count(N, P) >= n_words[:, None]
-    no_entity = np.ones(len(labels))
-    no_entity[labels.entity_ids] = 0
+    others = np.ones(len(labels))
+    others[labels.entity_ids] = 0
+    others = put(others, P)
     evidence = full((T, N + 1, N + 1), -np.inf, P)
     for stack, tables, _, _ in stacks(P, lengths) if labels.entity_types else ():
         n = tables.shape[1]
-        with np.errstate(all="ignore"):  # padding may hold anything
-            rest = tables @ put(no_entity, P)
-            blank(rest[..., None], padding[stack, :n])
-            if not all_finite(rest):  # nor is anything else in a cell, then
-                refuse_not_finite(P, lengths, labels)
-            said = xp.log(tables[..., labels.entity_ids].clip(LEAST)) - xp.log(rest.clip(LEAST))[..., None]
-        blank(said, padding[stack, :n])
-        evidence[stack, : n + 1, : n + 1] = as_precise(xp.amax(_squares(said), 3), P)
+        cells = copied(tables)
+        blank(cells, padding[stack, :n])  # which then says nothing
+        with np.errstate(invalid="ignore"):
+            rest = cells @ others
+        if not all_finite(rest):  # whichever label is not
+            refuse_not_finite(P, lengths, labels)
+        said = xp.log(cells[..., labels.entity_ids].clip(LEAST)) - xp.log(rest.clip(LEAST))[..., None]
+        evidence[stack, : n + 1, : n + 1] = as_precise(xp.amax(_squares(labels_first(said)), 1), P)
     border = count(N + 1, P)
     there = (border < border[:, None]) & (border[:, None] <= n_words[:, None, None])
     return Prepared(P, labels, mirror_weight(labels, P), n_words, xp.where(there, evidence, -np.inf))
 
 
 def _squares(cells: Array) -> Array:
-    """[T, N + 1, N + 1, Y] sums over the squares between every two borders, of [T, N, N, Y]."""
-    T, N, _, Y = cells.shape
+    """[T, Y, N + 1, N + 1] sums over the squares between every two borders, of [T, Y, N, N]."""
+    T, Y, N, _ = cells.shape
     xp = library(cells)
-    summed = xp.cumsum(xp.cumsum(cells, 1, dtype=xp.float64), 2)  # of which small differences are taken
-    above_left = full((T, N + 1, N + 1, Y), 0, summed)
-    above_left[:, 1:, 1:] = summed
-    border = count(N + 1, cells)
-    corner = above_left[:, border, border]
-    return corner[:, :, None] + corner[:, None] - above_left - above_left.swapaxes(1, 2)
+    summed = xp.cumsum(xp.cumsum(cells, 2, dtype=xp.float64), 3)  # of which small differences are taken
+    above_left = full((T, Y, N + 1, N + 1), 0, summed)
+    above_left[:, :, 1:, 1:] = summed
+    corner = above_left.diagonal(0, 2, 3)
+    squares = corner[:, :, :, None] + corner[:, :, None]
+    squares -= above_left
+    squares -= above_left.swapaxes(2, 3)
+    return squares
 
 
 def _best(squares: Iterable[tuple[int, int, float]]) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding import split
+from unire.decoding import CUTTING, split
 from unire.decoding.arrays import to_float, to_host
 from unire.decoding.findings import Findings
 from unire.documents import Document
@@ -34,9 +34,9 @@ class SentenceTable:
     P: NDArray[np.float32] | None = None
     """[n, n, |Y|]; `None` where there is gold annotation and no model."""
     distances: NDArray[np.float64] | None = None
-    """[n - 1]: between each word and the next; `None` where the decoder does not look at them."""
+    """[n - 1]: between each word and the next; `None` where the decoder does not cut tables."""
     alpha: float | None = None
-    """The distance above which the table was cut."""
+    """The distance above which the table was cut; `None` where it was cut by something else."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ def views(
 
 
 def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
-    by_distance = extractor.settings.decoder == "split"
-    distances = split.prepare(P, batch.lengths, extractor.labels).distances if by_distance else None
+    decoder = extractor.settings.decoder
+    distances = split.prepare(P, batch.lengths, extractor.labels).distances if decoder in CUTTING else None
     for i, place in enumerate(batch.tables):
         n = len(place)
         yield SentenceTable(
             place,
             to_host(to_float(P[i, :n, :n])),
             None if distances is None else distances[i, : n - 1],
-            extractor.settings.alpha if by_distance else None,
+            extractor.settings.alpha if decoder == "split" else None,
         )
 
 

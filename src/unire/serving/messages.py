@@ -99,7 +99,7 @@ class ViewRequest(_Request):
 
     text: Annotated[str, Field(description="The text.")]
     alpha: Annotated[float, Field(gt=0, le=1000)] = _may_be_absent(
-        "The distance above which tables are cut; the model's own when left out."
+        "The threshold by which tables are cut; the model's own when left out."
     )
     cells: Annotated[
         list[Annotated[int, Field(ge=0, le=2**31), BeforeValidator(_whole)]],

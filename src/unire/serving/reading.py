@@ -13,6 +13,7 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
+from unire.decoding import CUTTING
 from unire.documents import Document
 from unire.engines import Engine, Started
 from unire.extractor import Extractor
@@ -166,7 +167,7 @@ class Reader:
         return [view for look in looks if (view := kept[look.text])]
 
     def _shown(self, look: Look, view: View) -> bytes:
-        if look.alpha is not None and self.extractor.settings.decoder == "split":
+        if look.alpha is not None and self.extractor.settings.decoder in CUTTING:
             view = decoded_at(self.extractor, view, look.alpha)
         document = view.document
         return _json(

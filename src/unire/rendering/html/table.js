@@ -161,14 +161,14 @@ class TableView {
     return [...rectangles, ...squares];
   }
 
-  /** How far neighbouring rows and columns are apart, and the threshold above which the table is cut. */
+  /** How far neighbouring rows and columns are apart, and the threshold above which the table is cut, if it is by them. */
   chart({ picture }, y) {
     const { size, margin, n } = this;
     const { distances, alpha, cuts } = this.table.model;
     const height = TableView.CHART - 22;
     const floor = y + 10 + height;
-    this.most ??= Math.max(alpha * 1.2, ...distances);
-    const most = Math.max(this.most, alpha);
+    this.most ??= Math.max((alpha ?? 1) * 1.2, ...distances);
+    const most = Math.max(this.most, alpha ?? 0);
     const at = (distance) => floor - (distance / most) * height;
     distances.forEach((distance, i) => {
       const above = cuts.includes(i + 1) ? " above" : "";
@@ -176,10 +176,11 @@ class TableView {
       picture.append(svg("rect", { class: `bar${above}`, x: margin + (i + 1) * size - width / 2, y: at(distance), width, height: floor - at(distance) }));
     });
     picture.append(svg("line", { class: "rule", x1: margin, x2: margin + n * size, y1: floor, y2: floor }));
-    picture.append(svg("line", { class: "alpha", x1: margin, x2: margin + n * size, y1: at(alpha), y2: at(alpha) }));
     const style = { x: margin - 6, "text-anchor": "end", "font-size": 10 };
-    picture.append(svg("text", { ...style, class: "alpha-name", y: at(alpha) + 3 }, `α = ${alpha.toFixed(2)}`));
     picture.append(svg("text", { ...style, class: "axis", y: floor }, "distance"));
+    if (alpha === null) return;
+    picture.append(svg("line", { class: "alpha", x1: margin, x2: margin + n * size, y1: at(alpha), y2: at(alpha) }));
+    picture.append(svg("text", { ...style, class: "alpha-name", y: at(alpha) + 3 }, `α = ${alpha.toFixed(2)}`));
     if (this.draggable) picture.append(this.handle(at(alpha), (height) => (most * (floor - height)) / (floor - at(most))));
   }
 
@@ -295,10 +296,11 @@ class TableView {
 
   toldDistance(column) {
     const { words, model } = this.table;
-    const sign = model.cuts.includes(column) ? `> α = ${model.alpha.toFixed(2)}: cut` : `≤ α = ${model.alpha.toFixed(2)}: no cut`;
+    const cut = model.cuts.includes(column);
+    const compared = model.alpha === null ? "" : ` ${cut ? ">" : "≤"} α = ${model.alpha.toFixed(2)}`;
     return [
       html("div", { class: "title" }, `between ${words[column - 1]} and ${words[column]}`),
-      html("div", {}, `distance ${model.distances[column - 1].toFixed(3)} ${sign}`),
+      html("div", {}, `distance ${model.distances[column - 1].toFixed(3)}${compared}: ${cut ? "cut" : "no cut"}`),
     ];
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unire.decoding import CUTTING
 from unire.extractor import Extractor
 from unire.rendering.html import data
 from unire.rendering.html.shell import Shell
@@ -27,7 +28,8 @@ class Page:
         labels, settings = extractor.labels, extractor.settings
         known = {
             "labels": data.of_labels(labels, Palette(labels)),
-            "alpha": settings.alpha if settings.decoder == "split" else None,
+            "alpha": settings.alpha if settings.decoder in CUTTING else None,
+            "byDistance": settings.decoder == "split",
         }
         body = asset("live.html", __name__).replace("{name}", shown(name))
         script = data.script(known, 'id="known"')

@@ -16,11 +16,15 @@ function elements(markup) {
 class Live {
   static PAUSE = 200;
 
-  constructor({ labels, alpha }) {
-    Object.assign(this, { labels, modelAlpha: alpha, alpha, shown: null, answer: null, view: null, wanted: false });
+  /** The largest α that makes a difference where squares are weighed: e¹² is 160,000 to 1. */
+  static MOST_EVIDENCE = 12;
+
+  constructor({ labels, alpha, byDistance }) {
+    Object.assign(this, { labels, modelAlpha: alpha, alpha, byDistance, shown: null, answer: null, view: null, wanted: false });
     for (const name of ["text", "key", "lock", "problem", "state", "alpha", "reset", "document"]) this[`$${name}`] = document.getElementById(name);
     this.listen();
     document.getElementById("cutting").hidden = alpha === null;
+    if (!byDistance) document.querySelector("label[for=alpha]").title = "What a square must have in its favour to be an entity";
     if (alpha !== null) this.setAlpha(alpha);
     else this.refresh();
   }
@@ -139,7 +143,7 @@ class Live {
     };
     for (const fold of body.querySelectorAll(".sentence-tables")) fold.open = open.has(fold.dataset.sentence);
     if (this.alpha !== null) {
-      this.most = Math.max(2, ...answer.tables.flatMap(({ model }) => model.distances)) + 0.05;
+      this.most = this.byDistance ? Math.max(2, ...answer.tables.flatMap(({ model }) => model.distances)) + 0.05 : Live.MOST_EVIDENCE;
       this.$alpha.max = Math.max(this.most, this.alpha).toFixed(2);
     }
   }
