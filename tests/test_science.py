@@ -44,12 +44,13 @@ def test_a_text_alone_is_enough_and_the_model_is_named():
 
 
 def test_the_other_model_of_the_box_knows_people_and_places():
-    text = "Lee Harvey Oswald assassinated President John F. Kennedy in Dallas, Texas."
+    text = "Lee Harvey Oswald assassinated President John F. Kennedy. Ann Smith works for Reuters in Paris, France."
     item = json.loads(extract(text, "--model", "news").stdout)
     assert ("Lee Harvey Oswald", "Peop") in [(entity["text"], entity["label"]) for entity in item["entities"]]
     found = [(r["head"]["text"], r["label"], r["tail"]["text"]) for r in item["relations"]]
     assert ("Lee Harvey Oswald", "Kill", "President John F. Kennedy") in found
-    assert ("Dallas", "Located_In", "Texas") in found
+    assert ("Ann Smith", "Work_For", "Reuters") in found
+    assert ("Paris", "Located_In", "France") in found
 
 
 def test_standard_input_alone_is_enough():
