@@ -1,4 +1,4 @@
-"""What Label Studio and Prodigy export."""
+"""What Label Studio and Prodigy export, and what extraction writes for people to go on with."""
 
 from __future__ import annotations
 
@@ -173,3 +173,80 @@ def test_a_span_on_white_space_is_left_out(tmp_path: Path) -> None:
 def test_a_broken_example_is_refused(tmp_path: Path, item: Any, reason: str) -> None:
     with pytest.raises(UnireError, match=re.escape(reason)):
         read_lines(tmp_path, item)
+
+
+def test_entities_in_the_place_of_spans_are_refused_and_those_beside_them_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": TEXT, "entities": []}), encoding="utf-8")
+    with pytest.raises(UnireError, match='line 1: "entities" is not of the format prodigy, which has "spans"'):
+        list(formats.read(path, "prodigy"))
+    path.write_text(json.dumps({"text": TEXT, "entities": ["x"], "spans": []}), encoding="utf-8")
+    notes: Counter[str] = Counter()
+    (document,) = formats.read(path, notes=notes)
+    assert document.meta == {"entities": ["x"]}
+    assert notes == {'"entities" beside "spans", taken as meta data': 1}
+
+
+# What extraction writes
+
+
+def finding(start: int, end: int, label: str, **more: Any) -> dict[str, Any]:
+    return {"text": TEXT[start:end], "label": label, "char_start": start, "char_end": end, **more}
+
+
+FOUND = {
+    "id": "a",
+    "text": TEXT,
+    "entities": [finding(0, 3, "Peop", score=0.9), finding(13, 19, "Loc", score=None)],
+    "relations": [{"head": finding(0, 3, "Peop"), "tail": finding(13, 19, "Loc"), "label": "Live_In", "score": 0.5}],
+}
+
+
+def read_found(folder: Path, *, notes: Counter[str] | None = None, **changed: Any) -> Document:
+    path = folder / "found.jsonl"
+    path.write_text(json.dumps(FOUND | changed), encoding="utf-8")
+    assert formats.guess(path) == "jsonl"
+    (document,) = formats.read(path, notes=notes)
+    return document
+
+
+def test_what_extraction_writes_is_read_as_it_was_written(tmp_path: Path) -> None:
+    document = read_found(tmp_path)
+    assert [len(sentence) for sentence in document.sentences] == [5, 3]
+    assert document.to_dict() == FOUND
+
+
+def test_a_finding_on_no_word_is_left_out_with_its_relation_and_one_in_a_word_widened(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    entities = [finding(0, 2, "Peop"), finding(3, 4, "Loc")]
+    relations = [{"head": entities[0], "tail": entities[1], "label": "R"}]
+    document = read_found(tmp_path, entities=entities, relations=relations, notes=notes)
+    assert [str(entity) for entity in document.entities] == ["Ada [Peop]"]
+    assert sum(notes.values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"entities": [[0, 3, "PER"]]}, r'entity \[0, 3, "PER"\] must be a JSON object'),
+        ({"entities": [{"start_offset": 0, "label": "A"}]}, '"char_start" of entity .* must be a whole number'),
+        ({"entities": [finding(0, 99, "A")]}, "characters 0 to 99 of 'A' do not lie in a text of 32 characters"),
+        ({"entities": []}, '"head" of relation .* is none of the entities'),
+        ({"relations": [{"head": 0, "tail": 1, "label": "R"}]}, '"head" of relation .* must be a JSON object'),
+    ],
+)
+def test_findings_of_another_form_are_refused(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnireError, match=f"line 1: {reason}"):
+        read_found(tmp_path, **changed)
+
+
+def test_lines_of_another_format_are_not_taken_for_findings(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    for item, reason in (
+        ({"text": TEXT, "spans": []}, '"spans" is not of the format jsonl; give the format, perhaps prodigy'),
+        ({"text": TEXT, "sentences": []}, '"sentences" is not of the format jsonl; give the format, perhaps unire'),
+        ({"text": TEXT}, '"entities" is missing'),
+    ):
+        path.write_text(json.dumps(item), encoding="utf-8")
+        with pytest.raises(UnireError, match=reason):
+            list(formats.read(path, "jsonl"))

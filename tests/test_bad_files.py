@@ -50,7 +50,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_an_unknown_format_is_refused_with_the_names_there_are(tmp_path: Path) -> None:
-    with pytest.raises(UnireError, match="unknown format 'csv'; give one of unire, dygie, spert"):
+    with pytest.raises(UnireError, match="unknown format 'csv'; give one of unire, jsonl, dygie, spert"):
         formats.read(FIXTURES / "people.json", "csv")
     with pytest.raises(UnireError, match="unknown format 'csv'"):
         formats.write([], tmp_path / "a", "csv")

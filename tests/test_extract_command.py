@@ -285,3 +285,23 @@ def test_help_has_examples(extract):
     text = CliRunner().invoke(app, ["extract", "--help"], env={"COLUMNS": "120"}).output
     for part in ("--lines", "--field", "--resume", "--min-score", "papers.parquet", "cat article.txt | unire extract"):
         assert part in text
+
+
+def test_what_is_written_can_be_converted_shown_counted_and_scored(extract, tmp_path):
+    out, kept, converted = (tmp_path / name for name in ("found.jsonl", "kept.jsonl", "converted.jsonl"))
+    assert extract(TEXT, "A second parser, of papers.", "--out", out).exit_code == 0
+    assert extract(TEXT, "A second parser, of papers.", "--out", kept, "--format", "unire").exit_code == 0
+
+    def unire(*arguments: object) -> str:
+        ran = CliRunner().invoke(app, list(map(str, arguments)))
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
+
+    said = json.loads(unire("data", "convert", out, "--out", converted, "--json"))
+    assert (said["from"], said["notes"], said["lost"]) == ("jsonl", {}, {})
+    known = [document.to_dict() for document in formats.read(kept)]
+    assert [document.to_dict() for document in formats.read(converted)] == known
+    assert any(item["relations"] for item in known)
+    assert json.loads(unire("score", kept, out, "--json"))["scores"]["relations"]["f1"] == 1
+    assert known[0]["entities"][0]["label"] in unire("data", "show", out)
+    assert unire("data", "stats", out, "--json") == unire("data", "stats", kept, "--json").replace("kept", "found")

@@ -53,7 +53,7 @@ Words = Annotated[
     bool,
     typer.Option(
         "--words",
-        help="Text without words (in brat, labelstudio, prodigy) has a sentence a line and words between spaces.",
+        help="Text without words (brat, jsonl, labelstudio, prodigy) has a sentence a line and words between spaces.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]

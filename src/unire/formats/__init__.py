@@ -23,6 +23,7 @@ from unire.formats import (
     brat,
     conll04,
     dygie,
+    found,
     hugging_face,
     labelstudio,
     native,
@@ -41,6 +42,7 @@ __all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "to_dataset", "
 
 FORMATS = {
     "unire": Format(native.read, native.write),
+    "jsonl": Format(found.read),
     "dygie": Format(dygie.read, dygie.write, dygie.HOLDS),
     "spert": Format(spert.read, spert.write, spert.HOLDS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.HOLDS),

@@ -77,5 +77,7 @@ def _of_object(item: Json) -> str:
     if keys & {"doc_key", "ner"} or ("sentences" in keys and "text" not in keys):
         return "dygie"
     if "text" in keys:
-        return "unire" if "sentences" in keys and "tokens" not in keys else "prodigy"
+        if "sentences" in keys and "tokens" not in keys:
+            return "unire"
+        return "jsonl" if "entities" in keys and not keys & {"tokens", "spans"} else "prodigy"
     raise UnireError(UNKNOWN)

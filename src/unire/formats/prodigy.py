@@ -10,7 +10,8 @@
 Spans count characters, or tokens where they say so (`token_end` is inclusive). A relation goes from `head` to `child`,
 which are the last tokens of two spans, and mostly has those spans beside them. Texts whose `answer` is not `accept` are
 left out, and noted. A text without `tokens` is split into sentences and words. `meta` and all keys that are not named
-here are the document's meta data.
+here are the document's meta data; `entities`, which other formats have, are noted, and refused where there are no
+`spans`.
 
 `id` and `sentences`, the number of tokens of each sentence, are ours: without the latter a text with tokens is one
 sentence. Scores and attributes stand under `score` and `attributes` of spans and relations. The cuts of a document
@@ -94,6 +95,10 @@ def to_json(document: Document) -> Iterator[Json]:
 
 def _document(item: Json, position: int, how: Reading) -> Document:
     document = _tokenized(item, position) if "tokens" in item else _split(item, position, how)
+    if "entities" in item:
+        if "spans" not in item:
+            raise UnireError('"entities" is not of the format prodigy, which has "spans"; give the format of the file')
+        how.notes['"entities" beside "spans", taken as meta data'] += 1
     placer = Placer(document, how.notes)
     found: list[tuple[Json, Entity]] = []
     for value in fields.optional(item, "spans"):
