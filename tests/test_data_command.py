@@ -136,10 +136,42 @@ def test_folds_are_written_as_training_reads_them(tmp_path: Path) -> None:
     assert "cannot be written" in reason("split", PEOPLE, "--folds", 3, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("parts", ["train", "train=x", "train=0", "=1", "../x=1", "a=inf"])
+@pytest.mark.parametrize("parts", ["train", "train=x", "train=0", "=1", "../x=1", "a=inf", "a=1,a=1"])
 def test_shares_that_make_no_sense_are_refused(tmp_path: Path, parts: str) -> None:
-    assert "must be names and shares above 0" in reason("split", PEOPLE, "--parts", parts, "--out", tmp_path / "o")
+    assert "must be different names and shares above 0" in reason(
+        "split", PEOPLE, "--parts", parts, "--out", tmp_path / "o"
+    )
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(("parts", "total"), [("train=0.6,dev=0.2", "0.8"), ("train=1,dev=0.1", "1.1")])
+def test_shares_that_do_not_add_up_are_refused(tmp_path: Path, parts: str, total: str) -> None:
+    assert f"add up to {total}; give shares of 1" in reason("split", PEOPLE, "--parts", parts, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_rounded_thirds_and_ratios_are_shares(tmp_path: Path) -> None:
+    for i, parts in enumerate(("a=0.33,b=0.33,c=0.33", "a=0.333,b=0.333,c=0.334", "a=2,b=2,c=2")):
+        ran = data("split", PEOPLE, "--parts", parts, "--out", tmp_path / str(i), "--json")
+        assert json.loads(ran.stdout)["documents"] == {"a": 2, "b": 2, "c": 2}
+
+
+def test_parts_are_not_put_among_those_of_an_earlier_split(tmp_path: Path) -> None:
+    out = tmp_path / "parts"
+    assert data("split", PEOPLE, "--out", out).exit_code == 0
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    wrong = reason("split", PEOPLE, "--parts", "train=0.5,dev=0.5", "--out", out)
+    assert "parts' is not empty; give a new folder" in wrong
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    (tmp_path / "empty").mkdir()
+    assert data("split", PEOPLE, "--out", tmp_path / "empty").exit_code == 0
+
+
+def test_a_split_that_fails_leaves_no_part(tmp_path: Path) -> None:
+    documents = [Document.from_words([["a"]], [(0, 1, "A B")], id=str(i)) for i in range(4)]
+    formats.write(documents, tmp_path / "a.jsonl")
+    assert reason("split", tmp_path / "a.jsonl", "--to", "brat", "--out", tmp_path / "parts")
+    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 def test_an_unknown_format_of_parts_is_refused(tmp_path: Path) -> None:

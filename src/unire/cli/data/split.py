@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +14,27 @@ from unire import formats
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
 from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.files import check_new, replacing
 from unire.splits import deal, draw_folds
 
 __all__ = ["split"]
+
+ROUNDING = 0.015
+"""How far from 1 shares may be in all: 0.33 three times, say."""
 
 
 def split(
     files: Annotated[list[Path], typer.Argument(help="Annotated files, taken as one set.", show_default=False)],
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the parts; with --folds, a JSON file.", show_default=False)
+        Path, typer.Option("--out", help="New folder for the parts; with --folds, a JSON file.", show_default=False)
     ],
     parts: Annotated[
-        str, typer.Option("--parts", metavar="NAME=SHARE,…", help="Names and shares of the parts.")
+        str,
+        typer.Option(
+            "--parts",
+            metavar="NAME=SHARE,…",
+            help="Names and shares of the parts. Shares add up to 1, or are whole numbers and stand for their ratio.",
+        ),
     ] = "train=0.8,dev=0.1,test=0.1",
     folds: Annotated[
         int | None,
@@ -50,6 +59,11 @@ def split(
 
     No document is torn apart, and every part comes near its share of every entity and relation type.
     """
+    shares = {} if folds else _shares(parts)
+    if not folds:
+        check_new(out)
+        if target not in formats.FORMATS:
+            raise UnireError(f"unknown format {target!r}; give one of {', '.join(formats.FORMATS)}")
     documents = documents_from(files, format)
     if folds:
         dealt = draw_folds(documents, folds, seed)
@@ -60,14 +74,15 @@ def split(
             raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
         sizes = {f"fold {number}": len(ids) for number, ids in enumerate(dealt, start=1)}
     else:
-        shares = _shares(parts)
-        if target not in formats.FORMATS:
-            raise UnireError(f"unknown format {target!r}; give one of {', '.join(formats.FORMATS)}")
         suffix = formats.FORMATS[target].suffix
         lost: Counter[str] = Counter()
         dealt_documents = deal(documents, list(shares.values()), seed)
-        for name, part in zip(shares, dealt_documents, strict=True):
-            formats.write(part, out / f"{name}{suffix}", target, lost=lost)
+        try:
+            with replacing(out, directory=True) as temporary:
+                for name, part in zip(shares, dealt_documents, strict=True):
+                    formats.write(part, temporary / f"{name}{suffix}", target, lost=lost)
+        except OSError as error:
+            raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
         printing.print_notes(lost, "not held")
         sizes = {name: len(part) for name, part in zip(shares, dealt_documents, strict=True)}
     if json:
@@ -77,13 +92,22 @@ def split(
 
 
 def _shares(text: str) -> dict[str, float]:
-    shares = {}
+    """The share of every part, by its name. What rounding takes from thirds is allowed."""
+    shares: dict[str, float] = {}
     for part in text.split(","):
-        name, _, share = part.partition("=")
+        name, _, said = (piece.strip() for piece in part.partition("="))
         try:
-            shares[name.strip()] = float(share)
+            share = float(said)
         except ValueError:
-            shares[name.strip()] = 0.0
-        if not name.strip() or Path(name.strip()).name != name.strip() or not 0 < shares[name.strip()] < float("inf"):
-            raise UnireError(f"--parts {text!r} must be names and shares above 0, as in train=0.8,dev=0.1,test=0.1")
+            share = 0.0
+        if not name or Path(name).name != name or name in shares or not 0 < share < math.inf:
+            raise UnireError(
+                f"--parts {text!r} must be different names and shares above 0, as in train=0.8,dev=0.1,test=0.1"
+            )
+        shares[name] = share
+    total = sum(shares.values())
+    if abs(total - 1) > ROUNDING and not all(share.is_integer() for share in shares.values()):
+        raise UnireError(
+            f"the shares of --parts {text!r} add up to {total:g}; give shares of 1, or whole numbers, as train=9,dev=1"
+        )
     return shares
