@@ -53,10 +53,29 @@ def test_broken_lines_are_reported_with_their_number_and_do_not_stop_the_rest(tm
     lines = TWENTY.read_text(encoding="utf-8").splitlines()
     (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]), encoding="utf-8")
     ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
-    assert ran.exit_code == 0
+    assert ran.exit_code == 1
     assert "a.jsonl, line 2: not valid JSON" in " ".join(ran.output.split())
     assert "left out: 1 × document that cannot be read or written" in ran.output
     assert list(formats.read(tmp_path / "b.jsonl")) == list(formats.read(TWENTY))
+
+
+def test_what_is_wrong_with_many_documents_is_said_once_and_counted(tmp_path: Path) -> None:
+    broken = ["{", '{"doc_key": "a"}', "{"]
+    (tmp_path / "a.jsonl").write_text(TWENTY.read_text(encoding="utf-8") + "\n".join(broken), encoding="utf-8")
+    ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
+    assert ran.output.count("a.jsonl, line") == 2
+    assert "left out: 2 × not valid JSON" in ran.output
+    assert "left out: 3 × document that cannot be read or written" in ran.output
+    ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl", "--json")
+    assert ran.exit_code == 1
+    assert len(json.loads(ran.stdout)["left_out"]) == 3
+
+
+def test_a_conversion_of_which_nothing_can_be_written_is_a_failure(tmp_path: Path) -> None:
+    formats.write([Document.from_words([["a"]], [(0, 1, "A B")], id="d")], tmp_path / "a.jsonl")
+    for more in ((), ("--json",)):
+        ran = data("convert", tmp_path / "a.jsonl", "--to", "brat", "--out", tmp_path / "b", *more)
+        assert ran.exit_code == 1
 
 
 def test_strict_stops_at_the_first_broken_line_and_writes_nothing(tmp_path: Path) -> None:

@@ -62,15 +62,18 @@ def convert(
         unire data convert --from ace05 ace_2005/data/English --splits lists/ --out ace05
 
     What is changed on the way, and what the output has no place for, is counted and said. Documents that cannot be read
-    or written are reported with their place, and the others converted all the same.
+    or written are reported with their place, and the others converted all the same; the exit status is then 1.
     """
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     broken: list[str] = []
+    reasons: Counter[str] = Counter()
 
     def report(error: UnireError) -> None:
         broken.append(str(error))
-        if not json:
+        _, _, reason = str(error).partition(": ")  # which follows the place
+        reasons[reason] += 1
+        if not json and reasons[reason] == 1:
             printing.say(("left out:", "red"), f" {error}")
 
     source = source or formats.guess(input)
@@ -93,7 +96,7 @@ def convert(
         table = {row: {"here": here, "paper": paper} for row, here, paper in comparison}
         told = {"notes": dict(+notes), "lost": dict(+lost), "left_out": broken}
         printing.print_json({**summary, **({"table_2": table} if table else {}), **told})
-        return
+        raise typer.Exit(bool(broken))
     for name, count in written.items():
         place = out / f"{name}{suffix}" if name else out
         noun = "document" if count == 1 else "documents"
@@ -106,7 +109,9 @@ def convert(
     printing.print_notes(notes)
     printing.print_notes(lost, "not held")
     if broken:
+        printing.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "left out")
         printing.print_notes({"document that cannot be read or written": len(broken)}, "left out")
+        raise typer.Exit(1)
 
 
 def _unlisted(documents: Iterable[Document], parts: Iterable[Iterable[Document]]) -> int:
