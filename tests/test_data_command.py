@@ -278,3 +278,12 @@ def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Pa
     assert "lives in [Odd]; no table holds it" in ran.output
     found = json.loads(data("check", tmp_path, "--words", "--json").stdout)
     assert found["notes"] == {"entity on no word, left out": 1}
+
+
+def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"tokens": ["a"], "entities": [{"type": "A", "start": 0, "end": 9}]}]')
+    for command in (("check",), ("convert", "--out", tmp_path / "b.jsonl")):
+        wrong = reason(*command, tmp_path / "a.json")
+        assert "a.json holds no document that can be read: item 0 (counted from 0): entity" in wrong
+        assert "lies outside the document" in wrong
+    assert not (tmp_path / "b.jsonl").exists()

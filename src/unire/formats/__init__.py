@@ -87,8 +87,14 @@ def read(
         raise UnireError(f"{path} cannot be read: No such file or directory")
     if path.is_dir() != form.folder:
         raise UnireError(f"{path} cannot be read: {'Not a directory' if form.folder else 'Is a directory'}")
-    how = Reading(predicted, spaces, Counter() if notes is None else notes, on_error)
-    return _some(form.read(path, how), path)
+    failures: list[UnireError] = []
+
+    def failed(error: UnireError) -> None:
+        failures[:] = failures or [error]
+        on_error(error)
+
+    how = Reading(predicted, spaces, Counter() if notes is None else notes, failed)
+    return _some(form.read(path, how), path, failures)
 
 
 def write(
@@ -150,11 +156,14 @@ def _named(format: str) -> Format:
     return FORMATS[format]
 
 
-def _some(documents: Iterator[Document], path: Path) -> Iterator[Document]:
-    """The documents, of which there must be one."""
+def _some(documents: Iterator[Document], path: Path, failures: list[UnireError]) -> Iterator[Document]:
+    """The documents, of which there must be one; else the first failure, if there is any, says why there is none."""
     empty = True
     for document in documents:
         empty = False
         yield document
+    if empty and failures:
+        reason = str(failures[0]).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
+        raise UnireError(f"{path} holds no document that can be read: {reason}")
     if empty:
         raise UnireError(f"{path} holds no document")
