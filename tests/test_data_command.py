@@ -138,6 +138,12 @@ def test_folds_are_of_equal_size_and_like_labels() -> None:
         draw_folds(documents, 51)
 
 
+def test_folds_of_documents_that_share_an_id_are_refused(tmp_path: Path) -> None:
+    wrong = reason("split", PEOPLE, PEOPLE, "--folds", 3, "--out", tmp_path / "folds.json")
+    assert "need documents with different ids, but 2 are called '101'" in wrong
+    assert not (tmp_path / "folds.json").exists()
+
+
 def test_parts_are_written_and_are_the_same_again(tmp_path: Path) -> None:
     for out in ("one", "two"):
         ran = data("split", PEOPLE, "--parts", "train=4,test=2", "--out", tmp_path / out, "--json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,25 @@ def test_rare_types_are_hints() -> None:
     rare = [f for f in inspect({"a": [document]}, LabelSpace.learn([document])) if f.kind is Kind.RARE]
     assert [f.detail for f in rare] == ["entity type 'A', 1 ×", "entity type 'B', 1 ×"]
     assert rare[0].kind.hint
+
+
+def test_types_that_the_first_file_lacks_are_found_in_the_others() -> None:
+    files = {
+        "train": [of([(0, 1, "A"), (2, 3, "A")], [(0, 1, "R")])],
+        "dev": [of([*PAIR, (3, 4, "B")], [(0, 1, "S")])],
+        "test": [of([(0, 1, "A")])],
+    }
+    labels = LabelSpace.learn([document for documents in files.values() for document in documents])
+    unseen = [(f.file, f.detail) for f in inspect(files, labels) if f.kind is Kind.UNSEEN_TYPE]
+    assert unseen == [("dev", "entity type 'B', 2 ×"), ("dev", "relation type 'S', 1 ×")]
+    assert not Kind.UNSEEN_TYPE.hint
+    assert not list(inspect({}, labels))
+
+
+def test_an_id_of_several_documents_of_a_file_is_found_once() -> None:
+    one, other = of([]), replace(of([]), id="e")
+    shared = inspect({"a": [one, one, other, one], "b": [other]}, LabelSpace((), ()))
+    assert [(f.file, f.place, f.detail) for f in shared if f.kind is Kind.SHARED_ID] == [("a", "document 'd'", "3 ×")]
 
 
 def test_a_sentence_too_long_for_an_encoder_is_found() -> None:
@@ -191,7 +211,7 @@ def test_findings_are_cut_short_unless_asked_and_whole_as_json(files: list[Path]
 
 
 def test_nothing_odd_is_said_so(tmp_path: Path) -> None:
-    documents = [of(PAIR, [(0, 1, "R")])] * 10
+    documents = [replace(of(PAIR, [(0, 1, "R")]), id=str(i)) for i in range(10)]
     formats.write(documents, tmp_path / "a.jsonl")
     assert "nothing odd" in check(tmp_path / "a.jsonl").output
 

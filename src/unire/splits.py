@@ -88,6 +88,7 @@ def draw_folds(documents: Sequence[Document], n_folds: int, seed: int = 0) -> li
     """The documents dealt into folds of equal size and like labels, at random but the same for the same seed."""
     if not 2 <= n_folds <= len(documents):
         raise UnireError(f"{len(documents)} documents cannot be dealt into {n_folds} folds; give 2 to {len(documents)}")
+    _by_id(documents)
     return [[document.id for document in fold] for fold in deal(documents, [1] * n_folds, seed)]
 
 
@@ -108,7 +109,8 @@ def split_folds(
 def _by_id(documents: Sequence[Document]) -> dict[str, Document]:
     by_id = {document.id: document for document in documents}
     if len(by_id) < len(documents):
-        raise UnireError("folds and split lists need documents with different ids, but some share one")
+        (name, count), *_ = Counter(document.id for document in documents).most_common(1)
+        raise UnireError(f"folds and split lists need documents with different ids, but {count} are called {name!r}")
     return by_id
 
 

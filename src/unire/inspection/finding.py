@@ -27,6 +27,8 @@ class Kind(Enum):
     REFLEXIVE = (tables.REFLEXIVE, "no table holds it; it counts as a miss")
     REPEATED_RELATION = ("relation annotated twice", "its rectangle is filled once")
     UNKNOWN_TYPE = ("type that the label space lacks", "training and scoring refuse the data")
+    UNSEEN_TYPE = ("type that only files after the first have", "training on the first cannot learn it")
+    SHARED_ID = ("id of several documents", "folds and split lists refuse the data")
     LEAK = ("sentence in two files", "it is learnt and tested on; scores come out too high")
     NEAR_LEAK = ("almost the same sentence in two files", "it is learnt and almost tested on; scores may be too high")
     TOO_LONG = ("sentence longer than the encoder's input", "it is read in overlapping windows")

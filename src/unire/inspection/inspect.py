@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unire import tables
@@ -44,7 +44,11 @@ def inspect(
                     if (pieces := count_pieces(sentence.words)) > max_pieces:
                         detail = f"{pieces} pieces of {len(sentence)} words, where {max_pieces} can be read"
                         yield Finding(Kind.TOO_LONG, file, _place(document, i), detail)
+        for name, count in Counter(document.id for document in documents).items():
+            if count > 1:
+                yield Finding(Kind.SHARED_ID, file, f"document {name!r}", f"{count} ×")
     yield from _of_types(files)
+    yield from _unseen_types(files)
     yield from _both_ways(files, labels)
     yield from find_leaks(files, near)
 
@@ -97,12 +101,7 @@ def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[Kind,
 
 def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
     """What is odd about the types themselves, over all files."""
-    everything = [document for documents in files.values() for document in documents]
-    counts = {
-        "entity": Counter(entity.label for document in everything for entity in document.entities),
-        "relation": Counter(relation.label for document in everything for relation in document.relations),
-    }
-    for kind, counted in counts.items():
+    for kind, counted in _types(document for documents in files.values() for document in documents).items():
         for label, count in sorted(counted.items()):
             if count < RARE:
                 yield Finding(Kind.RARE, "all files", "", f"{kind} type {label!r}, {count} ×")
@@ -113,6 +112,26 @@ def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
             if len(names) > 1:
                 told = ", ".join(f"{name!r} ({counted[name]:,} ×)" for name in names)
                 yield Finding(Kind.ALIKE, "all files", "", f"{kind} types {told}")
+
+
+def _unseen_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
+    """Types that files have, and the first of them, which is to train on, has not."""
+    (_, trained), *others = files.items() or [("", ())]
+    known = _types(trained)
+    for file, documents in others:
+        for kind, counted in _types(documents).items():
+            for label in sorted(counted.keys() - known[kind].keys()):
+                yield Finding(Kind.UNSEEN_TYPE, file, "", f"{kind} type {label!r}, {counted[label]:,} ×")
+
+
+def _types(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """How many there are of every type."""
+    entities: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
+    for document in documents:
+        entities.update(entity.label for entity in document.entities)
+        relations.update(relation.label for relation in document.relations)
+    return {"entity": entities, "relation": relations}
 
 
 def _both_ways(files: Mapping[str, Sequence[Document]], labels: LabelSpace) -> Iterator[Finding]:
