@@ -305,3 +305,8 @@ def test_what_is_written_can_be_converted_shown_counted_and_scored(extract, tmp_
     assert json.loads(unire("score", kept, out, "--json"))["scores"]["relations"]["f1"] == 1
     assert known[0]["entities"][0]["label"] in unire("data", "show", out)
     assert unire("data", "stats", out, "--json") == unire("data", "stats", kept, "--json").replace("kept", "found")
+
+
+@pytest.mark.parametrize("out", [".", "/", ""])
+def test_a_folder_as_output_is_refused_whatever_it_is_called(error, out):
+    assert "is a folder; give the name of a file" in error("A text.", "--out", out)

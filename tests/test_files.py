@@ -189,3 +189,8 @@ def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_pat
     with pytest.raises(UnireError, match="is not empty"):
         check_new(tmp_path / "model")
     assert (tmp_path / "model" / "weights").exists()
+
+
+def test_the_root_is_not_replaced() -> None:
+    with pytest.raises(OSError, match="busy"), replacing("/", directory=True):
+        raise AssertionError

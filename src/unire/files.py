@@ -64,6 +64,8 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         return
     if target.is_dir() and not directory:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not target.name:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))  # the root, which nothing can replace
     if target.is_file() and directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -36,6 +36,8 @@ class ResumableFile:
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool, head: bytes = b"") -> None:
+        if path.is_dir():
+            raise UnireError(f"{path} is a folder; give the name of a file")
         self.path = path
         self.part = path.with_name(f"{path.name}.part")
         self._note = path.with_name(f"{path.name}.part.json")
@@ -67,8 +69,6 @@ class ResumableFile:
             self._go_on(begun)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                raise UnireError(f"{path} is a folder; give the name of a file")
             self._file = self.part.open("r+b" if begun else "wb")
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
