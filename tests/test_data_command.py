@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -96,6 +99,45 @@ def test_a_conversion_can_be_told_as_json(tmp_path: Path) -> None:
         "lost": {},
         "left_out": [],
     }
+
+
+def unire(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a shell makes of a line in which `unire` is a command."""
+    line = f'unire() {{ "{sys.executable}" -m unire "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True)
+
+
+def test_standard_output_is_a_dash_and_holds_nothing_but_the_documents(tmp_path: Path) -> None:
+    data("convert", PEOPLE, "--out", tmp_path / "a.jsonl")
+    ran = data("convert", PEOPLE, "--out", "-")
+    assert ran.stdout == (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    assert "6 documents in the format spert written to - as unire" in ran.stderr
+    assert data("convert", PEOPLE, "--out", "/dev/stdout").stdout == ran.stdout
+    assert not Path("-").exists()
+
+
+def test_standard_output_is_refused_what_it_cannot_hold(tmp_path: Path) -> None:
+    assert "the format 'brat' needs a folder" in reason("convert", PEOPLE, "--to", "brat", "--out", "-")
+    assert "--splits needs a folder" in reason("convert", PEOPLE, "--splits", tmp_path, "--out", "-")
+    assert "--json prints to standard output too" in reason("convert", PEOPLE, "--json", "--out", "-")
+
+
+def test_documents_go_through_pipes(tmp_path: Path) -> None:
+    shutil.copy(PEOPLE, tmp_path / "people.json")
+    data("convert", PEOPLE, "--out", tmp_path / "a.jsonl")
+    expected = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    ran = unire("unire data convert people.json --out /dev/stdout | cat", tmp_path)
+    assert ran.stdout == expected
+    ran = unire(
+        "unire data convert people.json --out >(cat > b.jsonl; echo done > c) && until [ -s c ]; do :; done", tmp_path
+    )
+    assert "6 documents" in ran.stdout
+    assert (tmp_path / "b.jsonl").read_text(encoding="utf-8") == expected
+    ran = unire("cat people.json | unire data convert --from spert /dev/stdin --out -", tmp_path)
+    assert ran.stdout == expected
+    ran = unire("unire data convert <(cat people.json) --out -", tmp_path)
+    assert ran.returncode == 1
+    assert "can be read but once, so its format is not guessed; give it with --format or --from" in ran.stderr
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from unire.exceptions import UnireError
 
-__all__ = ["check_new", "recover", "replacing", "text_output"]
+__all__ = ["check_new", "is_stream", "recover", "replacing", "text_output"]
 
 
 @contextmanager
@@ -58,10 +58,10 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
             or a device is written to directly.
         directory: Whether it is a folder; the temporary one is then made.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file() and not target.is_dir():
-        yield target
+    if is_stream(path):
+        yield Path(path)
         return
+    target = Path(os.path.realpath(path))
     if target.is_dir() and not directory:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not target.name:
@@ -86,6 +86,15 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         _sync(target.parent)
     finally:
         _remove(temporary)
+
+
+def is_stream(path: str | Path) -> bool:
+    """Whether there is a pipe or a device, which can be read once only, and not be replaced.
+
+    Links are followed by the system: what `/dev/stdout` leads to may have no path of its own.
+    """
+    path = Path(path)
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:

@@ -48,15 +48,16 @@ def print_json(data: Mapping[str, Any]) -> None:
     out.file.write(json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table whose first column is names and whose others are numbers."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console | None = None) -> None:
+    """A table whose first column is names and whose others are numbers, on `out` unless told otherwise."""
+    console = out if to is None else to
     shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
     for i, column in enumerate(columns):
         shown.add_column(Text(visible(column), "bold"), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
         shown.add_row(*(_cell(value) for value in row))
-    out.print(shown)
-    out.print()
+    console.print(shown)
+    console.print()
 
 
 def print_scores(scores: Scores, *, by_type: bool = True) -> None:

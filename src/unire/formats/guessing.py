@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from unire.exceptions import UnireError
+from unire.files import is_stream
 from unire.formats import conll04, hugging_face, json_files
 from unire.formats.fields import Json, expect
 
@@ -22,6 +23,8 @@ UNKNOWN = "not a format that unire knows; say which one it is, or convert it fir
 def guess(path: str | Path) -> str:
     """The name of the format of a file, or of a folder."""
     path = Path(path)
+    if is_stream(path):
+        raise UnireError(f"{path} can be read but once, so its format is not guessed; give it with --format or --from")
     with json_files.reading(path):
         if path.is_dir():
             return _of_folder(path)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -22,13 +26,19 @@ from unire.statistics import TABLE_2, Statistics
 __all__ = ["convert"]
 
 READ = ", ".join(formats.FORMATS)
+STANDARD_OUTPUT = (Path("-"), Path("/dev/stdout"))
 WRITTEN = ", ".join(name for name, form in formats.FORMATS.items() if form.write)
 
 
 def convert(
     input: Annotated[Path, typer.Argument(help="A file or a folder of annotated data.", show_default=False)],
     out: Annotated[
-        Path, typer.Option("--out", help="What to write; with --splits the folder for the parts.", show_default=False)
+        Path,
+        typer.Option(
+            "--out",
+            help="What to write, - for standard output; with --splits the folder for the parts.",
+            show_default=False,
+        ),
     ],
     source: Annotated[
         str | None,
@@ -76,6 +86,9 @@ def convert(
         if not json and reasons[reason] == 1:
             printing.say(("left out:", "red"), f" {error}")
 
+    streamed = out in STANDARD_OUTPUT
+    if streamed:
+        _check_stream(target, splits, json=json)
     source = source or formats.guess(input)
     on_error: OnError = refuse if strict else report
     documents: Iterable[Document] = formats.read(input, source, spaces=words, notes=notes, on_error=on_error)
@@ -86,10 +99,11 @@ def convert(
         parts = dict(part_by_lists(list(documents), read_lists(splits), dev_fraction, seed))
         notes["document on no split list, left out"] += _unlisted(documents, parts.values())
     suffix = formats.FORMATS[target].suffix if target in formats.FORMATS else ""
-    written = {
-        name: formats.write(part, out / f"{name}{suffix}" if name else out, target, lost=lost, on_error=on_error)
-        for name, part in parts.items()
-    }
+    with _to_standard_output() if streamed else nullcontext(out) as place:
+        written = {
+            name: formats.write(part, _of_part(name, place, suffix), target, lost=lost, on_error=on_error)
+            for name, part in parts.items()
+        }
     comparison = _compared(parts, source) if source in TABLE_2 else []
     if json:
         summary = {"documents": written if splits else written[""], "from": source, "to": target, "out": str(out)}
@@ -97,21 +111,44 @@ def convert(
         told = {"notes": dict(+notes), "lost": dict(+lost), "left_out": broken}
         printing.print_json({**summary, **({"table_2": table} if table else {}), **told})
         raise typer.Exit(bool(broken))
+    screen = printing.errors if streamed else printing.out
     for name, count in written.items():
-        place = out / f"{name}{suffix}" if name else out
         noun = "document" if count == 1 else "documents"
-        said = f"{count:,} {noun} in the format {source} written to {place} as {target}."
-        printing.say(said, to=printing.out)
+        said = f"{count:,} {noun} in the format {source} written to {_of_part(name, out, suffix)} as {target}."
+        printing.say(said, to=screen)
     if comparison:
-        printing.out.print()
+        screen.print()
         rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]
-        printing.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows)
+        printing.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows, to=screen)
     printing.print_notes(notes)
     printing.print_notes(lost, "not held")
     if broken:
         printing.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "left out")
         printing.print_notes({"document that cannot be read or written": len(broken)}, "left out")
         raise typer.Exit(1)
+
+
+def _check_stream(target: str, splits: Path | None, *, json: bool) -> None:
+    """Refuse what standard output cannot hold."""
+    if splits or (target in formats.FORMATS and formats.FORMATS[target].folder):
+        what = "--splits" if splits else f"the format {target!r}"
+        raise UnireError(f"{what} needs a folder; give one with --out")
+    if json:
+        raise UnireError("--json prints to standard output too; give a file with --out")
+
+
+@contextmanager
+def _to_standard_output() -> Iterator[Path]:
+    """A file that is copied to standard output when it is whole."""
+    with TemporaryDirectory() as folder:
+        yield (file := Path(folder) / "out")
+        with file.open("rb") as whole:
+            copyfileobj(whole, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _of_part(name: str, out: Path, suffix: str) -> Path:
+    return out / f"{name}{suffix}" if name else out
 
 
 def _unlisted(documents: Iterable[Document], parts: Iterable[Iterable[Document]]) -> int:
