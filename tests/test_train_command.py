@@ -11,6 +11,7 @@ from typer.main import get_command
 from commanding import TWENTY, error, result, run
 from unire import formats
 from unire.cli.main import app
+from unire.cli.training import config_from
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.training import PRESETS
@@ -88,6 +89,8 @@ def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
         (("--seed", 99999999999), "seed = 99999999999"),
         (("--set", "preset=released"), "--preset"),
         (("--set", "=3"), "NAME=VALUE"),
+        (("--epochs", 3, "--set", "epochs=5"), "--epochs 3 and --set epochs=5 contradict each other"),
+        (("--head-lr", 0.1, "--set", "head-lr=null"), "--head-lr 0.1 and --set head-lr=null contradict"),
         (("--folds", "²"), "'²'"),
         (("--folds", 2, "--dev", TWENTY), "leave out --dev and --test"),
         (("--fold", 1), "give that too"),
@@ -98,6 +101,11 @@ def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, messag
     ran = run("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", *setting)
     assert isinstance(ran.exception, UnireError)
     assert message in str(ran.exception)
+
+
+def test_an_option_and_a_setting_that_say_the_same_are_no_mistake():
+    config = config_from("paper", ["lr=1e-4", "layout=shared", "seed=7"], lr=0.0001, layout="shared", seed=None)
+    assert (config.lr, config.layout, config.seed) == (0.0001, "shared", 7)
 
 
 def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_path):

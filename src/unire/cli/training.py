@@ -137,16 +137,26 @@ def config_from(preset: str, settings: Sequence[str], **options: Any) -> Trainin
 
 
 def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[str, Any]:
-    """Settings by name: those of other options that are not `None`, and the NAME=VALUE of this one."""
-    changes = {name: value for name, value in options.items() if value is not None}
+    """Settings by name: those of other options that are not `None`, and the NAME=VALUE of this one.
+
+    Raises:
+        UnireError: One is no NAME=VALUE, or says something else than the option of that name.
+    """
+    asked = {name: value for name, value in options.items() if value is not None}
+    changes = dict(asked)
     for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.strip():
+        name, equals, text = setting.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name:
             raise UnireError(f"{option} takes NAME=VALUE, not {setting!r}")
         try:
-            changes[name.strip().replace("-", "_")] = json_module.loads(value)
+            value = json_module.loads(text)
         except ValueError:
-            changes[name.strip().replace("-", "_")] = value
+            value = text
+        if name in asked and asked[name] != value:
+            other = f"--{name.replace('_', '-')} {asked[name]}"
+            raise UnireError(f"{other} and {option} {setting} contradict each other; leave out one of them")
+        changes[name] = value
     return changes
 
 
