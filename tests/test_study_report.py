@@ -26,6 +26,7 @@ from unire.training import trainer
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
+ALONE = "without it, those of --out are reported as they are, and there is no use for"
 PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
 
 
@@ -192,7 +193,9 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     assert "made with another setting pipeline entity_epochs (2, not 3)" in refused(*studied.setup, *PIPELINE, *epochs)
     assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
     assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
-    assert "to run studies give --encoder, too" in refused("--data", TWENTY)
+    for words in (("--data", TWENTY), ("--preset", "paper"), ("--labels", "scierc"), ("--seeds", 1), ("--set", "d=8")):
+        assert f"to run studies give --encoder, too; {ALONE} {words[0]}" == refused(*words, "--json")
+    assert refused("--jobs", 2, "--epochs", 3).endswith("no use for --epochs, --jobs")
     shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
     shutil.rmtree(folder / "models" / "default-0")
     (folder / "errors.json").unlink()

@@ -159,6 +159,7 @@ app.command(no_args_is_help=True)(study_systems.compare)
 
 @app.command(no_args_is_help=True)
 def report(
+    context: typer.Context,
     out: Out,
     encoder: Annotated[
         str | None,
@@ -203,13 +204,22 @@ def report(
         of_pipeline = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
         with _interruptible():
             run_all(setup, of_pipeline, seeds=seeds, jobs=jobs, tell=tell)
-    elif data or dev or test:
-        raise UnireError("to run studies give --encoder, too; without it, those of --out are reported as they are")
+    elif useless := [name for name in _given(context) if name not in ("--out", "--json")]:
+        raise UnireError(
+            "to run studies give --encoder, too; without it, those of --out are reported as they are, "
+            f"and there is no use for {', '.join(useless)}"
+        )
     page = write(out)
     if json:
         printing.print_json({"page": str(page)})
     else:
         printing.say(str(page), to=printing.out)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The options that a command was called with, whether or not they say what would be the case without them."""
+    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in context.command.params}
+    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def _pipeline_config(
