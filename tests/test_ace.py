@@ -267,6 +267,8 @@ def test_a_part_without_dev_gets_a_seeded_sample_of_train(corpus: Path) -> None:
     convert(corpus, "--splits", folder)
     assert [d.id for d in formats.read(corpus / "out" / "fold1" / "dev.jsonl")] == first
     assert json.loads(ran.stdout)["table_2"]["documents"] == {"here": 12, "paper": None}
+    ran = convert(corpus, "--splits", folder, "--dev-fraction", 0.4, "--json")
+    assert json.loads(ran.stdout)["documents"] == {"fold1/train": 6, "fold1/dev": 4, "fold1/test": 2}
 
 
 def test_a_name_that_is_not_found_is_refused(corpus: Path) -> None:

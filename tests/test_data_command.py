@@ -145,6 +145,12 @@ def test_unknown_formats_are_refused(tmp_path: Path) -> None:
     assert "unknown format 'x'" in reason("convert", PEOPLE, "--from", "x", "--out", tmp_path / "o")
 
 
+@pytest.mark.parametrize("option", [("--dev-fraction", 0.1), ("--seed", 0)])
+def test_a_sample_of_lists_that_are_not_given_is_refused(tmp_path: Path, option: tuple[object, ...]) -> None:
+    assert "the lists of --splits; give that too" in reason("convert", PEOPLE, *option, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
 # split
 
 

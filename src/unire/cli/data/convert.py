@@ -56,9 +56,19 @@ def convert(
         ),
     ] = None,
     dev_fraction: Annotated[
-        float, typer.Option("--dev-fraction", min=0, max=0.9, help="Share of `train` that is drawn as dev.")
-    ] = 0.1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of that sample.")] = 0,
+        float | None,
+        typer.Option(
+            "--dev-fraction",
+            min=0,
+            max=0.9,
+            help="With --splits: share of `train` that is drawn as dev; 0.1 when left out.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="Seed of that sample; 0 when left out.", show_default=False),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first document that cannot be read or written.")
     ] = False,
@@ -74,6 +84,8 @@ def convert(
     What is changed on the way, and what the output has no place for, is counted and said. Documents that cannot be read
     or written are reported with their place, and the others converted all the same; the exit status is then 1.
     """
+    if splits is None and (dev_fraction is not None or seed is not None):
+        raise UnireError("--dev-fraction and --seed are about the lists of --splits; give that too")
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     broken: list[str] = []
@@ -96,7 +108,8 @@ def convert(
         documents = list(documents)
     parts = {"": documents}
     if splits:
-        parts = dict(part_by_lists(list(documents), read_lists(splits), dev_fraction, seed))
+        share = 0.1 if dev_fraction is None else dev_fraction
+        parts = dict(part_by_lists(list(documents), read_lists(splits), share, seed or 0))
         notes["document on no split list, left out"] += _unlisted(documents, parts.values())
     suffix = formats.FORMATS[target].suffix if target in formats.FORMATS else ""
     with _to_standard_output() if streamed else nullcontext(out) as place:
