@@ -26,6 +26,7 @@ from typing import Any
 from plan import HELD, SCRIPTS, Parts, Stage, plan
 
 from unire.exceptions import UnireError
+from unire.files import recover
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = "results"
@@ -106,9 +107,12 @@ def _job(stage: Stage, work: Path) -> Job:
 
 def _stopped(kind: str, model: Path) -> bool:
     """Whether an earlier start has left a state to go on from."""
-    # `can_resume` of an adaptation says the same, but brings torch with it
-    state = model / "resume" / "state.json" if kind == "adapt" else model.with_name(f"{model.name}.resume")
-    return state.exists()
+    if kind != "adapt":
+        return model.with_name(f"{model.name}.resume").exists()
+    # `can_resume` of an adaptation does the same, but brings torch with it
+    for folder in (model, model / "resume"):
+        recover(folder)
+    return (model / "resume" / "state.json").exists()
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> Job:

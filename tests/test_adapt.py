@@ -7,6 +7,8 @@ import json
 import random
 import shutil
 import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +27,7 @@ from unire.modeling.encoder import load_encoder, load_tokenizer
 from unire.training import adapt as adapt_module
 from unire.training import adaptation_loop, masked_lm
 from unire.training import clock as clock_module
-from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt
+from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt, can_resume
 from unire.training.config import TrainingConfig
 from unire.training.masked_lm import MaskedTrainer
 from unire.training.new_model import new_model
@@ -71,6 +73,24 @@ def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MaskedTrainer, "_backward", interrupted)
 
 
+def kill_while_replacing(folder: Path) -> None:
+    """Have a process begin to replace a folder, and kill it once the old one is moved aside."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from unire.files import replacing\n"
+        "rename = Path.rename\n"
+        "def killed(source, target):\n"
+        "    rename(source, target)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.rename = killed\n"
+        "with replacing(sys.argv[1], directory=True):\n"
+        "    pass\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
+    assert not folder.exists()
+
+
 def assert_same(*folders: Path) -> None:
     ours, theirs = (transformers.AutoModel.from_pretrained(folder) for folder in folders)
     ours.pooler = theirs.pooler = None  # made up by transformers
@@ -110,6 +130,23 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_
     assert resumed.loss_start == straight.loss_start
     assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
     assert_same(tmp_path / "resumed", tmp_path / "straight")
+
+
+@pytest.mark.parametrize("name", ["out/resume", "out"])
+def test_a_state_that_a_killed_process_left_aside_is_found(name: str, encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=4))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(2))
+    kill_while_replacing(tmp_path / name)
+    assert can_resume(tmp_path / "out")
+    kill_while_replacing(tmp_path / name)
+    with pytest.raises(UnireError, match="or resume the adaptation in it"):
+        adapt(*task, device="cpu")
+    kill_while_replacing(tmp_path / name)
+    adapt(*task, device="cpu", resume=True)
+    adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=4), device="cpu")
+    assert_same(tmp_path / "out", tmp_path / "straight")
 
 
 def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_path, monkeypatch) -> None:

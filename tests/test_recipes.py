@@ -174,6 +174,9 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
     assert adaptation.can_resume(work / "adapted")
     (work / "adapted.log").touch()
     assert reproduce._job(stage, work).command[-1] == "--resume"
+    for moved in ("adapted", "adapted/resume"):  # as by a process that was killed while it replaced the folder
+        (work / moved).rename((work / moved).with_name(f".{Path(moved).name}.0123abcd.previous"))
+        assert reproduce._job(stage, work).command[-1] == "--resume"
     reproduce.make([stage], parts, jobs=1)
     assert json.loads((work / "adapted" / "adaptation.json").read_text(encoding="utf-8"))["steps"] == 2
     assert reproduce._job(stage, work).command[-1] == "--json"

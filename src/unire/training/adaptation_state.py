@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.files import recover, replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.training.masked_lm import MaskedTrainer
 from unire.training.state import moments_of, restore_moments
@@ -37,7 +38,11 @@ class AdaptationState:
 
 
 class ResumeFolder:
-    """`OUT/resume`: the state of the adaptation that will write its encoder to `out`, whole or not there."""
+    """`OUT/resume`: the state of the adaptation that will write its encoder to `out`, whole or not there.
+
+    A process killed as it replaced the state, or all of `out` by the encoder, may have left the state aside: who asks
+    whether there is one has it put back.
+    """
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -45,6 +50,11 @@ class ResumeFolder:
 
     @property
     def holds_state(self) -> bool:
+        try:
+            for folder in (self.out, self.folder):
+                recover(os.path.realpath(folder))
+        except OSError as error:
+            raise UnireError(f"{str(self.out)!r} cannot be looked into: {error.strerror or error}") from None
         return (self.folder / STATE).exists()
 
     def save(self, state: AdaptationState, trainer: MaskedTrainer) -> None:
