@@ -2,9 +2,11 @@
 
     python recipes/reproduce.py science --encoders DIR --data DIR --corpus DIR --work DIR [--jobs 3]
 
-Names are stages of `plan.py`, or the beginnings of names (`scierc-best`); what a stage needs is made before it. What
-is there already is not made again, so a second start goes on where the first was stopped. Stages that fit beside each
-other run side by side, `--jobs` at a time; where NVIDIA's MPS runs they share the card better.
+A name stands for the stage of `plan.py` that has it, and for its runs, which have `-` and a number behind it:
+`scierc-marked` for `scierc-marked-0` to `-4`, and not for `scierc-marked-twice-0`; `ade-best-fold` for all folds, and
+`ade-best` for what is made of them, but not for `ade-best-counted`. What a stage needs is made before it. What is there
+already is not made again, so a second start goes on where the first was stopped. Stages that fit beside each other run
+side by side, `--jobs` at a time; where NVIDIA's MPS runs they share the card better.
 
 Scores of rows go to WORK/results, each with the command that made it. The rows of `docs/results.md` are such records,
 under names of their own in `docs/results`, which `python recipes/tables.py` reads. The models of the stages `science`
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -36,7 +39,7 @@ REMADE = ("train", "distill", "export", "markers")
 
 
 def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
-    """The stages of these names and all that they need, in an order in which they can be made."""
+    """The stages of these names, their runs, and all that they need, in an order in which they can be made."""
     chosen: dict[str, Stage] = {}
 
     def choose(name: str) -> None:
@@ -45,7 +48,7 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
         chosen[name] = stages[name]
 
     for name in names:
-        matching = [name] if name in stages else [stage for stage in stages if stage.startswith(name)]
+        matching = [stage for stage in stages if re.fullmatch(rf"{re.escape(name)}(-\d+)?", stage)]
         if not matching:
             sys.exit(f"there is no stage {name!r}; there are {', '.join(stages)}")
         for match in matching:
@@ -152,7 +155,7 @@ def _rates(counted: dict[str, Any]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", help="stages, or the beginnings of their names")
+    parser.add_argument("names", nargs="+", help="stages, or their names without the numbers of runs")
     for part, held in HELD.items():
         parser.add_argument(f"--{part}", type=Path, required=True, metavar="DIR", help=held)
     parser.add_argument("--jobs", type=int, default=3, help="stages side by side; 3 when left out")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,13 +62,37 @@ def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
 
 def test_what_a_stage_needs_is_made_before_it(stages, recipes):
     _, reproduce, _ = recipes
-    order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-self"])]
+    order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-self-trained"])]
     assert order[-1] == "conll04-self-trained-2"
     assert len(order) == len(set(order))
     for stage in stages.values():
         for need in stage.needs:
             assert need in stages
             assert stage.name not in order or order.index(need) < order.index(stage.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("scierc-marked", [f"scierc-marked-{seed}" for seed in range(5)]),
+        ("scierc-small", ["scierc-small-0", "scierc-small-1"]),
+        ("scierc-small-1", ["scierc-small-1"]),
+        ("ade-best-fold", [f"ade-best-fold-{k}" for k in range(1, 11)]),
+        ("ade-best", ["ade-best"]),
+        ("marked.lessons", ["marked.lessons"]),
+    ],
+)
+def test_a_name_stands_for_its_stage_and_for_its_runs_alone(stages, recipes, name, runs):
+    _, reproduce, _ = recipes
+    alone = {stage: replace(stages[stage], needs=()) for stage in stages}
+    assert [stage.name for stage in reproduce.wanted(alone, [name])] == runs
+
+
+@pytest.mark.parametrize("name", ["scierc", "scierc-self", "scierc-marked-", "scierc.marked", ""])
+def test_a_name_of_no_stage_and_of_no_runs_is_refused(stages, recipes, name):
+    _, reproduce, _ = recipes
+    with pytest.raises(SystemExit, match=f"there is no stage {name!r}; there are mpnet-science, "):
+        reproduce.wanted(stages, [name])
 
 
 @pytest.mark.parametrize(
