@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
+from scored import BOTH_WAYS, GOLD, LABELS
 from unire import formats
 from unire.__main__ import main as start
 from unire.cli import printing
@@ -290,3 +291,16 @@ def test_a_predicted_type_that_gold_does_not_have_is_a_false_positive(tmp_path):
     scores = result("score", tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl")["scores"]
     assert scores["entities"]["precision"] == 0.5
     assert scores["entities"]["recall"] == 1.0
+
+
+def test_symmetric_relations_predicted_one_way_are_counted_in_a_note_where_they_cost(tmp_path):
+    gold, labels = tmp_path / "gold.jsonl", tmp_path / "labels.json"
+    labels.write_text(json.dumps(LABELS.to_dict()), encoding="utf-8")
+    formats.write([GOLD], gold)
+    ran = run("score", gold, gold, "--labels", labels)
+    assert "note: 1 × symmetric relation predicted one way only" in ran.stderr
+    assert "--directions once" in ran.stderr
+    assert list(result("score", gold, gold, "--labels", labels)["notes"].values()) == [1]
+    assert result("score", gold, gold, "--labels", labels, "--directions", "once")["notes"] == {}
+    formats.write([BOTH_WAYS], both := tmp_path / "both.jsonl")
+    assert "note:" not in run("score", gold, both, "--labels", labels).stderr

@@ -16,7 +16,7 @@ from unire import formats
 from unire.documents import Document, Relation
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.scoring import Counts, Protocol, score
+from unire.scoring import Counts, Protocol, one_way, score
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,12 @@ def test_a_directed_relation_predicted_backwards_is_wrong_under_every_protocol()
     backwards = predict(*ENTITIES, (0, 1, "Used-for"))
     for protocol in Protocol.all():
         assert score([GOLD], [backwards], LABELS, protocol).relations.total.true_positives == 0
+
+
+def test_a_symmetric_pair_is_one_way_unless_both_directions_are_predicted() -> None:
+    itself = predict(*ENTITIES, (1, 1, "Compare"), (1, 0, "Used-for"))
+    assert [one_way([some], LABELS) for some in (ONE_WAY, OTHER_WAY, BOTH_WAYS, NEITHER_WAY, itself)] == [1, 1, 0, 0, 0]
+    assert one_way([ONE_WAY, BOTH_WAYS, WRONG_TYPE], LABELS) == 2
 
 
 def test_an_entity_is_its_boundaries_and_its_type() -> None:

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from unire.cli import protocols
+from unire.cli import printing, protocols
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.scoring import Protocol
+from unire.scoring import Protocol, one_way
 
 __all__ = ["score"]
+
+ONE_WAY = (
+    "symmetric relation predicted one way only: `doubled` counts the other way as missed; "
+    "--directions once compares systems that predict a pair once"
+)
 
 
 def score(
@@ -42,13 +47,18 @@ def score(
     """
     annotated = documents_from([gold], format)
     predicted = documents_from([predictions], format, predicted=True)
+    space = label_space(labels, symmetric, [*annotated, *predicted])
+    halves = one_way(predicted, space) if directions == "doubled" else 0
+    notes = {ONE_WAY: halves} if halves else {}
     protocols.report(
         annotated,
         predicted,
-        label_space(labels, symmetric, [*annotated, *predicted]),
+        space,
         Protocol(match, directions, spans, average, drop_overlapping),
         all_protocols=all_protocols,
         resamples=bootstrap,
         json=json,
-        facts={"gold": gold.name, "predictions": predictions.name},
+        facts={"gold": gold.name, "predictions": predictions.name, "notes": notes},
     )
+    if not json:
+        printing.print_notes(notes)

@@ -21,7 +21,7 @@ from unire.scoring.bootstrap import (
 from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.reliability import Confidence, Outcomes, Reliability, outcomes
-from unire.scoring.scorer import score
+from unire.scoring.scorer import one_way, score
 from unire.scoring.scores import Scores
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Scores",
     "TypedCounts",
     "bootstrap",
+    "one_way",
     "outcomes",
     "paired_bootstrap",
     "score",

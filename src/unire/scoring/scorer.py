@@ -21,7 +21,7 @@ from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.scores import Scores
 
-__all__ = ["Compared", "Tally", "compared", "score", "tallies", "total"]
+__all__ = ["Compared", "Tally", "compared", "one_way", "score", "tallies", "total"]
 
 SPLIT = LabelSpace.NONE
 """The id under which split positions are counted: ⊥'s, which is never counted for itself."""
@@ -63,6 +63,19 @@ def total(tallied: Iterable[Tally], labels: LabelSpace, protocol: Protocol = HEA
         rows[SPLIT] if protocol.spans == "words" else None,
         dropped,
     )
+
+
+def one_way(predicted: Iterable[Document], labels: LabelSpace) -> int:
+    """Symmetric relations that are predicted in one direction alone: `doubled` counts the other one as missed."""
+    counted = Protocol(symmetric="as-annotated", spans="characters")
+    symmetric = {labels.relation_id(name) for name in labels.symmetric}
+    count = 0
+    for document in predicted:
+        keys = {
+            key for key in _keys(document, labels, counted, (), gold=False) if len(key) == 7 and key[0] in symmetric
+        }
+        count += sum((label, *pair[3:], *pair[:3]) not in keys for label, *pair in keys)
+    return count
 
 
 class Tally(NamedTuple):
