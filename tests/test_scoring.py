@@ -16,7 +16,12 @@ from unire import formats
 from unire.documents import Document, Relation
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.scoring import Counts, Protocol, one_way, score
+from unire.scoring import Counts, Protocol, bootstrap, one_way, score
+
+
+def named(ids: str) -> list[Document]:
+    """As many copies of the gold as there are letters, called by them."""
+    return [replace(GOLD, id=letter) for letter in ids]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +196,19 @@ def test_an_unknown_protocol_is_refused_with_the_choices(field: str) -> None:
     [
         ([GOLD, GOLD], [GOLD], "the predicted documents end after 1 but the gold ones go on"),
         ([GOLD], [GOLD, GOLD], "the gold documents end after 1 but the predicted ones go on"),
-        ([GOLD], [replace(GOLD, id="other")], "document 'paper' of the gold stands against document 'other'"),
+        (
+            named("abc"),
+            named("adce"),
+            "document 'b' is not among the predictions; document 'd' and 1 more are predicted but not in the gold",
+        ),
+        (named("abcd"), named("ad"), "document 'b' and 1 more are not among the predictions: both must be"),
+        (named("ab"), named("a"), "the predicted documents end after 1 but the gold ones go on with 'b'"),
+        (
+            named("abcb"),
+            named("acbb"),
+            "document 'b' of the gold stands against document 'c' .* and of the gold 2 are called 'b'; sort both alike",
+        ),
+        (named("abc"), [*named("acb"), replace(GOLD, id="")], "of the predictions some have no id; sort both alike"),
         ([GOLD], [Document.from_words(WORDS[:1])], "document 'paper': 8 words in the gold but 6 in the predictions"),
         (
             [replace(GOLD, id="")],
@@ -211,6 +228,13 @@ def test_characters_need_the_same_text() -> None:
     protocol = Protocol(spans="characters")
     with pytest.raises(UnireError, match=r"character 2 is ' ' in the gold but '\\n' in the predictions"):
         score([GOLD], [Document.from_words([["we"], ["parse"]])], LABELS, protocol)
+
+
+def test_documents_in_another_order_are_paired_by_their_ids() -> None:
+    gold = [*named("abc"), replace(NEITHER_WAY, id="d")]
+    found = [*named("a"), replace(NEITHER_WAY, id="d"), *named("cb")]
+    assert score(iter(gold), iter(found), LABELS) == score(gold, gold, LABELS)
+    assert bootstrap(gold, found, LABELS) == bootstrap(gold, gold, LABELS)
 
 
 def test_documents_without_ids_are_paired_by_position() -> None:

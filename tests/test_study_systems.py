@@ -186,6 +186,13 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
     assert result["only"]["joined"] == {}
 
 
+def test_predictions_in_another_order_are_studied_beside_their_own_gold(twenty, random_findings, scierc_labels):
+    turned = random_findings[::-1]
+    assert errors.errors(twenty, turned, scierc_labels) == errors.errors(twenty, random_findings, scierc_labels)
+    both = [systems.System("one", random_findings, None), systems.System("two", turned, None)]
+    assert compare(twenty, both, scierc_labels, samples=5)["cases"] == []
+
+
 def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
     system = systems.System("a", twenty, scierc_labels)
     with pytest.raises(UnireError, match="at least two systems"):

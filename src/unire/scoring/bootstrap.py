@@ -111,7 +111,7 @@ def bootstrap(
 
     Args:
         gold: The annotated documents, at least two.
-        predicted: The same documents in the same order, with predicted annotation.
+        predicted: The same documents with predicted annotation; in another order only where all have ids.
         labels: The types to count, and which relations are symmetric.
         protocol: What counts as right.
         samples: How often to draw.

@@ -7,7 +7,7 @@ gold like everything else, and missed unless the predictions have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from unire.documents import Document, Entity, Sentence
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.scoring.counts import Counts, TypedCounts
+from unire.scoring.pairing import paired
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.scores import Scores
 
@@ -41,7 +42,7 @@ def score(
 
     Args:
         gold: The annotated documents.
-        predicted: The same documents in the same order, with predicted annotation.
+        predicted: The same documents with predicted annotation; in another order only where all have ids.
         labels: The types to count, and which relations are symmetric; any other type is an error.
         protocol: What counts as right.
     """
@@ -117,12 +118,7 @@ def compared(
     gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol
 ) -> Iterator[Compared]:
     """Each document with its predictions, and what the protocol sees in both."""
-    for position, (truth, guess) in enumerate(zip_longest(gold, predicted)):
-        if truth is None or guess is None:
-            short, long = ("gold", "predicted") if truth is None else ("predicted", "gold")
-            raise UnireError(
-                f"the {short} documents end after {position} but the {long} ones go on; both must be the same documents"
-            )
+    for position, (truth, guess) in enumerate(paired(gold, predicted)):
         name = f"document {truth.id!r}" if truth.id else f"document number {position + 1}"
         _require_same(truth, guess, protocol, name)
         dropped = [s for s in truth.sentences if _overlap(s.entities)] if protocol.drop_overlapping else []
@@ -198,10 +194,6 @@ def _overlap(entities: Iterable[Entity]) -> bool:
 
 def _require_same(gold: Document, predicted: Document, protocol: Protocol, name: str) -> None:
     """Refuse predictions for another text."""
-    if gold.id and predicted.id and gold.id != predicted.id:
-        raise UnireError(
-            f"{name} of the gold stands against document {predicted.id!r} of the predictions; sort both alike"
-        )
     true: Sequence[str]
     found: Sequence[str]
     if protocol.spans == "words":

@@ -12,6 +12,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.folders import fingerprint, resolve
 from unire.labels import LabelSpace
+from unire.scoring.pairing import paired
 from unire.studies.results import Json
 
 __all__ = ["System", "check_labels", "common_labels", "facts", "in_sentences_of", "predict"]
@@ -44,8 +45,8 @@ def check_labels(source: str | Path, labels: LabelSpace, gold: Sequence[Document
 
 
 def in_sentences_of(gold: Sequence[Document], predicted: Sequence[Document]) -> list[Document]:
-    """Predictions for the same words, sentence by sentence as in gold: a file may have them split otherwise."""
-    return [truth.annotated(guess.entities, guess.relations) for truth, guess in zip(gold, predicted, strict=True)]
+    """Predictions for the same words, in the order and the sentences of gold: a file may have others."""
+    return [truth.annotated(guess.entities, guess.relations) for truth, guess in paired(gold, predicted)]
 
 
 def common_labels(systems: Sequence[System]) -> LabelSpace | None:
