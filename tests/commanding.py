@@ -69,6 +69,14 @@ def error(*arguments: object) -> str:
     return one_sentence(end.value.code, said.getvalue())
 
 
+def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process that has neither torch nor what comes with it."""
+    hidden = ("accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers")
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden!r})); from unire.cli.main import main; main()"
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
 def error_of_process(*arguments: object, **streams: object) -> str:
     """The same of a process of its own, on whose standard error there is nothing else either."""
     streams = {"stdout": subprocess.PIPE, **streams}

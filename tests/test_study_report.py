@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from chart_reading import Chart
+from commanding import without_torch
 from in_process import command, runner
 from unire import formats
 from unire.exceptions import UnireError
@@ -103,6 +104,22 @@ def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
         ["default-0"],
         ["random"],
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("threshold", "--model", "science", "--data", TWENTY),
+        ("errors", TWENTY, "--data", TWENTY, "--labels", "scierc"),
+        ("compare", TWENTY, "science", "--data", TWENTY, "--bootstrap", 2),
+        ("report",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_study_of_what_is_there_needs_no_torch(words, tmp_path):
+    folder = shutil.copytree(PUBLISHED, tmp_path / "mine")
+    ran = without_torch("study", *words, "--out", folder)
+    assert (ran.returncode, "report" in ran.stderr or "report.html" in ran.stdout) == (0, True), ran.stderr
 
 
 OF_MODEL = ("threshold", "errors", "speed")

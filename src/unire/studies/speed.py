@@ -13,16 +13,13 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from unire.decoding import DECODERS
 from unire.documents import Document
 from unire.engines import Engine
-from unire.engines.torch_engine import TorchEngine, choose_device
 from unire.extractor import Extractor
 from unire.folders import ModelFolder
-from unire.modeling.model import UniRE
 from unire.scoring import score
 from unire.settings import Settings
 from unire.studies import charts as draw
@@ -30,6 +27,11 @@ from unire.studies.results import Json, Table, millions, n_sentences, percent
 from unire.studies.stopwatch import ROUNDS, best_stages, repetition, timed
 from unire.studies.systems import check_labels
 from unire.windows import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+    from unire.modeling.model import UniRE
 
 __all__ = ["PAPER", "Case", "charts", "collected", "machine", "paper", "speed", "tables"]
 
@@ -92,6 +94,9 @@ def speed(
         rounds: The best of so many counts.
         tell: Told of every case.
     """
+    from unire.engines.torch_engine import choose_device
+    from unire.modeling.model import UniRE
+
     folder = ModelFolder.open(source)
     check_labels(source, folder.labels, documents)
     model = UniRE.from_pretrained(folder.path).to(choose_device(device)).eval()
@@ -115,6 +120,8 @@ def speed(
 
 def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
     """The rows of all models as the result of a study."""
+    from unire.engines.torch_engine import choose_device
+
     return {
         "study": "speed",
         "sentences": n_sentences(documents),
@@ -125,6 +132,8 @@ def collected(rows: Sequence[Json], documents: Sequence[Document], device: str |
 
 def machine(device: torch.device) -> Json:
     """What the time was taken on."""
+    import torch
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {"machine": gpu or f"{platform.machine()} CPU, {cores} cores", "torch": torch.__version__}
@@ -188,6 +197,8 @@ def _stages(row: Json, sentences: int) -> dict[str, float]:
 
 def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
     """The model's own way first, then one change at a time."""
+    from unire.engines.torch_engine import TorchEngine
+
     settings = folder.settings
     best = TorchEngine(model)
     precision = "bf16" if best.bf16 else "fp32"
@@ -211,6 +222,8 @@ def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
 
 def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
     if case.engine == "torch":
+        from unire.engines.torch_engine import TorchEngine
+
         bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
         return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_pieces=case.pieces)
     from unire.engines.onnx_engine import OnnxEngine
@@ -220,6 +233,8 @@ def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
 
 def _measured(engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document], rounds: int) -> Json:
     """The best round end to end, as a user runs it, and the best round stage by stage."""
+    from unire.engines.torch_engine import TorchEngine
+
     extractor = Extractor(engine, model.tokenizer, settings, model.labels)
     found, seconds, repeats = timed({"all": lambda some: list(extractor.annotate(some))}, documents, rounds)
     run = engine.model if isinstance(engine, TorchEngine) else model

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
-from typing import Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unire.documents import Document
 from unire.engines import Engine, Started
 from unire.extractor import Extractor
 from unire.flow import Flow
-from unire.modeling.model import UniRE
 from unire.settings import Settings
 from unire.windows import Batch
+
+if TYPE_CHECKING:
+    from unire.modeling.model import UniRE
 
 __all__ = ["ROUNDS", "Stages", "Step", "Timed", "best_stages", "repetition", "stage_seconds", "timed"]
 
@@ -191,6 +191,8 @@ class _TimedEngine:
     def now(self) -> float:
         """The time at which all that was asked of the device is done."""
         if self.model.device.type == "cuda":
+            import torch
+
             torch.cuda.synchronize(self.model.device)
         return time.perf_counter()
 

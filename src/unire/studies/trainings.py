@@ -24,7 +24,6 @@ from unire.studies import charts
 from unire.studies.jobs import Job, Record, read_record, run_jobs
 from unire.studies.results import Json, Table, n_sentences, with_deviation
 from unire.training import PRESETS, TrainingConfig
-from unire.training.state import fingerprint
 
 __all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "cells", "run"]
 
@@ -164,6 +163,8 @@ class Setup:
 
     @cached_property
     def _fingerprint(self) -> str:
+        from unire.training.state import fingerprint  # with which torch comes
+
         return fingerprint(*(self.documents(part) for part in (self.data, self.dev, self.test)))
 
     @cached_property

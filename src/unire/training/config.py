@@ -14,7 +14,6 @@ from typing import Any, Literal
 from unire.checks import COUNT, FRACTION, NATURAL, POSITIVE, Range, check_kinds, check_ranges
 from unire.decoding import CUTTING
 from unire.exceptions import UnireError
-from unire.modeling.losses import Implication, Mean
 from unire.windows import Layout
 
 __all__ = ["PRESETS", "TrainingConfig"]
@@ -43,11 +42,11 @@ class TrainingConfig:
     logit_dropout: float = 0.2
     """p: dropout on the logits of L_entry."""
 
-    mean: Mean = "sentence"
+    mean: Literal["sentence", "batch"] = "sentence"
     """What the losses are means over: each sentence, then the batch; or all cells of the batch at once."""
     symmetry: bool = True
     """Whether L_sym is part of the objective."""
-    implication: Implication = "max"
+    implication: Literal["max", "sum", "none"] = "max"
     """L_imp: `max` (the paper), `sum` (the released code) or `none`."""
 
     epochs: int = 200

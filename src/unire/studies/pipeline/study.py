@@ -7,16 +7,19 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from unire.exceptions import UnireError
 from unire.studies import charts as draw
 from unire.studies import speed
 from unire.studies.jobs import Job, Record, run_jobs
-from unire.studies.pipeline.cells import Cell, Part
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.results import Json, Table, millions, with_deviation
 from unire.studies.stopwatch import repetition
 from unire.studies.trainings import Setup, Variant
+
+if TYPE_CHECKING:
+    from unire.studies.pipeline.cells import Part
 
 __all__ = ["cells", "charts", "run", "tables"]
 
@@ -63,6 +66,8 @@ def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[Job]:
 
 
 def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> Job:
+    from unire.studies.pipeline.cells import Cell  # with which torch comes
+
     joint = asdict(replace(setup.config, seed=seed))
     kind = f"pipeline-{part}"
     files = {
