@@ -78,6 +78,34 @@ def test_an_entity_outside_the_document_is_refused(start: int, end: int) -> None
         ADA.entity(start, end, "Peop")
 
 
+@pytest.mark.parametrize("sentences", ["Ada left", ["Ada left"], [["Ada"], "left"]])
+def test_a_sentence_that_is_not_split_into_words_is_refused(sentences: list[list[str]]) -> None:
+    with pytest.raises(UnireError, match=r"'ada': a sentence is a list of words, but '.*left' was given"):
+        Document.from_words(sentences, id="ada")
+
+
+def test_a_word_may_have_a_space_inside() -> None:
+    assert Document.from_words([["New York", "grows"]]).words == ("New York", "grows")
+
+
+@pytest.mark.parametrize("relation", [(0, 5, "R"), (0, -1, "R"), (2, 0, "R", 0.5)])
+def test_a_relation_of_an_entity_that_is_not_there_is_refused(relation: tuple[int, int, str]) -> None:
+    with pytest.raises(UnireError, match=r"'ada': relation 'R' joins entities -?\d and -?\d, but there are 2, counted"):
+        Document.from_words([["Ada", "left"]], [(0, 1, "X"), (1, 2, "Y")], [relation], id="ada")
+    with pytest.raises(UnireError, match="there are 0"):
+        Document.from_words([["Ada", "left"]], relations=[relation])
+
+
+@pytest.mark.parametrize("item", [(0, 1), (0, 1, "X", 0.5, {}), ("0", "1", "X"), (0, 1, 2), "011", 7])
+def test_annotation_of_another_form_is_refused(item: tuple[int, int, str]) -> None:
+    with pytest.raises(
+        UnireError, match=r"'ada': .* is no entity; give \(start, end, label\) or \(start, end, label, sc"
+    ):
+        Document.from_words([["Ada", "left"]], [item], id="ada")
+    with pytest.raises(UnireError, match=r"'ada': .* is no relation; give \(head, tail, label\) or"):
+        Document.from_words([["Ada", "left"]], [(0, 1, "X"), (1, 2, "Y")], [item], id="ada")
+
+
 def test_other_annotation_replaces_the_first_and_leaves_the_text() -> None:
     entities = [ADA.entity(3, 4, "X"), ADA.entity(4, 5, "Y")]
     cuts = [(0, 3), None, (3, 4, 5)]

@@ -13,6 +13,7 @@ character spans always index `document.text`.
 
 from __future__ import annotations
 
+import reprlib
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -211,7 +212,7 @@ class Document:
             id: A name for the document.
             meta: Anything to carry along.
         """
-        split = [tuple(words) for words in sentences]
+        split = [_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
         joined = text is None
         if text is None:
             text, placed = "\n".join(map(" ".join, split)), _joined(split)
@@ -229,8 +230,8 @@ class Document:
         bare.__dict__["offsets"] = tuple(chain(*placed))
         if joined:
             bare.__dict__["is_joined"] = True  # known, and so never worked out
-        found = [bare.entity(*entity) for entity in entities]
-        linked = [Relation(found[r[0]], found[r[1]], *r[2:]) for r in relations]
+        found = [bare.entity(*_item(entity, "entity", "start, end", id)) for entity in entities]
+        linked = [_relation(_item(relation, "relation", "head, tail", id), found, id) for relation in relations]
         return bare.annotated(found, linked) if found else bare
 
     def entity(
@@ -372,6 +373,37 @@ class Document:
 
 OF_THE_WORDS = ("words", "offsets", "is_joined")
 """What a document works out once and hands on to copies of itself with other annotation."""
+
+
+def _words(words: Sequence[str], name: str) -> tuple[str, ...]:
+    """The words of a sentence; a string is a sequence of strings too, but of letters."""
+    if isinstance(words, str):
+        raise UnireError(f"document {name!r}: a sentence is a list of words, but {reprlib.repr(words)} was given")
+    return tuple(words)
+
+
+def _item(item: Any, kind: str, places: str, name: str) -> Any:
+    """`(place, place, label)` with or without a score, as it was given."""
+    if (
+        not isinstance(item, Sequence)
+        or len(item) not in (3, 4)
+        or not all(hasattr(place, "__index__") for place in item[:2])
+        or not isinstance(item[2], str)
+    ):
+        raise UnireError(
+            f"document {name!r}: {reprlib.repr(item)} is no {kind}; give ({places}, label) or ({places}, label, score)"
+        )
+    return item
+
+
+def _relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:
+    head, tail, label, *score = item
+    if not (0 <= head < len(entities) and 0 <= tail < len(entities)):
+        raise UnireError(
+            f"document {name!r}: relation {label!r} joins entities {head} and {tail}, "
+            f"but there are {len(entities)}, counted from 0"
+        )
+    return Relation(entities[head], entities[tail], label, *score)
 
 
 def _joined(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
