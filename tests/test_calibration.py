@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from noisy import noisy_extractor
-from unire import Document, Extractor, pretrained
+from unire import Document, Extractor, formats, pretrained
 from unire.calibration import BEND, FLATTEST, Calibration, Curve
 from unire.cli.main import app
 from unire.confidence import Effect, calibrated, fit, uncalibrated
@@ -234,6 +234,15 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
     text = run("calibrate", folder, "--data", TWENTY)
     assert "data: relations" in text
     assert Settings.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
+
+
+@pytest.mark.parametrize("options", [(), ("--tune",)])
+def test_a_model_that_finds_nothing_is_not_calibrated(folder, tmp_path, options):
+    formats.write([Document.from_words([[]], id="empty")], empty := tmp_path / "empty.jsonl")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(UnireError, match="finds nothing in this data"):
+        run("calibrate", folder, "--data", empty, *options)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twenty):

@@ -9,11 +9,12 @@ from typing import Any
 
 from unire.calibration import AsItIs, Calibration, Curve
 from unire.documents import Document
+from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.scoring import Confidence, Outcomes, outcomes
 from unire.settings import Settings
 
-__all__ = ["Effect", "calibrated", "fit", "uncalibrated"]
+__all__ = ["Effect", "calibrated", "check_found", "fit", "uncalibrated"]
 
 
 def uncalibrated(extractor: Extractor, documents: Sequence[Document]) -> Outcomes:
@@ -21,6 +22,14 @@ def uncalibrated(extractor: Extractor, documents: Sequence[Document]) -> Outcome
     raw = copy(extractor)
     raw.settings = extractor.settings.with_(calibration=Calibration(AsItIs(), AsItIs()))
     return outcomes(documents, raw.annotate(documents), extractor.labels)
+
+
+def check_found(found: Outcomes) -> None:
+    """Refuse to calibrate a model that has found nothing."""
+    if not any(kind.scores.size for kind in found):
+        raise UnireError(
+            "the model finds nothing in this data, so there is nothing to fit its scores to; give other data"
+        )
 
 
 def fit(found: Outcomes) -> Calibration:

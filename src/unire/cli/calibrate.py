@@ -11,7 +11,7 @@ import typer
 from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
-from unire.confidence import Effect, calibrated, uncalibrated
+from unire.confidence import Effect, calibrated, check_found, uncalibrated
 from unire.decoding import CUTTING
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -82,6 +82,7 @@ def calibrate(
         extractor.settings = tuned(extractor, read["data"])
         extractor.settings = _with_scores(extractor, {"dev": read["data"], "test": read.get("test", ())})
     found = {part: uncalibrated(extractor, documents) for part, documents in read.items()}
+    check_found(found["data"])
     settings = calibrated(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
     effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
     ModelFolder.open(model).save(settings, out)
