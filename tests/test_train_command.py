@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from typer.main import get_command
 
-from commanding import TWENTY, error, result, run
+from commanding import TWENTY, error, one_sentence, result, run, without_torch
 from unire import formats
 from unire.cli.main import app
 from unire.cli.training import config_from
@@ -126,3 +127,19 @@ def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_
     ran = run("extract", "--words", "--model", model, "--device", "cpu", stdin="\n\na\n\n")
     assert json.loads(ran.stdout)["sentences"] == [["a"]]
     assert run("extract", "--words", "--model", model, "--device", "cpu", stdin="").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out", "full"), "'full' is not empty; give a new folder"),
+        (("--out", "new", "--set", "nosuch=1"), "no training setting 'nosuch'"),
+        (("--out", "new", "--epochs", 0), "epochs = 0 makes no sense"),
+    ],
+    ids=lambda words: words[-1] if isinstance(words, tuple) else None,
+)
+def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(random_model, "full")
+    ran = without_torch("train", "--encoder", "e", "--data", "unread.jsonl", *words)
+    assert message in one_sentence(ran.returncode, ran.stderr)

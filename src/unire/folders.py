@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "GRAPH",
     "WEIGHTS",
     "ModelFolder",
+    "check_target",
     "copy_model",
     "fingerprint",
     "is_model",
@@ -176,6 +178,24 @@ def fingerprint(folder: Path) -> str:
                 while data := file.read(2**20):
                     digest.update(data)
     return digest.hexdigest()[:16]
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
+    place = f"the model cannot be written to {str(folder)!r}"
+    if folder.exists() and not folder.is_dir():
+        raise UnireError(f"{place}: that is a file; give a folder")
+    found = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+    if foreign := [name for name in found if name not in FILES]:
+        raise UnireError(f"{place}: the folder holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    if found:
+        Settings.load(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+    except OSError as error:
+        raise UnireError(f"{place}: {error.strerror or error}") from None
 
 
 def is_model(source: str | Path) -> bool:

@@ -11,6 +11,7 @@ from unire.cli.training import MODEL, config_from, in_company, new_reporter, opt
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
+from unire.training.place import check_place
 
 if TYPE_CHECKING:
     from unire.training.reporting import Reporter
@@ -101,6 +102,8 @@ def train(
         raise UnireError("--fold and --dev-fraction are about the folds of --folds; give that too")
     if folds is not None and (dev or test):
         raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
+    if folds is None:
+        check_place(out, resume=resume)
     documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
     space = label_space(labels, symmetric, [*documents, *dev_documents])
     shared: dict[str, Any] = {

@@ -5,7 +5,6 @@ What `unire export` makes of one is a checkpoint too: with a graph for onnxrunti
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +16,11 @@ from torch import Tensor
 
 from unire.exceptions import UnireError
 from unire.files import replacing
-from unire.folders import FILES, WEIGHTS, ModelFolder, write_settings
+from unire.folders import WEIGHTS, ModelFolder, check_target, write_settings
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import dequantized
-from unire.settings import Settings
 
-__all__ = ["check_target", "load", "save", "tensors_from", "tensors_to", "writing"]
+__all__ = ["load", "save", "tensors_from", "tensors_to", "writing"]
 
 
 def save(model: UniRE, folder: Path) -> None:
@@ -45,24 +43,6 @@ def writing(model: UniRE, folder: Path) -> Iterator[Path]:
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
-
-
-def check_target(folder: Path) -> None:
-    """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
-    place = f"the model cannot be written to {str(folder)!r}"
-    if folder.exists() and not folder.is_dir():
-        raise UnireError(f"{place}: that is a file; give a folder")
-    found = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
-    if foreign := [name for name in found if name not in FILES]:
-        raise UnireError(f"{place}: the folder holds {foreign[0]!r}, which is no part of a model; give a new folder")
-    if found:
-        Settings.load(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder.parent):
-            pass
-    except OSError as error:
-        raise UnireError(f"{place}: {error.strerror or error}") from None
 
 
 def load(source: str | Path) -> UniRE:

@@ -1,4 +1,4 @@
-"""Where a model is trained to: finished ones stay as they are."""
+"""Where a model is trained to: finished ones stay as they are. Without torch: a wrong place is known at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from pathlib import Path
 
 from unire.exceptions import UnireError
 from unire.files import check_new, recover
-from unire.modeling.checkpoint import check_target
+from unire.folders import check_target
 from unire.settings import Settings
-from unire.training.state import Snapshots
 
-__all__ = ["check_place", "is_finished"]
+__all__ = ["check_place", "is_finished", "latest", "resume_folder"]
 
 
 def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -> None:
@@ -23,13 +22,27 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
     """
     recover(out)
     check_target(out)
-    finished = is_finished(out)
+    finished, waiting = is_finished(out), resume_folder(out)
     if not resume:
-        Snapshots(out).check_fresh()
+        if latest(waiting) is not None:
+            raise UnireError(
+                f"there is an unfinished training in {str(waiting)!r}; go on with --resume, or remove the folder"
+            )
         if finished:
             check_new(out, remedy)
-    elif finished and Snapshots(out).latest() is None:
+    elif finished and latest(waiting) is None:
         raise UnireError(f"the model in {str(out)!r} is finished, and there is nothing to resume; {remedy}")
+
+
+def resume_folder(out: Path) -> Path:
+    """Where the state of a training lies that writes its model to `out`."""
+    out = out.resolve()
+    return out.with_name(out.name + ".resume")
+
+
+def latest(folder: Path) -> Path | None:
+    """The latest state in such a folder."""
+    return max(folder.glob("step-*[0-9]"), default=None)
 
 
 def is_finished(out: Path) -> bool:

@@ -21,6 +21,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
+from unire.training.place import latest, resume_folder
 
 __all__ = ["Progress", "Share", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
 
@@ -69,18 +70,10 @@ class Snapshots:
     """The resume folder of a training that writes its model to `out`."""
 
     def __init__(self, out: Path) -> None:
-        out = out.resolve()
-        self.folder = out.with_name(out.name + ".resume")
-
-    def check_fresh(self) -> None:
-        """Refuse to begin where an unfinished training waits to be resumed."""
-        if self.latest() is not None:
-            raise UnireError(
-                f"there is an unfinished training in {str(self.folder)!r}; go on with --resume, or remove the folder"
-            )
+        self.folder = resume_folder(out)
 
     def latest(self) -> Path | None:
-        return max(self.folder.glob("step-*[0-9]"), default=None)
+        return latest(self.folder)
 
     def save(
         self,
