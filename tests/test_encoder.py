@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
 import torch
+import transformers
 
 from tiny import FAMILIES, tiny_encoder
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.hub import download
 from unire.labels import LabelSpace
 from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import TensorBatch, UniRE
@@ -132,6 +136,24 @@ def test_a_missing_encoder_gets_one_sentence(tmp_path):
     with pytest.raises(UnireError, match="cannot be loaded") as caught:
         load_encoder(str(tmp_path))
     assert "\n" not in str(caught.value)
+
+
+def test_the_clients_word_of_each_new_try_is_not_printed(monkeypatch):
+    client = logging.getLogger("huggingface_hub.utils._http")
+    printed = []
+
+    def unreachable(*_, **__):
+        printed.append(client.isEnabledFor(logging.WARNING))
+        raise OSError("no network")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", unreachable)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    with pytest.raises(UnireError, match="no network"):
+        load_encoder("nosuch")
+    with pytest.raises(UnireError, match="no network"):
+        download("no/such", ["config.json"])
+    assert printed == [False, False]
+    assert client.isEnabledFor(logging.WARNING)
 
 
 def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):

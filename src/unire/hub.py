@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from unire.exceptions import UnireError
 
-__all__ = ["download", "upload"]
+__all__ = ["download", "quiet_client", "upload"]
 
 
 def download(name: str, files: Collection[str]) -> Path:
@@ -21,7 +22,7 @@ def download(name: str, files: Collection[str]) -> Path:
     import huggingface_hub
 
     repository, _, revision = name.partition("@")
-    with _plain_errors(name):
+    with _plain_errors(name), quiet_client():
         return Path(
             huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=list(files))
         )
@@ -54,6 +55,18 @@ def upload(
         ]
         api.create_commit(name, operations, commit_message=message)
     return str(address)
+
+
+@contextmanager
+def quiet_client() -> Iterator[None]:
+    """Without the Hub client's warnings, which it gives for each time that it tries again: what fails is told once."""
+    logger = logging.getLogger("huggingface_hub")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager

@@ -16,11 +16,12 @@ from torch import nn
 
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder, is_model
+from unire.hub import quiet_client
 from unire.modeling.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
-__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer"]
+__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet"]
 
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
@@ -34,7 +35,7 @@ def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
         model = load(name)
         return model.encoder, model.tokenizer, model.settings.spec
     try:
-        with _quiet():
+        with quiet(), quiet_client():
             model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
             slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, ImportError) as error:
@@ -119,7 +120,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars of transformers, and its warning that the pooler, which we leave out, is not there."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
 from unire.files import check_new, replacing
-from unire.modeling.encoder import load_encoder, load_tokenizer
+from unire.modeling.encoder import load_encoder, load_tokenizer, quiet
 from unire.training.adaptation_config import AdaptationConfig
 from unire.training.adaptation_loop import AdaptationLoop, AdaptationProgress
 from unire.training.adaptation_state import AdaptationState, ResumeFolder
@@ -177,7 +177,7 @@ class _Encoder:
         """Replace all that is in `out`."""
         text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
         try:
-            with replacing(out, directory=True) as temporary:
+            with replacing(out, directory=True) as temporary, quiet():
                 self.module.save_pretrained(temporary)
                 self.tokenizer.save_pretrained(temporary)
                 (temporary / "adaptation.json").write_text(text, encoding="utf-8")
