@@ -143,3 +143,16 @@ def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_m
     shutil.copytree(random_model, "full")
     ran = without_torch("train", "--encoder", "e", "--data", "unread.jsonl", *words)
     assert message in one_sentence(ran.returncode, ran.stderr)
+
+
+def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
+    words = [["a", "b", "c"]]
+    known, new = [(0, 1, "X"), (1, 2, "Y")], [(0, 1, "X"), (1, 2, "Loc"), (2, 3, "Loc")]
+    formats.write([Document.from_words(words, known, [(0, 1, "R")], id="t")], data := tmp_path / "t.jsonl")
+    formats.write([Document.from_words(words, new, [(0, 1, "Live_In")], id="d")], dev := tmp_path / "d.jsonl")
+    asked = ("train", "--encoder", encoder, "--data", data, "--epochs", 1)
+    notes = result(*asked, "--dev", dev, "--out", tmp_path / "model")["notes"]
+    (note,) = notes
+    assert notes[note] == 3
+    assert note.endswith("can never be found: Live_In, Loc")
+    assert result(*asked, "--dev", data, "--out", tmp_path / "other")["notes"] == {}

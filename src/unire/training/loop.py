@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from unire.documents import Document
@@ -61,4 +62,24 @@ def train(
         reporter=reporter,
         resume=resume,
     )
+    trainer.data.notes.update(_unseen(documents, dev))
     return trainer.run(test, save_every_epochs, save_every_minutes)
+
+
+def _unseen(documents: Iterable[Document], dev: Iterable[Document]) -> dict[str, int]:
+    """How much of dev is of types that the training data never shows, and which these are."""
+    shown = _types(documents)
+    unseen = {type_: count for type_, count in _types(dev).items() if type_ not in shown}
+    names = ", ".join(sorted({name for _, name in unseen}))
+    what = f"in dev of a type that the training data never shows, and that can never be found: {names}"
+    return {what: sum(unseen.values())} if unseen else {}
+
+
+def _types(documents: Iterable[Document]) -> Counter[tuple[str, str]]:
+    """Entity and relation types, which may share a name, and how often they occur."""
+    return Counter(
+        (kind, item.label)
+        for document in documents
+        for kind, items in (("entity", document.entities), ("relation", document.relations))
+        for item in items
+    )
