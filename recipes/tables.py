@@ -40,7 +40,8 @@ SCIERC = (
     Row("`best`, self-trained by five models", "mpnet-science-c", "scierc-self-trained-c"),
     Row("`best`, taught by five models and three marker models", "mpnet-science-c", "scierc-marked"),
     Row("`science`, before quantisation", "gte-science, 33M", "scierc-small"),
-    Row("`science`, as in the box (int8)", "gte-science, 33M", "science"),
+    Row("`science`, int8, decoded by `split`", "gte-science, 33M", "science-split"),
+    Row("`science`, as in the box: int8, decoded by `likely`", "gte-science, 33M", "science"),
 )
 SCIERC_MORE = (
     Row("preset `best`, odds not tuned", "mpnet-science", r"scierc-best-\d"),
@@ -55,7 +56,8 @@ CONLL04 = (
     Row("… on train and dev, α = 1.2, odds of 4", "mpnet-news", r"conll04-train-and-dev-1\d"),
     Row("… on train and dev, self-trained by five models", "mpnet-news, the third", "conll04-self-trained"),
     Row("`news`, before quantisation", "gte-news, 33M", "conll04-small"),
-    Row("`news`, as in the box (int8)", "gte-news, 33M", "news"),
+    Row("`news`, int8, decoded by `split`", "gte-news, 33M", "news-split"),
+    Row("`news`, as in the box: int8, decoded by `likely`", "gte-news, 33M", "news"),
 )
 CONLL04_MORE = (
     Row("preset `best` with `case_marks`, odds not tuned", "mpnet-news, a first", r"conll04-best-\d"),
