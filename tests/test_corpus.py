@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 import unicodedata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from tiny import tiny_tokenizer
 from unire.exceptions import UnireError
+from unire.segment import LETTER, segment
 from unire.training import corpus as corpus_module
 from unire.training.corpus import PackedCorpus
 from unire.windows.pieces import WordTokenizer
@@ -138,18 +143,47 @@ def marked_pieces(text: str, tmp_path: Path) -> list[int]:
     return pieces[: pieces.index(frame["suffix"][0])]
 
 
-def test_case_marks_stand_behind_words_that_begin_with_a_capital(tmp_path: Path) -> None:
-    pieces = map(marked_tokenizer().id_to_token, marked_pieces("Red (GREEN) red, A 3D", tmp_path))
-    assert " ".join(pieces) == "red [unused0] ( green [unused1] ) red , a [unused0] 3 ##d"
+def pieces_of_windows(text: str) -> list[int]:
+    """The pieces of the same text where it is segmented for a model."""
+    tokenizer = marked_tokenizer()
+    spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
+    words = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), longest=32)
+    return words(segment(text).words).ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Red (GREEN) red, A 3D", "red [unused0] ( green [unused1] ) red , a [unused0] 3 ##d"),
+        ("the U.S. red", "the u . s . [unused1] red"),
+        ("Red-Green, red-Green", "red - green [unused0] , red - green"),
+        ("A. Red's", "a . [unused1] red [unused0] ' s"),
+    ],
+)
+def test_case_marks_stand_behind_words_that_begin_with_a_capital(text: str, pieces: str, tmp_path: Path) -> None:
+    assert " ".join(map(marked_tokenizer().id_to_token, marked_pieces(text, tmp_path))) == pieces
+
+
+ODD = (
+    *("the", "red,", "Red", "GREEN", "green.", "U.S.", "U.S.-led", "Jean-Luc", "mid-March", "and/Or", "A/B", "AT&T"),
+    *("O'Brien", "Smith's", "BBC's", "Don't", "CAN'T", "Cannot", "Mr.", "Corp.", "J. Smith", "Ph.D.", "iPhone", "3D"),
+    *("(Red)", "'Red'", "red--Green", "#P", "$US", "US$5", "C++", "www.Red.org", "…", "Élan", "Ⓑ"),
+)
+
+
+@given(st.lists(st.sampled_from(ODD), min_size=1, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_a_corpus_marks_the_words_that_windows_mark(words: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        assert marked_pieces(" ".join(words), Path(folder)) == pieces_of_windows(" ".join(words))
 
 
 def test_a_corpus_marks_the_capitals_that_windows_mark_in_every_script(tmp_path: Path) -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
     cased = [c for c in characters if (c.isupper() or c.islower() or c.istitle()) and not unicodedata.combining(c)]
-    assert {*"AaÉéΩωЖжǅⅫⒷⓑ🅰𝐁"} <= {*cased}
+    letters = [c for c in cased if re.match(LETTER, c)]
+    assert {*"AaÉéΩωЖжǅⅫ𝐁"} <= {*letters}
+    assert {*"Ⓑⓑ🅰"} <= {*cased} - {*letters}  # to a segmenter these are symbols, each a word of its own
     forms = ("{}", "{}x", "{}X", "x{}", "3{}", "_{}", "{}\u0301x", "{}\u0301X", "x\u0301{}")
-    words = [form.format(c) for c in cased for form in forms]
-    tokenizer = marked_tokenizer()
-    spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
-    expected = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), longest=16)(words).ids.tolist()
-    assert marked_pieces(" ".join(words), tmp_path) == expected
+    text = " ".join([*(form.format(c) for c in letters for form in forms), *(c for c in cased if c not in letters)])
+    assert marked_pieces(text, tmp_path) == pieces_of_windows(text)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from unire.documents import Document, Sentence
 
-__all__ = ["segment"]
+__all__ = ["JOINTS", "LETTER", "SIGNS", "WORD", "contraction", "segment"]
 
 
 def _listed(words: str) -> frozenset[str]:
@@ -76,6 +76,10 @@ SYMBOLS = (
 MARK = "\ufeff"
 """The byte order mark, which some files begin with: it is read as white space."""
 LETTER = rf"[^\s{MARK}{SYMBOLS}]"
+JOINTS = "-‐‑–/&@.'’"
+"""Characters that join letters to one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien."""
+SIGNS = r"$€£¥\#"
+"""Signs that a word may begin with: $100, #P."""
 
 WORD = re.compile(
     rf"""
@@ -86,9 +90,9 @@ WORD = re.compile(
     | No\.(?=\s?\d)
     | -[LR][RSC]B-(?!{LETTER})                                        # the Treebank's brackets
     | (?:{"|".join(sorted(re.escape(a) for a in LEADING | TRAILING))})(?!{LETTER})
-    | (?:[-+−](?=\.?\d)|[$€£¥\#](?={LETTER})|\.(?=\d))*               # -96.7, $100, #P, .01
+    | (?:[-+−](?=\.?\d)|[{SIGNS}](?={LETTER})|\.(?=\d))*              # -96.7, $100, #P, .01
       {LETTER}+(?:
-          [-‐‑–/&@.'’]{LETTER}+                                       # state-of-the-art, and/or, Q&A, 3.5, O'Brien
+          [{JOINTS}]{LETTER}+
         | (?<=\d),(?=\d{{3}}(?!\d)){LETTER}+                          # 100,000
         | (?<=\d):(?=\d){LETTER}+                                     # 10:30
       )*(?:\+\+)?
@@ -143,13 +147,18 @@ def _given(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
 def _words(text: str) -> Iterator[Span]:
     for found in WORD.finditer(text):
         start, end = found.span()
-        word = found[0]
-        if "'" in word or "’" in word or word.endswith("not"):
-            contraction = CONTRACTION.match(word)
-            if contraction:
-                yield start, start + contraction.end()
-                start += contraction.end()
+        if cut := contraction(found[0]):
+            yield start, start + cut
+            start += cut
         yield start, end
+
+
+def contraction(word: str) -> int:
+    """The character at which `n't`, `'s` and their like begin, which are words of their own; 0 where there is none."""
+    if "'" in word or "’" in word or word.endswith("not"):
+        found = CONTRACTION.match(word)
+        return found.end() if found else 0
+    return 0
 
 
 def _sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:

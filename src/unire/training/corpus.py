@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer
 
+from unire.segment import JOINTS, LETTER, SIGNS, WORD, contraction
 from unire.training.text_files import no_text, read_documents
 from unire.windows.spec import unbound
 
@@ -26,10 +27,10 @@ SHARD = 1 << 30
 CHUNK = 256
 """Documents that a thread tokenises at a time."""
 
-_LETTER = r"\w\u0300-\u036fⒶ-ⓩ🄰-🆉"
-"""What words are made of: combining accents and letters in circles and squares are no `\\w`."""
-_WORD = re.compile(rf"(?![a-z\s])(?<![{_LETTER}])[{_LETTER}]+")
-"""Words that may begin with a capital: most do not, and are passed over at their first letter."""
+_WORD = re.compile(
+    rf"(?=[^a-z\s!-@\[-`{{-~])(?<!{LETTER})(?<!{LETTER}[{JOINTS}])(?<![{SIGNS}])(?:{WORD.pattern})", re.VERBOSE
+)
+"""Words of `segment` that may begin with a capital: most do not, and are passed over at their first letter."""
 
 
 class PackedCorpus:
@@ -39,7 +40,8 @@ class PackedCorpus:
     between `prefix` and `suffix`. A row may hold parts of several documents. The first pass over the text comes in
     that order, as far as it is tokenised; every further pass takes the same rows in a new order. Row n is the same in
     every run with the same seed, so a place in the corpus is a number. With `case_marks`, an encoder that knows no
-    capitals is told of them by a piece behind every word that begins with one, as in `windows/`.
+    capitals is told of them by a piece behind every word that begins with one, as in `windows/`: `U.S.` and `Jean-Luc`
+    are one word each. Sentences are not split for that, so an initial that ends one keeps its full stop.
 
         with PackedCorpus(files, tokenizer, prefix=(0,), suffix=(2,), length=256) as corpus:
             corpus.rows(0, 64)  # [64, 256]
@@ -148,10 +150,15 @@ class PackedCorpus:
         return np.fromiter(ids, self._store.dtype)
 
     def _marked(self, match: re.Match[str]) -> str:
-        """A word, and behind it the mark that `windows/` would put there."""
-        word, (capital, all_capitals) = match[0], self._marks
+        """What `segment` makes of a word, and behind it the mark that `windows/` would put there."""
+        word = match[0]
+        cut = contraction(word)
+        return f"{self._with_mark(word[:cut])}{self._with_mark(word[cut:])}" if cut else self._with_mark(word)
+
+    def _with_mark(self, word: str) -> str:
         if not word[0].isupper():
             return word
+        capital, all_capitals = self._marks
         return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
 
     def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
