@@ -265,6 +265,18 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     assert settings.provenance["scores"] == {"dev": scores.to_dict()}
 
 
+def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
+    wanted = tuned(Extractor.load(folder, decoder="likely"), twenty)
+    report = json.loads(run("calibrate", folder, "--tune", "--decoder", "likely", "--data", TWENTY, "--json"))
+    settings = Settings.load(folder)
+    assert (settings.decoder, settings.alpha) == ("likely", wanted.alpha)
+    assert (report["decoder"], report["alpha"]) == ("likely", wanted.alpha)
+    assert f"| decoding | likely, α = {wanted.alpha:g}" in (folder / "README.md").read_text("utf-8")
+    for options in (("--decoder", "split"), ("--tune", "--decoder", "hard")):
+        with pytest.raises(UnireError, match="--decoder is for --tune, and takes split or likely"):
+            run("calibrate", folder, "--data", TWENTY, *options)
+
+
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
     monkeypatch.setattr(pretrained, "BOX", tmp_path)
     with pytest.raises(UnireError, match="'model' is not a folder of yours to change; give a new one with --out"):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from unire import Document, Extractor
+from unire.decoding import likely
 from unire.engines import Started
 from unire.engines.torch_engine import choose_device
 from unire.exceptions import UnireError
@@ -199,6 +200,14 @@ def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
     other = Extractor.load(folder, device="cpu", decoder="hard", alpha=1.1)
     assert (other.settings.decoder, other.settings.alpha) == ("hard", 1.1)
     assert list(other.annotate(twenty)) != list(own.annotate(twenty))
+
+
+def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(folder):
+    own = Extractor.load(folder, device="cpu", relation_odds=3.0)
+    other = own.with_decoder("likely").settings
+    assert (other.decoder, other.alpha, other.relation_odds) == ("likely", likely.ALPHA, 1.0)
+    assert Extractor.load(folder, device="cpu", decoder="likely").settings == other
+    assert own.with_decoder("split").settings == own.settings
 
 
 @pytest.mark.parametrize(

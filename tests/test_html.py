@@ -21,7 +21,7 @@ from unire.documents import Document
 from unire.rendering import html
 from unire.rendering.characters import visible
 from unire.rendering.html.data import SCALE
-from unire.rendering.views import View, gold_views, views
+from unire.rendering.views import View, decoded_at, gold_views, views
 from unire.tables import fill_sentence, read
 
 
@@ -173,6 +173,17 @@ def test_hard_decoding_shows_no_distances(twenty, scierc_labels):
     extractor = noisy_extractor(twenty, scierc_labels, decoder="hard")
     data = Reader(page(views(extractor, twenty[:1]), scierc_labels)).data
     assert {table["model"]["distances"] for table in data[1]["tables"]} == {None}
+
+
+def test_where_squares_are_weighed_distances_are_shown_without_a_threshold(twenty, scierc_labels):
+    extractor = noisy_extractor(twenty, scierc_labels, decoder="likely", alpha=3.0)
+    (view,) = views(extractor, twenty[:1])
+    data = Reader(page([view], scierc_labels)).data
+    assert all(len(table["model"]["distances"]) == len(table["words"]) - 1 for table in data[1]["tables"])
+    assert {table["model"]["alpha"] for table in data[1]["tables"]} == {None}
+    fewer = decoded_at(extractor, view, 1000.0)
+    assert view.document.entities
+    assert not fewer.document.entities
 
 
 def test_parts_of_a_long_sentence_are_tables_of_their_own(twenty, scierc_labels):

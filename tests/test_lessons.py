@@ -87,7 +87,7 @@ def test_lessons_say_who_gave_them_and_about_what(lessons, teacher, other, twent
     assert read.labels == scierc_labels
     assert [about["name"] for about in read.teachers] == ["teacher", "other"]
     assert read.corpus == ["twenty.jsonl"]
-    assert read.alpha == round((Settings.load(teacher).alpha + 1.0) / 2, 3)
+    assert (read.decoder, read.alpha) == ("split", round((Settings.load(teacher).alpha + 1.0) / 2, 3))
     assert [document.words for document in read.texts] == [document.words for document in twenty]
     assert not any(document.entities for document in read.texts)
     size = (lessons / "tables.bin").stat().st_size

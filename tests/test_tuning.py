@@ -100,7 +100,8 @@ class Unsure(SoftGold):
         return P
 
 
-def test_a_sweep_gives_what_every_alpha_gives_alone():
+@pytest.mark.parametrize("decoder", ALPHAS)
+def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
     """Also for sentences that have several tables, and documents without any."""
     words = [list("abcd") * 3, list("dcba") * 8, list("ab")]
     documents = [
@@ -108,7 +109,7 @@ def test_a_sweep_gives_what_every_alpha_gives_alone():
         for i in range(4)
     ]
     documents.insert(2, Document.from_words([], id="empty"))
-    unsure = extractor(documents, 0.0)
+    unsure = extractor(documents, 0.0, decoder)
     unsure.engine = Unsure(documents, 0.0)
     unsure.settings = unsure.settings.with_(max_table=15)
     alphas = (1.4, *(round(0.1 * step, 1) for step in range(1, 25)), 0.7)
@@ -119,7 +120,15 @@ def test_a_sweep_gives_what_every_alpha_gives_alone():
         alone = score(documents, unsure.annotate(documents), LABELS)
         assert scores.to_dict() == alone.to_dict(), alpha
         found.add(alone.relations.total.predicted)
-    assert len(found) > 5
+    assert len(found) > {"split": 5, "likely": 3}[decoder]
+
+
+def test_what_speaks_for_a_square_is_weighed_in_the_same_way(documents):
+    """An entity of probability 0.8 has ln 4 = 1.39 in its favour."""
+    likely = extractor(documents, 0.8, "likely")
+    found = {a: s.entities.f1 for a, s in zip(ALPHAS["likely"], sweep(likely, documents), strict=True)}
+    assert all(f1 == (1.0 if alpha < 1.38 else 0.0) for alpha, f1 in found.items())
+    assert tune_alpha(likely, documents) == 0.75  # the middle of 0.25 to 1.25
 
 
 def test_alpha_stays_as_it_is_where_it_makes_no_difference(documents):

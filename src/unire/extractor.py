@@ -30,7 +30,7 @@ from unire.windows import Batch, Passage, Windower, collate, in_batches
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Extractor", "notes_of"]
+__all__ = ["Extractor", "decoding_by", "notes_of"]
 
 
 class Extractor:
@@ -87,8 +87,8 @@ class Extractor:
         """
         model = ModelFolder.open(source)
         settings = _constrained(model.settings, model.labels, constraints)
-        if decoder not in (None, settings.decoder):
-            settings = _decoding_by(settings, decoder)
+        if decoder is not None:
+            settings = decoding_by(settings, decoder)
         if alpha is not None:
             settings = settings.with_(alpha=alpha)
         if relation_odds is not None:
@@ -186,10 +186,8 @@ class Extractor:
 
     def with_decoder(self, decoder: str) -> Extractor:
         """The same extractor, which decodes in another way; what is fitted to its own does not count there."""
-        if decoder == self.settings.decoder:
-            return self
         other = copy(self)
-        other.settings = _decoding_by(self.settings, decoder)
+        other.settings = decoding_by(self.settings, decoder)
         return other
 
     def with_alpha(self, alpha: float) -> Extractor:
@@ -244,8 +242,10 @@ def _segmented(text: str) -> Document:
     return segment(text)
 
 
-def _decoding_by(settings: Settings, decoder: str) -> Settings:
-    """The settings for another decoder, to which nothing is fitted yet."""
+def decoding_by(settings: Settings, decoder: str) -> Settings:
+    """The settings for a decoder: for another than a model's own, to which nothing is fitted yet."""
+    if decoder == settings.decoder:
+        return settings
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
     alpha = ALPHA.get(decoder, settings.alpha)

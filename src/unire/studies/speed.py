@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from unire.decoding import DECODERS
 from unire.documents import Document
 from unire.engines import Engine
-from unire.extractor import Extractor
+from unire.extractor import Extractor, decoding_by
 from unire.folders import ModelFolder
 from unire.scoring import score
 from unire.settings import Settings
@@ -103,7 +103,7 @@ def speed(
     rows = []
     for name, case in _cases(folder, model):
         engine = _engine(folder, model, case)
-        settings = folder.settings.with_(layout=case.layout, window=case.window, decoder=case.decoder)
+        settings = decoding_by(folder.settings, case.decoder).with_(layout=case.layout, window=case.window)
         rows.append(
             {
                 "model": Path(source).name,
