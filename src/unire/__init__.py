@@ -6,6 +6,8 @@ The names below are imported when they are first used, so that `import unire` is
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unire.exceptions import told_of_the_extra
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -65,7 +67,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'unire' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with told_of_the_extra():
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["UnireError"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["EXTRA", "NEEDS_EXTRA", "UnireError", "told_of_the_extra"]
+
+EXTRA = ("accelerate", "safetensors", "torch", "transformers")
+"""What comes with `unire[train]`."""
+NEEDS_EXTRA = 'this needs PyTorch and transformers: pip install "unire[train]"'
 
 
 class UnireError(Exception):
@@ -10,3 +17,14 @@ class UnireError(Exception):
 
     The command line prints the sentence alone; a traceback means a bug of ours.
     """
+
+
+@contextmanager
+def told_of_the_extra() -> Iterator[None]:
+    """Whoever lacks the extra `train` is told so, instead of which module is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise UnireError(NEEDS_EXTRA) from None

@@ -28,7 +28,7 @@ from unire.cli import (
     teach,
     train,
 )
-from unire.exceptions import UnireError
+from unire.exceptions import UnireError, told_of_the_extra
 
 __all__ = ["app", "main"]
 
@@ -73,7 +73,8 @@ def main() -> None:
     """Run the command; an error of the user's is one sentence, not a traceback."""
     try:
         try:
-            app()
+            with told_of_the_extra():
+                app()
         finally:
             if sys.stdout is not None:  # what cannot be written is to be known now, not after the end
                 sys.stdout.flush()

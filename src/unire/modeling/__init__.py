@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from unire.exceptions import UnireError
+from unire.exceptions import EXTRA, NEEDS_EXTRA, UnireError
 
-if any(find_spec(name) is None for name in ("accelerate", "safetensors", "torch", "transformers")):
-    raise UnireError('this needs PyTorch and transformers: pip install "unire[train]"')
+if any(find_spec(name) is None for name in EXTRA):
+    raise UnireError(NEEDS_EXTRA)

@@ -6,6 +6,8 @@ The names below are imported when they are first used, so that a configuration i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unire.exceptions import told_of_the_extra
+
 _HOMES = {
     "PRESETS": "unire.training.config",
     "Trained": "unire.training.trainer",
@@ -24,4 +26,5 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'unire.training' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with told_of_the_extra():
+        return getattr(import_module(_HOMES[name]), name)
