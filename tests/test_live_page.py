@@ -30,6 +30,12 @@ OTHER = "We use a support vector machine for text classification. It is fast."
 
 
 @pytest.fixture(scope="module")
+def science(science: Extractor) -> Extractor:
+    """Decoded by distances, whose chart is a part of the page."""
+    return science.with_decoder("split")
+
+
+@pytest.fixture(scope="module")
 def server(science) -> Iterator[Running]:
     with Running(science, Limits(text=2000)) as running:
         yield running

@@ -123,7 +123,7 @@ def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, sc
     assert view["document"] == expected.to_dict()
     cuts = [[cut - s.start for cut in s.cuts] for s in expected.sentences]
     assert [table["model"]["cuts"] for table in view["tables"]] == cuts
-    assert {table["model"]["alpha"] for table in view["tables"]} == {alpha}
+    assert {table["model"]["alpha"] for table in view["tables"]} == {None}  # this model weighs squares
     (seen,) = views(science, [segment(TEXT)])
     assert decoded_at(science, seen, alpha).document == expected
 

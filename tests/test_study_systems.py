@@ -109,6 +109,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
         "in-place, W = 300",
         "released, W = 200",
         "hard decoding",
+        "likely decoding",
         "batches of 2,048 pieces",
         "batches of 65,536 pieces",
         "onnxruntime, int8",
