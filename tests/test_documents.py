@@ -96,7 +96,7 @@ def test_a_relation_of_an_entity_that_is_not_there_is_refused(relation: tuple[in
         Document.from_words([["Ada", "left"]], relations=[relation])
 
 
-@pytest.mark.parametrize("item", [(0, 1), (0, 1, "X", 0.5, {}), ("0", "1", "X"), (0, 1, 2), "011", 7])
+@pytest.mark.parametrize("item", [(0, 1), (0, 1, "X", 0.5, {}, 1), ("0", "1", "X"), (0, 1, 2), "011", 7])
 def test_annotation_of_another_form_is_refused(item: tuple[int, int, str]) -> None:
     with pytest.raises(
         UnireError, match=r"'ada': .* is no entity; give \(start, end, label\) or \(start, end, label, sc"

@@ -383,10 +383,10 @@ def _words(words: Sequence[str], name: str) -> tuple[str, ...]:
 
 
 def _item(item: Any, kind: str, places: str, name: str) -> Any:
-    """`(place, place, label)` with or without a score, and an entity's attributes, as it was given."""
+    """`(place, place, label)` with or without a score, and attributes behind that, as it was given."""
     if (
         not isinstance(item, Sequence)
-        or not 3 <= len(item) <= (5 if kind == "entity" else 4)
+        or not 3 <= len(item) <= 5
         or not all(hasattr(place, "__index__") for place in item[:2])
         or not isinstance(item[2], str)
     ):
