@@ -2,8 +2,8 @@
 
 python recipes/counted.py DATA FOLDS MODELS
 
-MODELS is the folder that `unire train --folds FOLDS` has made of DATA. Prints JSON: macro averages of every fold, and
-their means.
+MODELS is the folder that `unire train --folds FOLDS` has made of DATA. Prints JSON: the means over
+folds of their macro averages.
 """
 
 from __future__ import annotations

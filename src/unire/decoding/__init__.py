@@ -18,13 +18,35 @@ from unire.labels import LabelSpace
 
 __all__ = ["ALPHA", "CUTTING", "DECODERS", "Decoded", "decode"]
 
-DECODERS: dict[str, Callable[..., Decoded]] = {"split": split.decode, "hard": hard.decode, "likely": likely.decode}
-
 CUTTING: dict[str, Callable[..., naming.Prepared]] = {"split": split.prepare, "likely": likely.prepare}
 """Those that cut tables by a threshold α, and what prepares tables for it: `naming.decode_prepared` does the rest."""
 
 ALPHA = {"split": split.ALPHA, "likely": likely.ALPHA}
 """Their thresholds where dev has not said what they should be."""
+
+
+def _cutting(prepare: Callable[..., naming.Prepared]) -> Callable[..., Decoded]:
+    """The decoder that cuts tables which were prepared so."""
+
+    def decode(
+        P: Array,
+        lengths: NDArray[np.int64],
+        labels: LabelSpace,
+        *,
+        alpha: float,
+        permits: NDArray[np.bool_] | None,
+        odds: float,
+    ) -> Decoded:
+        return naming.decode_prepared(prepare(P, lengths, labels), alpha, permits, odds)
+
+    return decode
+
+
+DECODERS: dict[str, Callable[..., Decoded]] = {
+    "split": _cutting(split.prepare),
+    "hard": hard.decode,
+    "likely": _cutting(likely.prepare),
+}
 
 
 def decode(

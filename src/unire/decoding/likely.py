@@ -35,11 +35,10 @@ from unire.decoding.arrays import (
     together,
     where,
 )
-from unire.decoding.decoded import Decoded
 from unire.decoding.steps import mirror_weight, refuse_not_finite
 from unire.labels import LabelSpace
 
-__all__ = ["ALPHA", "Prepared", "decode", "prepare"]
+__all__ = ["ALPHA", "Prepared", "prepare"]
 
 ALPHA = 2.0
 """Where dev has not said what a square must have in its favour: about e² = 7 to 1."""
@@ -74,19 +73,6 @@ class Prepared(naming.Prepared):
                 begins[t, start] = True
         begins[np.arange(T), n_words] = False  # the end of the last word
         return put(begins[:, :N], self.P)
-
-
-def decode(
-    P: Array,
-    lengths: NDArray[np.int64],
-    labels: LabelSpace,
-    *,
-    alpha: float = ALPHA,
-    permits: NDArray[np.bool_] | None = None,
-    odds: float = 1.0,
-) -> Decoded:
-    """Spans, entity types, relation types."""
-    return naming.decode_prepared(prepare(P, lengths, labels), alpha, permits, odds)
 
 
 def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepared:

@@ -8,6 +8,7 @@ are symmetrised.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -42,7 +43,7 @@ GAP = 2
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Prepared(ABC):
     """Tables, and what is known of them before α is."""
 
     P: Array
@@ -56,12 +57,12 @@ class Prepared:
     gaps: ClassVar[bool] = False
     """Whether some spans are known to be no entities."""
 
+    @abstractmethod
     def begins(self, alpha: float) -> Array:
         """[T, N]: whether a span begins with a word, if tables are cut by this α. The first word of each begins one.
 
         Where there are gaps, `GAP` says that one begins.
         """
-        raise NotImplementedError
 
     def only(self, tables: NDArray[np.int64]) -> Self:
         """Some of the tables, [T'], in their order."""

@@ -2,7 +2,7 @@
 
 P is symmetrised in passing, to measure distances: nothing of its size is kept.
 
-`decode` is the way in. To decode the same tables for many α, `prepare` them once and call `decode_prepared` for each.
+To decode the same tables for many α, `prepare` them once and call `naming.decode_prepared` for each.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from unire.decoding import naming
 from unire.decoding.arrays import Array, count, distances, full, library, put, stacks, to_float, to_host
-from unire.decoding.decoded import Decoded
 from unire.decoding.steps import mirror_weight, refuse_not_finite
 from unire.labels import LabelSpace
 
-__all__ = ["ALPHA", "Prepared", "decode", "prepare"]
+__all__ = ["ALPHA", "Prepared", "prepare"]
 
 ALPHA = 1.4
 """The paper's threshold. A model has its own: tuned on dev, and saved with it."""
@@ -40,19 +39,6 @@ class Prepared(naming.Prepared):
     def begins(self, alpha: float) -> Array:
         """[T, N]: a table is cut where the distance is greater than `alpha`."""
         return self.apart > 2 * alpha
-
-
-def decode(
-    P: Array,
-    lengths: NDArray[np.int64],
-    labels: LabelSpace,
-    *,
-    alpha: float = ALPHA,
-    permits: NDArray[np.bool_] | None = None,
-    odds: float = 1.0,
-) -> Decoded:
-    """The paper's three steps: spans, entity types, relation types."""
-    return naming.decode_prepared(prepare(P, lengths, labels), alpha, permits, odds)
 
 
 def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepared:
