@@ -147,6 +147,7 @@ def main() -> None:
                     "split, batches of 32": batched(batches),
                     "split, the extractor's batches": batched(in_extractor_batches(tables)),
                     "hard, batches of 32": batched(batches, "hard"),
+                    "likely, batches of 32": batched(batches, "likely"),
                 },
                 arguments.rounds,
             ),
@@ -154,6 +155,7 @@ def main() -> None:
                 (sentence, "split, batches of 32"),
                 (sentence, "split, the extractor's batches"),
                 ("hard, batches of 32", "split, batches of 32"),
+                ("likely, batches of 32", "split, batches of 32"),
             ],
         )
     }
@@ -174,12 +176,20 @@ def main() -> None:
                 sentence: lambda: one_by_one(batches),
                 fetching: lambda: one_by_one([(P.cpu().numpy(), lengths) for P, lengths in on_gpu[32]]),
                 **{f"split, batches of {size}": batched(some) for size, some in on_gpu.items()},
-                **{f"hard, batches of {size}": batched(some, "hard") for size, some in on_gpu.items()},
+                **{
+                    f"{decoder}, batches of {size}": batched(some, decoder)
+                    for decoder in ("hard", "likely")
+                    for size, some in on_gpu.items()
+                },
             },
             arguments.rounds,
         )
         ratios = [(slow, f"split, batches of {size}") for size in on_gpu for slow in (sentence, fetching)]
-        ratios += [(f"hard, batches of {size}", f"split, batches of {size}") for size in on_gpu]
+        ratios += [
+            (f"{decoder}, batches of {size}", f"split, batches of {size}")
+            for decoder in ("hard", "likely")
+            for size in on_gpu
+        ]
         results["gpu"] = report(f"GPU, {torch.cuda.get_device_name()}, torch {torch.__version__}", times, ratios)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
