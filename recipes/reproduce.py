@@ -34,7 +34,7 @@ from unire.studies.jobs import Job, Record, read_record, run_jobs
 
 RESULTS = "results"
 """The folder of records in that of work."""
-REMADE = ("train", "distill", "export", "markers")
+REMADE = ("train", "distill", "calibrate", "export", "markers")
 """Commands whose models are made again where what they need was; what others have made must be removed by hand."""
 
 

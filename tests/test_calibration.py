@@ -219,6 +219,7 @@ def test_another_decoder_is_not_calibrated_by_the_curves_of_the_first(folder):
 def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     report = json.loads(run("calibrate", folder, "--data", TWENTY, "--test", TWENTY, "--json"))
+    assert "scores" not in report  # they are what they were
     assert report["out"] == str(folder)
     assert report["data"] == report["test"]
     assert report["data"]["relations"]["after"] < report["data"]["relations"]["before"]
@@ -262,7 +263,9 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     found = uncalibrated(extractor, twenty)
     assert calibrated(settings, found, []).calibration == settings.calibration  # fitted to what is found now
     scores = score(twenty, extractor.annotate([document.bare for document in twenty]), extractor.labels)
-    assert settings.provenance["scores"] == {"dev": scores.to_dict()}
+    assert settings.provenance["scores"] == report["scores"] == {"dev": scores.to_dict()}
+    f1 = [f"{100 * counts.f1:.1f}" for counts in (scores.entities, scores.relations)]
+    assert ["dev", *f1] in [line.split() for line in run("calibrate", folder, "--tune", "--data", TWENTY).splitlines()]
 
 
 def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):

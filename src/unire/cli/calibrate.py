@@ -89,8 +89,16 @@ def calibrate(
     place = str(out or model)
     if json:
         fitted = {"decoder": settings.decoder, "alpha": settings.alpha, "relation_odds": settings.relation_odds}
-        printing.print_json({"out": place, **fitted, **{part: effect.to_dict() for part, effect in effects.items()}})
+        reached = {"scores": settings.provenance["scores"]} if tune else {}
+        calibration = {part: effect.to_dict() for part, effect in effects.items()}
+        printing.print_json({"out": place, **fitted, **reached, **calibration})
         return
+    if tune:
+        f1 = [
+            (part, *(f"{100 * scores[kind]['f1']:.1f}" for kind in ("entities", "relations")))
+            for part, scores in settings.provenance["scores"].items()
+        ]
+        printing.table("F1, tuned on dev", ("", "entities", "relations"), f1)
     rows = [
         (f"{part}: {name}", found["n"], f"{100 * found['before']:.1f}%", f"{100 * found['after']:.1f}%")
         for part, effect in effects.items()
