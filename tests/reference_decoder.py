@@ -92,12 +92,10 @@ def likely(given: Array, labels: LabelSpace, alpha: float = 2.0) -> tuple[Refere
 
 def evidence(P: Array, labels: LabelSpace, least: float = 0.01) -> dict[tuple[int, int], float]:
     """What speaks for the square of every two borders."""
-    no_entity = [y for y in range(len(labels)) if y not in range(len(labels))[labels.entity_ids]]
-    rest = np.maximum(P[:, :, no_entity].sum(axis=2), least)
-    odds = np.log(np.maximum(P[:, :, labels.entity_ids], least) / rest[:, :, None])
-    return {
-        (a, b): float(odds[a:b, a:b].sum(axis=(0, 1)).max()) for a in range(len(P)) for b in range(a + 1, len(P) + 1)
-    }
+    entity = P[:, :, labels.entity_ids].sum(axis=2)
+    other = P.sum(axis=2) - entity
+    odds = np.log(np.maximum(entity, least) / np.maximum(other, least))
+    return {(a, b): float(odds[a:b, a:b].sum()) for a in range(len(P)) for b in range(a + 1, len(P) + 1)}
 
 
 def named(

@@ -113,6 +113,13 @@ def test_what_lies_between_the_squares_is_no_entity_whatever_its_mean_says() -> 
     assert decode_one(P, decoder="likely", alpha=4.0).entities.tolist() == []  # 9 · ln 1.5 = 3.65
 
 
+def test_a_square_whose_cells_doubt_its_type_alone_is_found() -> None:
+    P = one_hot(np.zeros((4, 4), dtype=np.int64))
+    P[1:3, 1:3] = cell(none=0.3, per=0.4, loc=0.3)
+    assert decode_one(P, decoder="likely", alpha=3.0).entities.tolist() == [[0, 1, 3, PER]]  # 4 · ln(7/3) = 3.39
+    assert decode_one(P, decoder="likely", alpha=3.5).entities.tolist() == []
+
+
 def test_neighbours_of_one_type_are_told_apart_by_what_lies_between_them() -> None:
     table = np.zeros((4, 4), dtype=np.int64)
     table[:2, :2] = table[2:, 2:] = PER

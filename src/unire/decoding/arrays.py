@@ -26,11 +26,9 @@ __all__ = [
     "all_finite",
     "as_precise",
     "blank",
-    "copied",
     "count",
     "distances",
     "full",
-    "labels_first",
     "library",
     "owners",
     "pick",
@@ -111,16 +109,6 @@ def to_float(x: Array) -> Array:
 def as_precise(x: Array, like: Array) -> Array:
     """`x` in the precision of `like`."""
     return x.astype(like.dtype, copy=False) if isinstance(x, np.ndarray) else x.to(like.dtype)
-
-
-def copied(x: Array) -> Array:
-    """`x` in memory of its own, in one piece."""
-    return x.copy() if isinstance(x, np.ndarray) else x.contiguous().clone()
-
-
-def labels_first(x: Array) -> Array:
-    """[T, Y, N, N] of [T, N, N, Y], in one piece: numpy is quick along its last axis, if that is long."""
-    return np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if isinstance(x, np.ndarray) else x.permute(0, 3, 1, 2)
 
 
 def to_host(x: Array) -> NDArray[Any]:

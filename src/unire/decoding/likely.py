@@ -1,8 +1,8 @@
 """The most likely squares: cut the table around them, then name what lies between the cuts.
 
-A cell speaks for an entity type by how much more probable that is than everything but entities, a square by the sum of
-what its cells say. Of all ways to lay squares on the diagonal that do not overlap, the one with the largest sum is
-taken (dynamic programming over their ends), where each square costs α: it must have so much in its favour. If cells
+A cell speaks for an entity, of whichever type, by how much more probable that is than everything else; a square by the
+sum of what its cells say. Of all ways to lay squares on the diagonal that do not overlap, the one with the largest sum
+is taken (dynamic programming over their ends), where each square costs α: it must have so much in its favour. If cells
 were independent of each other it would be the most likely one, and α would say how rare entities are.
 
 The paper's decoder, `split`, looks at whole rows and columns, and judges each border by itself; this one looks at the
@@ -24,10 +24,8 @@ from unire.decoding.arrays import (
     all_finite,
     as_precise,
     blank,
-    copied,
     count,
     full,
-    labels_first,
     library,
     put,
     stacks,
@@ -82,37 +80,33 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     xp = library(P)
     n_words = put(lengths, P)
     padding = count(N, P) >= n_words[:, None]
-    others = np.ones(len(labels))
-    others[labels.entity_ids] = 0
-    others = put(others, P)
+    is_entity = np.zeros(len(labels))
+    is_entity[labels.entity_ids] = 1
+    sides = put(np.stack([is_entity, 1 - is_entity], axis=1), P)
     evidence = full((T, N + 1, N + 1), -np.inf, P)
-    for stack, tables, _, _ in stacks(P, lengths) if labels.entity_types else ():
+    for stack, tables, _, _ in stacks(P, lengths):
         n = tables.shape[1]
-        cells = copied(tables)
-        blank(cells, padding[stack, :n])  # which then says nothing
         with np.errstate(invalid="ignore"):
-            rest = cells @ others
-        if not all_finite(rest):  # whichever label is not
+            cells = tables @ sides
+        blank(cells, padding[stack, :n])  # which then says nothing
+        if not all_finite(cells):  # whichever label is not
             refuse_not_finite(P, lengths, labels)
-        said = xp.log(cells[..., labels.entity_ids].clip(LEAST)) - xp.log(rest.clip(LEAST))[..., None]
-        evidence[stack, : n + 1, : n + 1] = as_precise(xp.amax(_squares(labels_first(said)), 1), P)
+        said = xp.log(cells.clip(LEAST))
+        evidence[stack, : n + 1, : n + 1] = as_precise(_squares(said[..., 0] - said[..., 1]), P)
     border = count(N + 1, P)
     there = (border < border[:, None]) & (border[:, None] <= n_words[:, None, None])
     return Prepared(P, labels, mirror_weight(labels, P), n_words, xp.where(there, evidence, -np.inf))
 
 
 def _squares(cells: Array) -> Array:
-    """[T, Y, N + 1, N + 1] sums over the squares between every two borders, of [T, Y, N, N]."""
-    T, Y, N, _ = cells.shape
+    """[T, N + 1, N + 1] sums over the squares between every two borders, of [T, N, N]."""
+    T, N, _ = cells.shape
     xp = library(cells)
-    summed = xp.cumsum(xp.cumsum(cells, 2, dtype=xp.float64), 3)  # of which small differences are taken
-    above_left = full((T, Y, N + 1, N + 1), 0, summed)
-    above_left[:, :, 1:, 1:] = summed
-    corner = above_left.diagonal(0, 2, 3)
-    squares = corner[:, :, :, None] + corner[:, :, None]
-    squares -= above_left
-    squares -= above_left.swapaxes(2, 3)
-    return squares
+    summed = xp.cumsum(xp.cumsum(cells, 1, dtype=xp.float64), 2)  # of which small differences are taken
+    above_left = full((T, N + 1, N + 1), 0, summed)
+    above_left[:, 1:, 1:] = summed
+    corner = above_left.diagonal(0, 1, 2)
+    return corner[:, :, None] + corner[:, None] - above_left - above_left.swapaxes(1, 2)
 
 
 def _best(squares: Iterable[tuple[int, int, float]]) -> list[tuple[int, int]]:

@@ -77,8 +77,8 @@ class TrainingConfig:
     """Epochs without a better Ent + Rel F1 on dev before training stops."""
     decoder: Literal["split", "hard", "likely"] = "split"
     """The paper's, its baseline, or the most likely squares."""
-    alpha: float = 1.4
-    """α while training; tuned on dev at the end."""
+    alpha: float | None = None
+    """α while training, that of its decoder when left out; tuned on dev at the end."""
     tune_alpha: bool = True
     relation_odds: float = 1.0
     """How many times as probable as ⊥ a relation must be to be found."""
@@ -152,6 +152,7 @@ PRESETS = {
         evaluate_after=29,
         evaluate_every=5,
         patience=60,
+        decoder="likely",
         tune_odds=True,
     ),
 }
