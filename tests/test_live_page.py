@@ -24,6 +24,8 @@ from unire.serving.limits import Limits
 FIRST = "We train a chart parser on the Penn Treebank for dependency parsing."
 UNSURE = "Our fast shift-reduce parser uses hand crafted lexical and syntactic features in a log linear framework."
 """A sentence in which the words are near and far in many ways."""
+SIZES = "The method uses topic models, an ontology, and word sense and speech data."
+"""A sentence with entities of one word, of two and of more: the more cells, the more may be said for a square."""
 FAILED = "Failed to load resource: "
 """How chromium begins to tell of an answer that is an error, or of none."""
 OTHER = "We use a support vector machine for text classification. It is fast."
@@ -33,6 +35,12 @@ OTHER = "We use a support vector machine for text classification. It is fast."
 def science(science: Extractor) -> Extractor:
     """Decoded by distances, whose chart is a part of the page."""
     return science.with_decoder("split")
+
+
+@pytest.fixture(scope="module")
+def in_the_box() -> Extractor:
+    """As it comes: decoded by the most likely squares."""
+    return Extractor.load("science", device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +193,39 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, scien
     page.locator("#reset").click()
     wait_for_marks(page, wanted(science, UNSURE))
     assert page.locator("#reset").is_disabled()
+
+
+def test_the_model_in_the_box_is_asked_for_squares_with_more_or_less_in_their_favour(visit, in_the_box):
+    assert in_the_box.settings.decoder == "likely"
+    with Running(in_the_box) as server:
+        page = visit(at=server)
+        type_text(page, SIZES)
+        wait_for_marks(page, wanted(in_the_box, SIZES))
+        assert page.locator("#alpha-value").inner_text() == f"{in_the_box.settings.alpha:.2f}"
+        about = "What a square must have in its favour to be an entity"
+        assert page.get_by_title(about).inner_text() == "α"
+        open_table(page)
+        seen = set()
+        for alpha in (0.05, 20.0, 9.0, 2.0):
+            drag_slider(page, alpha)
+            now = float(page.locator("#alpha-value").inner_text())
+            assert now == pytest.approx(alpha, abs=0.12)
+            wait_for_marks(page, wanted(in_the_box, SIZES, now))
+            (sentence,) = in_the_box.with_alpha(now).extract(SIZES).sentences
+            page.wait_for_function(
+                "n => document.querySelectorAll('.panel:last-child .cut').length === n", arg=2 * len(sentence.cuts)
+            )
+            panel = page.locator(".panel:has(figcaption:text('Decoded'))")
+            assert panel.locator(".square").count() == len(sentence.entities)
+            assert panel.locator(".rectangle").count() == len(sentence.relations)
+            assert page.locator(".bar.above").count() == len(sentence.cuts)  # the distances say how far, not where
+            seen.add(len(sentence.entities))
+        assert len(seen) > 2
+        assert page.locator(".bar").count() == len(sentence.words) - 1
+        assert page.locator(".panel .alpha, .alpha-name, .handle").count() == 0
+        page.locator("#reset").click()
+        wait_for_marks(page, wanted(in_the_box, SIZES))
+        assert page.locator("#reset").is_disabled()
 
 
 def test_alpha_can_be_dragged_by_its_line(visit, science):

@@ -121,6 +121,27 @@ def test_bars_rise_above_the_line_where_the_table_is_cut(visit, seen, labels):
     assert page.locator(".bar.above").count() == len(above)
 
 
+def test_where_squares_are_weighed_cuts_are_marked_and_no_line_is_drawn(visit, labels):
+    extractor = noisy_extractor([DOCUMENT], labels, noise=0.9, seed=3, decoder="likely", alpha=3.0)
+    (view,) = views(extractor, [DOCUMENT])
+    page = visit([view], labels)
+    open_table(page)
+    cuts = view.document.sentences[0].cuts
+    bars = page.locator(".sentence-tables").first.locator(".bar")
+    marked = [i + 1 for i in range(bars.count()) if "above" in bars.nth(i).get_attribute("class")]
+    assert bars.count() == len(WORDS) - 1
+    assert 0 < len(cuts) < bars.count()
+    assert tuple(marked) == cuts
+    assert page.locator(".alpha, .alpha-name, .handle").count() == 0
+    page.locator(".frame").nth(1).focus()
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowDown")  # to the distances
+    for column, distance in enumerate(view.tables[0].distances, 1):
+        said = f"distance {distance:.3f}: {'cut' if column in cuts else 'no cut'}"
+        assert said in page.locator(".note:visible").inner_text()
+        page.keyboard.press("ArrowRight")
+
+
 def test_arcs_join_head_and_tail_and_pointing_at_a_triple_makes_its_arc_stand_out(visit):
     page = visit([View(DOCUMENT)])
     arcs = page.locator(".arcs .arc")

@@ -49,6 +49,15 @@ def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model,
     assert own["ent"] == json.loads(scored.stdout)["scores"]["entities"]["f1"]
 
 
+def test_of_a_model_that_is_decoded_otherwise_the_papers_decoder_is_studied(science, twenty):
+    assert science.settings.decoder == "likely"
+    result = threshold.threshold(science, twenty[:2])
+    assert result == {**threshold.threshold(science.with_decoder("split"), twenty[:2]), "alpha": None}
+    rows = threshold.tables(result)[0].rows
+    assert [row[0] for row in rows] == ["the paper's α", "best Span F1", "best Ent F1", "best Rel F1"]
+    assert all("the paper's α = 1.4" in chart for chart in threshold.charts(result).values())
+
+
 def test_a_distance_is_counted_at_the_side_that_gold_says():
     labels = LabelSpace(("X",), ("r",))
     document = Document.from_words([["a", "b", "c"]], [(0, 1, "X")])

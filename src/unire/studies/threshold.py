@@ -30,8 +30,9 @@ CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α.
 
-    Of the paper's decoder, whichever the model has.
+    Of the paper's decoder, whichever the model has. The α of a model that has another one does not count here.
     """
+    own = extractor.settings.alpha if extractor.settings.decoder == "split" else None
     extractor = extractor.with_decoder("split")
     distances = _Distances(documents, extractor.labels)
     alphas = sorted({*ALPHAS, extractor.settings.alpha})
@@ -39,7 +40,7 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     return {
         "study": "threshold",
         "sentences": n_sentences(documents),
-        "alpha": extractor.settings.alpha,
+        "alpha": own,
         "distances": {"edges": list(EDGES), **{name: counts.tolist() for name, counts in distances.counts.items()}},
         "sweep": [
             {
@@ -55,9 +56,10 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
 
 def tables(result: Json) -> list[Table]:
     swept = {point["alpha"]: point for point in result["sweep"]}
+    own = result["alpha"]
     asked = {
         "the paper's α": ALPHA,
-        "the model's α": min(swept, key=lambda alpha: abs(alpha - result["alpha"])),
+        **({} if own is None else {"the model's α": min(swept, key=lambda alpha: abs(alpha - own))}),
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
     rows = [(name, f"{alpha:g}", *(percent(swept[alpha][curve]) for curve in CURVES)) for name, alpha in asked.items()]
@@ -81,7 +83,8 @@ def tables(result: Json) -> list[Table]:
 
 def charts(result: Json) -> dict[str, str]:
     counted = f"n = {result['sentences']:,} sentences"
-    mark = (result["alpha"], f"the model's α = {result['alpha']:g}")
+    own = result["alpha"]
+    mark = (ALPHA, f"the paper's α = {ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
     distances = result["distances"]
     series = {"entity boundary": distances["boundary"], "elsewhere": distances["other"]}
     curves = {title: [100 * point[curve] for point in result["sweep"]] for curve, title in CURVES.items()}

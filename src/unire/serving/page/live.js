@@ -16,8 +16,8 @@ function elements(markup) {
 class Live {
   static PAUSE = 200;
 
-  /** The largest α that makes a difference where squares are weighed: e¹² is 160,000 to 1. */
-  static MOST_EVIDENCE = 12;
+  /** The largest α that is offered where squares are weighed: one of a word has at most ln 100 = 4.6 in its favour, of two 18.4. */
+  static MOST_EVIDENCE = 20;
 
   constructor({ labels, alpha, byDistance }) {
     Object.assign(this, { labels, modelAlpha: alpha, alpha, byDistance, shown: null, answer: null, view: null, wanted: false });
