@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -78,3 +80,12 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     lines.write_text("A text.\n" * 100_000)
     inputs = Inputs([str(lines)], lines=True)
     assert len(plan(inputs, stamps(inputs))) == 49
+
+
+def test_a_packed_file_is_not_cut(tmp_path):
+    lines = tmp_path / "all.txt.gz"
+    lines.write_bytes(gzip.compress("".join(f"Line {i * 7919 % 1000003}.\n" for i in range(50_000)).encode()))
+    inputs = Inputs([str(lines)], lines=True)
+    (block,) = plan(inputs, stamps(inputs))
+    assert block.size > 2**16
+    assert [item.text for item in inputs.read(block.pieces[0])] == [item.text for item in inputs]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import sys
 from pathlib import Path
 
@@ -79,6 +82,61 @@ def test_a_folder_has_its_text_files_in_order(tmp_path):
     assert [text for _, text in read(tmp_path)] == ["a/b.txt", "a/c.md", "b.txt", "in JSON"]
     (tmp_path / "empty").mkdir()
     assert "holds no text" in refused(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("module", [gzip, lzma, bz2])
+def test_packed_files_are_read_like_what_they_hold(tmp_path, module):
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    suffix = {gzip: ".gz", lzma: ".XZ", bz2: ".bz2"}[module]
+
+    def pack(name: str, content: bytes) -> Path:
+        path = packed / f"{name}{suffix}"
+        path.write_bytes(module.compress(content))
+        return path
+
+    text = pack("a.txt", "\ufeffcafé one\ntwo\n".encode())
+    lines = pack("b.jsonl", b'{"id": 7, "text": "one"}\n{"text": "two"}\n')
+    assert read(text) == [(str(text), "café one\ntwo\n")]
+    assert read(text, lines=True) == [(f"{text}:1", "café one"), (f"{text}:2", "two")]
+    assert read(lines) == [("7", "one"), (f"{lines}:2", "two")]
+    assert [words.words for _, words in read(text, words=True)] == [("café", "one", "two")]
+    assert read(packed) == [*read(text), *read(lines)]
+    annotated = pack("c.jsonl", (FIXTURES / "twenty.jsonl").read_bytes())
+    assert Inputs([str(annotated)]).has_words
+    assert read(annotated) == read(FIXTURES / "twenty.jsonl")
+    people = pack("people.json", (FIXTURES / "people.json").read_bytes())
+    assert read(people) == read(FIXTURES / "people.json")
+
+
+@pytest.mark.parametrize("module", [gzip, lzma, bz2])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json"])
+def test_an_archive_without_its_end_is_refused_and_what_comes_before_is_read(tmp_path, module, name):
+    file = tmp_path / f"{name}.{ {gzip: 'gz', lzma: 'xz', bz2: 'bz2'}[module] }"
+    content = {"a.txt": b"a line\n", "a.jsonl": b'{"text": "a line"}\n', "a.json": b"["}[name]
+    file.write_bytes(module.compress(content * 1000)[:-9])
+    assert refused(file) == f"{file} cannot be read: it is packed, and its end is missing"
+    if name == "a.jsonl" and module is gzip:
+        items = iter(Inputs([str(file)]))
+        assert [next(items).text for _ in range(10)] == ["a line"] * 10
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_what_is_packed_by_name_alone_is_refused(tmp_path, suffix):
+    file = tmp_path / f"a.txt.{suffix}"
+    file.write_text("plain text\n" * 100)
+    assert refused(file).startswith(f"{file} cannot be read: ")
+
+
+def test_packed_lines_are_read_when_they_are_taken_and_positions_are_those_of_the_archive(tmp_path):
+    file = tmp_path / "a.txt.gz"
+    rows = "".join(f"line {number * 7919 % 1000003}\n" for number in range(200_000))
+    file.write_bytes(gzip.compress(rows.encode()))
+    inputs = Inputs([str(file)], lines=True)
+    positions = [item.position for item in inputs]
+    assert positions == sorted(positions)
+    assert positions[0] < positions[-1] / 2
+    assert positions[-1] <= inputs.size == file.stat().st_size
 
 
 def test_json_lines_have_their_text_in_a_field(tmp_path):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from unire import formats, texts
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import ending, is_packed, opened, reading, unpacked
 from unire.formats import words as words_format
 from unire.segment import segment
 
@@ -125,8 +126,8 @@ class Inputs:
         if way == "parquet":
             parts = texts.row_parts(path, self.field or "text", size, piece.part)
             yield from (Piece(piece.path, part, part.size) for part in parts)
-        elif way in ("lines", "json lines"):
-            with _opened(path) as file:
+        elif way in ("lines", "json lines") and not is_packed(path):
+            with reading(path), path.open("rb") as file:
                 parts = texts.line_parts(file, _name(path), size, piece.part)
                 yield from (Piece(piece.path, part, part.size) for part in parts)
         else:
@@ -157,8 +158,9 @@ class Inputs:
         elif way == "parquet":
             yield from _placed(texts.from_parquet(path, self.field or "text", part), base)
         else:
-            with _opened(path) as file:
-                yield from self._of_stream(file, _name(path), base, way, part)
+            with reading(path), path.open("rb") as packed, unpacked(packed, path) as file:
+                for item in self._of_stream(file, _name(path), base, way, part):
+                    yield item if file is packed else replace(item, position=base + packed.tell())
 
     def _of_stream(
         self, file: BinaryIO, name: str, base: float, way: Way, part: texts.Part | None = None
@@ -180,7 +182,7 @@ class Inputs:
 
     def _way(self, path: Path | None = None) -> Way:
         """How a file is read, or without one standard input."""
-        suffix = path.suffix.lower() if path else ""
+        suffix = ending(path) if path else ""
         if path and self._is_annotated(path):
             return "annotated"
         if suffix in texts.PARQUET:
@@ -195,7 +197,7 @@ class Inputs:
         """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
         if self.format is not None:
             return True
-        suffix = path.suffix.lower()
+        suffix = ending(path)
         if self.lines or self.words or self.field is not None or suffix not in (".json", *texts.JSON_LINES):
             return False
         return suffix == ".json" or "sentences" in _first_object(path)
@@ -209,13 +211,6 @@ def _standard_input() -> BinaryIO:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     except OSError:  # no file, as in tests
         return sys.stdin.buffer
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _name(path: Path) -> str:
@@ -237,9 +232,9 @@ def _exists(source: str) -> bool:
 def _first_object(path: Path) -> dict[str, object]:
     """The first line of a file as JSON, if that is an object."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            item = json.loads(next(filter(str.strip, file), "{}"))
-    except (OSError, ValueError, RecursionError):
+        with reading(path), opened(path) as file:
+            item = json.loads(next(filter(bytes.strip, file), b"{}"))
+    except (UnireError, ValueError, RecursionError):
         return {}  # whoever reads the file in earnest says what is wrong
     return item if isinstance(item, dict) else {}
 
@@ -259,10 +254,9 @@ def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:
 def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[Item]:
     short = Path(name).name
     try:
-        documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
-        for number, document in enumerate(documents, 1):
-            yield Item(document.id, document, base, number)
+        with reading(name):
+            documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
+            for number, document in enumerate(documents, 1):
+                yield Item(document.id, document, base, number)
     except UnicodeDecodeError:
         raise UnireError(f"{name} is not UTF-8; convert it first") from None
-    except OSError as error:
-        raise UnireError(f"{name} cannot be read: {error.strerror or error}") from None

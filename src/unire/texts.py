@@ -1,4 +1,4 @@
-"""Raw texts from where people keep them: files, folders, lines, JSON lines, Parquet, standard input.
+"""Raw texts from where people keep them: files, packed or not, folders, lines, JSON lines, Parquet, standard input.
 
 Everything is a stream: a line, a row or a file is read when its text is taken. Texts are UTF-8, and what cannot be
 read is refused in one sentence that names the file and the line. A long file can be cut into parts, which are read each
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from unire.exceptions import UnireError
+from unire.files import ending, reading
 
 __all__ = [
     "JSON_LINES",
@@ -34,7 +35,7 @@ __all__ = [
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet",)
 FOLDER = (".txt", ".text", ".md", *JSON_LINES, *PARQUET)
-"""The endings of files that are taken from a folder."""
+"""The endings of files that are taken from a folder, also where `.gz`, `.xz` or `.bz2` follows."""
 
 ROWS = 1024
 """Rows of a Parquet file that are read together."""
@@ -69,7 +70,7 @@ def files_of(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order."""
     if not path.is_dir():
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in FOLDER and _is_plain(p, path))
+    found = sorted(p for p in path.rglob("*") if ending(p) in FOLDER and _is_plain(p, path))
     if not found:
         raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join(FOLDER)}")
     return found
@@ -128,7 +129,7 @@ def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -
     """The lines of a file, or of a part of it, in parts of `size` bytes, or as much more as ends a line."""
     start, offset = (part.start, part.offset) if part else (0, 0)
     number, position = start, offset
-    with _reading(name):
+    with reading(name):
         file.seek(offset)
         for raw in islice(file, part.stop - start if part else None):
             number, position = number + 1, position + len(raw)
@@ -166,7 +167,7 @@ def _parquet(path: Path, field: str) -> Iterator[Any]:
         import pyarrow.parquet as pq
     except ModuleNotFoundError:
         raise UnireError('reading Parquet needs pyarrow: pip install "unire[parquet]"') from None
-    with _reading(str(path)):
+    with reading(str(path)):
         try:
             table = pq.ParquetFile(path)
         except pa.ArrowException:
@@ -213,7 +214,7 @@ def _is_plain(path: Path, folder: Path) -> bool:
 def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, bytes, int]]:
     """Number (from 1), bytes without the line end, and position after each line."""
     position, before, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
-    with _reading(name):
+    with reading(name):
         if part:  # standard input has none, and cannot go anywhere
             file.seek(part.offset)
         for number, raw in enumerate(islice(file, count), start=before + 1):
@@ -223,17 +224,8 @@ def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, 
 
 
 def _read(file: BinaryIO, name: str) -> bytes:
-    with _reading(name):
+    with reading(name):
         return file.read()
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or " ".join(str(error).split())  # Arrow has paragraphs
-        raise UnireError(f"{name} cannot be read: {reason}") from None
 
 
 def _decoded(raw: bytes, place: str) -> str:

@@ -36,7 +36,7 @@ def extract(
         typer.Argument(
             metavar="INPUT",
             help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
-            "(.jsonl), Parquet (.parquet) and annotated files in a known format.",
+            "(.jsonl), Parquet (.parquet) and annotated files in a known format; .gz, .xz and .bz2 are unpacked.",
             show_default=False,
         ),
     ] = None,
