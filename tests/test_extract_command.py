@@ -40,11 +40,13 @@ def test_files_folders_lines_fields_and_columns_are_read(found, tmp_path):
     (tmp_path / "a.txt").write_text("One line.\nAnother line.\n")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "In JSON.", "abstract": "Abstract."}\n')
     pq.write_table(pa.table({"text": ["In Parquet.", ""]}), tmp_path / "c.parquet")
+    (tmp_path / "d.csv").write_text('id,text,abstract\ny,"In ""CSV"".\nTwo lines.",Short.\n')
     assert [item["text"] for item in found(tmp_path)] == [
-        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", ""),
+        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", "", 'In "CSV".\nTwo lines.'),
     ]
     assert [item["text"] for item in found("--lines", tmp_path / "a.txt")] == ["One line.", "Another line."]
-    assert [item["id"] for item in found("--field", "abstract", tmp_path / "b.jsonl")] == ["x"]
+    abstracts = found("--field", "abstract", tmp_path / "b.jsonl", tmp_path / "d.csv")
+    assert [(item["id"], item["text"]) for item in abstracts] == [("x", "Abstract."), ("y", "Short.")]
     assert [item["text"] for item in found(tmp_path / "a.txt", "A text.")] == ["One line.\nAnother line.\n", "A text."]
     assert found(tmp_path / "c.parquet")[1] == {
         "id": f"{tmp_path / 'c.parquet'}:2",

@@ -24,7 +24,7 @@ __all__ = ["Inputs", "Item", "Piece"]
 
 STANDARD_INPUT = "standard input"
 
-Way = Literal["annotated", "parquet", "words", "lines", "json lines", "whole"]
+Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "whole"]
 """How a file holds its documents."""
 
 
@@ -66,7 +66,7 @@ class Inputs:
     lines: bool = False
     """A document for every line."""
     field: str | None = None
-    """Where in JSON lines or Parquet the text is; `text` when left out."""
+    """Where in JSON lines, Parquet, CSV or TSV the text is; `text` when left out."""
     words: bool = False
     """Words already split: a sentence a line, words between spaces, an empty line between documents."""
     format: str | None = None
@@ -126,9 +126,12 @@ class Inputs:
         if way == "parquet":
             parts = texts.row_parts(path, self.field or "text", size, piece.part)
             yield from (Piece(piece.path, part, part.size) for part in parts)
-        elif way in ("lines", "json lines") and not is_packed(path):
+        elif way in ("lines", "json lines", "table") and not is_packed(path):
             with reading(path), path.open("rb") as file:
-                parts = texts.line_parts(file, _name(path), size, piece.part)
+                if way == "table":
+                    parts = texts.table_parts(file, _name(path), self.field or "text", size, piece.part)
+                else:
+                    parts = texts.line_parts(file, _name(path), size, piece.part)
                 yield from (Piece(piece.path, part, part.size) for part in parts)
         else:
             yield piece
@@ -171,6 +174,8 @@ class Inputs:
             yield from _placed(texts.from_lines(file, name, part), base)
         elif way == "json lines":
             yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
+        elif way == "table":
+            yield from _placed(texts.from_table(file, name, self.field or "text", part), base)
         else:
             for text in texts.whole(file, name):
                 if name == STANDARD_INPUT and _is_object(text.text.partition("\n")[0]):
@@ -191,6 +196,8 @@ class Inputs:
             return "words"
         if self.lines:
             return "lines"
+        if suffix in texts.TABLES:
+            return "table"
         return "json lines" if self.field is not None or suffix in texts.JSON_LINES else "whole"
 
     def _is_annotated(self, path: Path) -> bool:
