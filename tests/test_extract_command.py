@@ -253,6 +253,15 @@ def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_pa
     assert extract(*texts, "--format", name).stdout_bytes == out.read_bytes()
 
 
+def test_entities_have_a_row_each_in_a_format_of_their_own(extract, found, tmp_path):
+    (item,), out = found(TEXT), tmp_path / "entities.csv"
+    assert extract(TEXT, "--format", "entities-csv", "--out", out).exit_code == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = [(row["entity"], row["label"], int(row["start"]), int(row["end"])) for row in csv.DictReader(file)]
+    assert rows == [(e["text"], e["label"], e["char_start"], e["char_end"]) for e in item["entities"]]
+    assert rows
+
+
 @pytest.mark.parametrize("name", ["graphml", "cypher"])
 def test_a_graph_is_merged_from_all_texts(extract, found, tmp_path, name):
     out = tmp_path / f"graph.{name}"

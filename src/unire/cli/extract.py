@@ -124,6 +124,7 @@ def extract(
         unire extract --lines all.txt --out found.jsonl --resume
         unire extract --field abstract papers.csv.gz --min-score 0.5
         unire extract --field abstract papers.parquet --format csv
+        unire extract notes.txt --format entities-csv --out entities.csv
         unire extract abstracts/ --out graph.graphml
         unire extract abstract.txt --out page.html
         unire extract --ray 10.0.0.1:6379 --field abstract papers/ --out found/
