@@ -185,6 +185,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
+    assert "is not empty; give a new folder" in error(TEXT, "--format", "brat", "--out", tmp_path)
     assert "--resume goes on with an --out" in error(TEXT, "--resume")
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 
