@@ -11,7 +11,7 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -173,7 +173,8 @@ def recover(path: str | Path) -> None:
     path = Path(path)
     aside = list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.previous"))
     if aside and not path.exists():
-        aside.pop().rename(path)
+        with suppress(FileNotFoundError):  # another process of the same training was quicker
+            aside.pop().rename(path)
     for folder in aside:
         _remove(folder)
 

@@ -41,7 +41,12 @@ def resume_folder(out: Path) -> Path:
 
 
 def latest(folder: Path) -> Path | None:
-    """The latest state in such a folder."""
+    """The latest state in such a folder, also if a process was killed as it replaced that."""
+    try:
+        for aside in folder.glob(".step-*.previous"):
+            recover(folder / aside.name.split(".")[1])
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}") from None
     return max(folder.glob("step-*[0-9]"), default=None)
 
 
