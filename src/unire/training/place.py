@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from unire.exceptions import UnireError
@@ -9,7 +10,7 @@ from unire.files import check_new, recover
 from unire.folders import check_target
 from unire.settings import Settings
 
-__all__ = ["check_place", "is_finished", "latest", "resume_folder"]
+__all__ = ["check_folds", "check_place", "fold_folder", "is_finished", "latest", "resume_folder"]
 
 
 def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -> None:
@@ -32,6 +33,17 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
             check_new(out, remedy)
     elif finished and latest(waiting) is None:
         raise UnireError(f"the model in {str(out)!r} is finished, and there is nothing to resume; {remedy}")
+
+
+def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
+    """The same for the folds of these numbers. With `resume` those that are finished may be there."""
+    for number in () if resume else numbers:
+        check_place(fold_folder(out, number), resume=False, remedy="go on with --resume, or give a new folder")
+
+
+def fold_folder(out: Path, number: int) -> Path:
+    """Where the model of a fold lies."""
+    return out / f"fold-{number:02d}"
 
 
 def resume_folder(out: Path) -> Path:
