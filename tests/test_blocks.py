@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -28,6 +31,28 @@ def test_lines_in_parts_are_the_lines_of_the_file(tmp_path_factory, lines, size,
         assert all(part.size >= size for part in parts[:-1])
         singles = [single for part in parts for single in texts.line_parts(file, "lines", 1, part)]
         assert [(single.start, single.stop) for single in singles] == [(i, i + 1) for i in range(len(whole))]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.sampled_from('ab,"\n\r\té'), max_size=9)), st.integers(1, 30), st.booleans())
+def test_a_table_in_parts_has_the_rows_of_the_file(tmp_path_factory, cells, size, tabs):
+    path = tmp_path_factory.mktemp("table") / ("table.tsv" if tabs else "table.csv")
+    with path.open("w", encoding="utf-8-sig", newline="") as out:
+        writer = csv.writer(out, delimiter="\t" if tabs else ",")
+        writer.writerows([["n", "text"], *enumerate(cells)])
+    with path.open("rb") as file:
+        parts = list(texts.table_parts(file, path.name, "text", size))
+        file.seek(0)
+        whole = list(texts.from_table(file, path.name))
+        assert [text.text for text in whole] == cells
+        assert [text for part in parts for text in texts.from_table(_rewound(file), path.name, "text", part)] == whole
+        singles = [single for part in parts for single in texts.table_parts(_rewound(file), path.name, "text", 1, part)]
+        assert [(single.start, single.stop) for single in singles] == [(i + 1, i + 2) for i in range(len(cells))]
+
+
+def _rewound(file):
+    file.seek(0)
+    return file
 
 
 @settings(deadline=None, max_examples=40)
@@ -78,3 +103,22 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     lines.write_text("A text.\n" * 100_000)
     inputs = Inputs([str(lines)], lines=True)
     assert len(plan(inputs, stamps(inputs))) == 49
+
+
+def test_a_packed_file_is_not_cut(tmp_path):
+    lines = tmp_path / "all.txt.gz"
+    lines.write_bytes(gzip.compress("".join(f"Line {i * 7919 % 1000003}.\n" for i in range(50_000)).encode()))
+    inputs = Inputs([str(lines)], lines=True)
+    (block,) = plan(inputs, stamps(inputs))
+    assert block.size > 2**16
+    assert [item.text for item in inputs.read(block.pieces[0])] == [item.text for item in inputs]
+
+
+def test_a_table_is_cut_between_its_rows(tmp_path):
+    table = tmp_path / "all.csv"
+    table.write_text("id,text\n" + "".join(f'{i},"Line {i},\nand its second."\n' for i in range(3000)))
+    inputs = Inputs([str(table)])
+    planned = plan(inputs, stamps(inputs))
+    assert len(planned) > 3
+    items = [item for block in planned for piece in block.pieces for item in inputs.read(piece)]
+    assert [(item.id, item.text, item.number) for item in items] == [(i.id, i.text, i.number) for i in inputs]

@@ -81,6 +81,18 @@ def test_a_conversion_of_which_nothing_can_be_written_is_a_failure(tmp_path: Pat
         assert ran.exit_code == 1
 
 
+def test_a_folder_that_holds_something_is_not_replaced(tmp_path: Path) -> None:
+    thesis = tmp_path / "work" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("years of work", encoding="utf-8")
+    for target in ("brat", "datasets"):
+        wrong = reason("convert", PEOPLE, "--to", target, "--out", thesis.parent)
+        assert wrong == f"{str(thesis.parent)!r} is not empty; give a new folder"
+    assert thesis.read_text(encoding="utf-8") == "years of work"
+    (tmp_path / "empty").mkdir()
+    assert data("convert", PEOPLE, "--to", "brat", "--out", tmp_path / "empty").exit_code == 0
+
+
 def test_strict_stops_at_the_first_broken_line_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(TWENTY.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
     wrong = reason("convert", tmp_path / "a.jsonl", "--strict", "--out", tmp_path / "b.jsonl")

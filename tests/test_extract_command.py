@@ -40,11 +40,13 @@ def test_files_folders_lines_fields_and_columns_are_read(found, tmp_path):
     (tmp_path / "a.txt").write_text("One line.\nAnother line.\n")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "In JSON.", "abstract": "Abstract."}\n')
     pq.write_table(pa.table({"text": ["In Parquet.", ""]}), tmp_path / "c.parquet")
+    (tmp_path / "d.csv").write_text('id,text,abstract\ny,"In ""CSV"".\nTwo lines.",Short.\n')
     assert [item["text"] for item in found(tmp_path)] == [
-        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", ""),
+        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", "", 'In "CSV".\nTwo lines.'),
     ]
     assert [item["text"] for item in found("--lines", tmp_path / "a.txt")] == ["One line.", "Another line."]
-    assert [item["id"] for item in found("--field", "abstract", tmp_path / "b.jsonl")] == ["x"]
+    abstracts = found("--field", "abstract", tmp_path / "b.jsonl", tmp_path / "d.csv")
+    assert [(item["id"], item["text"]) for item in abstracts] == [("x", "Abstract."), ("y", "Short.")]
     assert [item["text"] for item in found(tmp_path / "a.txt", "A text.")] == ["One line.\nAnother line.\n", "A text."]
     assert found(tmp_path / "c.parquet")[1] == {
         "id": f"{tmp_path / 'c.parquet'}:2",
@@ -183,6 +185,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
+    assert "is not empty; give a new folder" in error(TEXT, "--format", "brat", "--out", tmp_path)
     assert "--resume goes on with an --out" in error(TEXT, "--resume")
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 
@@ -249,6 +252,15 @@ def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_pa
         (relation["head"]["text"], relation["label"], relation["tail"]["text"]) for relation in relations
     ]
     assert extract(*texts, "--format", name).stdout_bytes == out.read_bytes()
+
+
+def test_entities_have_a_row_each_in_a_format_of_their_own(extract, found, tmp_path):
+    (item,), out = found(TEXT), tmp_path / "entities.csv"
+    assert extract(TEXT, "--format", "entities-csv", "--out", out).exit_code == 0
+    with out.open(encoding="utf-8", newline="") as file:
+        rows = [(row["entity"], row["label"], int(row["start"]), int(row["end"])) for row in csv.DictReader(file)]
+    assert rows == [(e["text"], e["label"], e["char_start"], e["char_end"]) for e in item["entities"]]
+    assert rows
 
 
 @pytest.mark.parametrize("name", ["graphml", "cypher"])

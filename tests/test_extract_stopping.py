@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -33,6 +34,20 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
     assert ran.exit_code == 0
     assert "nothing to resume" in ran.stderr.replace("\n", " ")
     assert "written" not in ran.stderr
+
+
+def test_an_archive_whose_end_was_missing_is_resumed_when_it_is_there(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.txt.gz", tmp_path / "found.jsonl"
+    texts = [f"Line number {i}." for i in range(9)]
+    packed = gzip.compress("".join(f"{text}\n" for text in texts).encode())
+    lines.write_bytes(packed[:-4])
+    ran = extract("--lines", lines, "--out", out)
+    assert "lines.txt.gz cannot be read: it is packed, and its end is missing" in str(ran.exception)
+    assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 9
+    lines.write_bytes(packed)
+    assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == texts
 
 
 def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):

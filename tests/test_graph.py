@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.graph import WRITERS, Graph, cypher, graphml, key, merged, triples
+from unire.graph import WRITERS, Graph, cypher, graphml, key, merged
+from unire.graph.entities import ENTITIES
+from unire.graph.rows import CSV, TSV
+from unire.graph.triples import TRIPLES
 
 HOSTILE = [
     'it\'s "quoted"',
@@ -178,7 +181,8 @@ def read_csv(text: str) -> list[dict[str, str]]:
 def test_csv_gives_back_every_text_and_runs_none(head, relation):
     text = written("csv", [met(head, "Bob", id="a", relation=relation)])
     (row,) = read_csv(text)
-    for cell, text in ((row["head"], head), (row["relation"], relation)):
+    entity = read_csv(written("entities-csv", [met(head, "Bob", id="a", relation=relation)]))[0]
+    for cell, text in ((row["head"], head), (row["relation"], relation), (entity["entity"], head)):
         assert (cell[1:] if cell.startswith("'") else cell) == text
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝"))
 
@@ -190,7 +194,7 @@ def test_tsv_has_a_line_for_every_row_and_gives_back_every_text(head, relation):
     assert lines[2] == ""
     cells = lines[1].split("\t")
     names = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
-    row = dict(zip(triples.COLUMNS, (re.sub(r"\\(.)", lambda m: names[m[1]], cell) for cell in cells), strict=True))
+    row = dict(zip(TRIPLES.columns, (re.sub(r"\\(.)", lambda m: names[m[1]], cell) for cell in cells), strict=True))
     assert (row["head"], row["relation"], row["tail"]) == (head, relation, "Bob")
 
 
@@ -202,7 +206,7 @@ def test_a_triple_has_its_labels_score_sentence_and_characters():
         id="a",
     )
     text = written("csv", [document])
-    assert text.splitlines(keepends=True)[0] == ",".join(triples.COLUMNS) + "\r\n"
+    assert text.splitlines(keepends=True)[0] == ",".join(TRIPLES.columns) + "\r\n"
     (row,) = read_csv(text)
     assert (row["head"], row["head_label"], row["relation"], row["tail"], row["tail_label"]) == (
         "Ada",
@@ -214,6 +218,18 @@ def test_a_triple_has_its_labels_score_sentence_and_characters():
     assert (row["score"], row["document"], row["sentence"]) == ("0.75", "a", "Ada lives in London")
     assert document.text[int(row["head_start"]) : int(row["head_end"])] == "Ada"
     assert document.text[int(row["tail_start"]) : int(row["tail_end"])] == "London"
+
+
+def test_an_entity_has_its_row_in_a_relation_or_not():
+    document = Document.from_words(
+        [["Hello", "."], ["Ada", "lives", "in", "London"], []], [(2, 3, "Peop", 0.75), (5, 6, "Loc")], id="a"
+    )
+    text = written("entities-csv", [document])
+    assert text.splitlines(keepends=True)[0] == "entity,label,score,document,sentence,start,end\r\n"
+    ada, london = read_csv(text)
+    assert list(ada.values())[:5] == ["Ada", "Peop", "0.75", "a", "Ada lives in London"]
+    assert list(london.values())[:5] == ["London", "Loc", "", "a", "Ada lives in London"]
+    assert document.text[int(london["start"]) : int(london["end"])] == "London"
 
 
 def test_a_relation_across_sentences_shows_them_all():
@@ -250,8 +266,11 @@ def test_what_cannot_be_written_is_said_in_a_sentence(format, tmp_path):
             WRITERS[format]([met("\ud800", "Bob")], tmp_path / "graph")
 
 
-@pytest.mark.parametrize(("format", "dialect"), [("csv", triples.CSV), ("tsv", triples.TSV)])
-def test_triples_can_be_written_document_by_document(format, dialect):
+@pytest.mark.parametrize(
+    ("format", "table", "dialect"),
+    [("csv", TRIPLES, CSV), ("tsv", TRIPLES, TSV), ("entities-csv", ENTITIES, CSV), ("entities-tsv", ENTITIES, TSV)],
+)
+def test_rows_can_be_written_document_by_document(format, table, dialect):
     documents = [met("Ada", "Bob", id="a"), met("a,b\t\n", "Bob", id="b")]
-    parts = [triples.head(dialect), *(triples.lines(document, dialect) for document in documents)]
+    parts = [table.head(dialect), *(table.lines(document, dialect) for document in documents)]
     assert "".join(parts) == written(format, documents)

@@ -15,7 +15,8 @@ import pytest
 from browsing import hover, shares
 from serving import Running
 from unire.extractor import Extractor
-from unire.graph import triples
+from unire.graph.rows import TSV
+from unire.graph.triples import TRIPLES
 from unire.rendering.html.data import SCALE
 from unire.rendering.views import views
 from unire.segment import segment
@@ -288,7 +289,7 @@ def test_json_and_triples_are_copied(visit, science):
     page.locator("#copy-triples").click()
     page.get_by_role("button", name="Copied").nth(1).wait_for()
     copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == triples.head(triples.TSV) + triples.lines(document, triples.TSV)
+    assert copied == TRIPLES.head(TSV) + TRIPLES.lines(document, TSV)
     page.get_by_role("button", name="Copy JSON").wait_for()
 
 

@@ -252,7 +252,7 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     (work / "near.txt.log").unlink()
     reproduce.make([stage], parts, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read .*: No such file.*far\.log has"):
+    with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read: No such file.*far\.log has"):
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 

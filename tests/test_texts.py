@@ -1,9 +1,13 @@
-"""Raw texts from files, folders, lines, JSON lines and Parquet."""
+"""Raw texts from files, folders, lines, JSON lines, CSV, TSV and Parquet."""
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
 import io
 import json
+import lzma
 import sys
 from pathlib import Path
 
@@ -13,7 +17,7 @@ import pytest
 
 from unire.exceptions import UnireError
 from unire.inputs import Inputs
-from unire.texts import from_lines
+from unire.texts import from_lines, from_table
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -81,6 +85,61 @@ def test_a_folder_has_its_text_files_in_order(tmp_path):
     assert "holds no text" in refused(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("module", [gzip, lzma, bz2])
+def test_packed_files_are_read_like_what_they_hold(tmp_path, module):
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    suffix = {gzip: ".gz", lzma: ".XZ", bz2: ".bz2"}[module]
+
+    def pack(name: str, content: bytes) -> Path:
+        path = packed / f"{name}{suffix}"
+        path.write_bytes(module.compress(content))
+        return path
+
+    text = pack("a.txt", "\ufeffcafé one\ntwo\n".encode())
+    lines = pack("b.jsonl", b'{"id": 7, "text": "one"}\n{"text": "two"}\n')
+    assert read(text) == [(str(text), "café one\ntwo\n")]
+    assert read(text, lines=True) == [(f"{text}:1", "café one"), (f"{text}:2", "two")]
+    assert read(lines) == [("7", "one"), (f"{lines}:2", "two")]
+    assert [words.words for _, words in read(text, words=True)] == [("café", "one", "two")]
+    assert read(packed) == [*read(text), *read(lines)]
+    annotated = pack("c.jsonl", (FIXTURES / "twenty.jsonl").read_bytes())
+    assert Inputs([str(annotated)]).has_words
+    assert read(annotated) == read(FIXTURES / "twenty.jsonl")
+    people = pack("people.json", (FIXTURES / "people.json").read_bytes())
+    assert read(people) == read(FIXTURES / "people.json")
+
+
+@pytest.mark.parametrize("module", [gzip, lzma, bz2])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.json"])
+def test_an_archive_without_its_end_is_refused_and_what_comes_before_is_read(tmp_path, module, name):
+    file = tmp_path / f"{name}.{ {gzip: 'gz', lzma: 'xz', bz2: 'bz2'}[module] }"
+    content = {"a.txt": b"a line\n", "a.jsonl": b'{"text": "a line"}\n', "a.json": b"["}[name]
+    file.write_bytes(module.compress(content * 1000)[:-9])
+    assert refused(file) == f"{file} cannot be read: it is packed, and its end is missing"
+    if name == "a.jsonl" and module is gzip:
+        items = iter(Inputs([str(file)]))
+        assert [next(items).text for _ in range(10)] == ["a line"] * 10
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_what_is_packed_by_name_alone_is_refused(tmp_path, suffix):
+    file = tmp_path / f"a.txt.{suffix}"
+    file.write_text("plain text\n" * 100)
+    assert refused(file).startswith(f"{file} cannot be read: ")
+
+
+def test_packed_lines_are_read_when_they_are_taken_and_positions_are_those_of_the_archive(tmp_path):
+    file = tmp_path / "a.txt.gz"
+    rows = "".join(f"line {number * 7919 % 1000003}\n" for number in range(200_000))
+    file.write_bytes(gzip.compress(rows.encode()))
+    inputs = Inputs([str(file)], lines=True)
+    positions = [item.position for item in inputs]
+    assert positions == sorted(positions)
+    assert positions[0] < positions[-1] / 2
+    assert positions[-1] <= inputs.size == file.stat().st_size
+
+
 def test_json_lines_have_their_text_in_a_field(tmp_path):
     file = tmp_path / "papers.jsonl"
     items = [{"id": 7, "text": "one", "abstract": "uno"}, {"text": None, "abstract": "due"}]
@@ -127,6 +186,70 @@ def test_parquet_has_its_text_in_a_column(tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"not Parquet at all")
     assert "is not a Parquet file" in refused(broken)
+
+
+@pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ","), (".tsv", "\t"), (".CSV", ",")])
+def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suffix, delimiter):
+    file = tmp_path / f"papers{suffix}"
+    long = "word " * 100_000
+    rows = [["id", "text", "n"], ["x", 'one, "two"\nthree\tfour', 1], [], ["", long, 2], ["y", "", 3]]
+    with file.open("w", encoding="utf-8-sig", newline="") as out:
+        csv.writer(out, delimiter=delimiter).writerows(rows)
+    assert read(file) == [("x", 'one, "two"\nthree\tfour'), (f"{file}:4", long), ("y", "")]
+    assert read(file, field="n") == [("x", "1"), (f"{file}:4", "2"), ("y", "3")]
+    assert read(file, field="id")[0] == (f"{file}:2", "x")
+    assert read(tmp_path) == read(file)
+    assert read(file, lines=True)[0][1] == "id,text,n".replace(",", delimiter)
+    inputs = Inputs([str(file)])
+    assert list(inputs)[-1].position == inputs.size == file.stat().st_size
+    packed = tmp_path / f"papers{suffix}.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert [text for _, text in read(packed)] == [text for _, text in read(file)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no column 'text' but nothing; name one with --field"),
+        (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with --field"),
+        (b"id;text\nx;one\n", "has no column 'text' but id;text; name one with --field"),
+        (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells and not 2, as the first row; texts with separators"),
+        (b"id,text\nx\n", "row 2 has 1 cells and not 2"),
+        (b'id,text\nx,one\ny,"two\nthree\n', "row 3 is not valid CSV: unexpected end of data; texts with"),
+        (b'id,text\nx,"one" two\n', "row 2 is not valid CSV: ',' expected after '\"'"),
+        (b"id,text\nx,one\n\xff,two\n", "row 3 is not UTF-8; convert it first"),
+        (b"id,t\xe9xt\nx,one\n", "row 1 is not UTF-8; convert it first"),
+        (b"id,text\rx,one\r", "is not valid CSV: "),
+    ],
+)
+def test_tables_that_are_none_are_refused(tmp_path, content, message):
+    file = tmp_path / "papers.csv"
+    file.write_bytes(content)
+    assert message in refused(file)
+
+
+def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
+    file = tmp_path / "papers.csv"
+    file.write_bytes(b"text,other\none,caf\xe9\n")
+    assert read(file) == [(f"{file}:2", "one")]
+
+
+def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.texts.LONGEST", 1000)
+    file = tmp_path / "papers.csv"
+    file.write_text('text\none\n"two\n' + "three\n" * 1000)
+    assert "row 3 is not valid CSV: field larger than field limit (1000)" in refused(file)
+
+
+def test_rows_of_a_table_are_read_when_they_are_taken():
+    def endless():
+        yield b"id,text\n"
+        while True:
+            yield b'x,"a\n'
+            yield b'text"\n'
+
+    stream = from_table(endless(), "endless.csv")  # type: ignore[arg-type]
+    assert [next(stream).text for _ in range(3)] == ["a\ntext"] * 3
 
 
 def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):

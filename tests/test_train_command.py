@@ -145,6 +145,22 @@ def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_m
     assert message in one_sentence(ran.returncode, ran.stderr)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--folds", 2), "fold-02' is not empty; go on with --resume, or give a new folder"),
+        (("--folds", 2, "--fold", 3), "there is no fold 3: they are counted from 1 to 2"),
+        (("--folds", 99), "99 folds"),
+        (("--folds", "missing.json"), "missing.json"),
+    ],
+    ids=lambda words: " ".join(map(str, words)) if isinstance(words, tuple) else None,
+)
+def test_and_so_is_what_is_wrong_with_folds(words, message, random_model, tmp_path):
+    shutil.copytree(random_model, tmp_path / "fold-02")
+    ran = without_torch("train", "--encoder", "e", "--data", TWENTY, "--labels", "scierc", *words, "--out", tmp_path)
+    assert message in one_sentence(ran.returncode, ran.stderr)
+
+
 def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
     words = [["a", "b", "c"]]
     known, new = [(0, 1, "X"), (1, 2, "Y")], [(0, 1, "X"), (1, 2, "Loc"), (2, 3, "Loc")]

@@ -69,6 +69,20 @@ def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_remove
         trained(out)
 
 
+def test_a_training_killed_as_it_replaced_its_state_is_resumed(trained, tmp_path):
+    out = tmp_path / "model"
+    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    (state,) = (tmp_path / "model.resume").iterdir()
+    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
+    with pytest.raises(UnireError, match="there is an unfinished training"):
+        trained(out)
+    assert [left.name for left in state.parent.iterdir()] == [state.name]
+    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
+    assert not trained(out, resume=True).interrupted
+    assert is_finished(out)
+    assert not state.parent.exists()
+
+
 @pytest.mark.parametrize("work", ["calibration", "export"])
 def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
     out, then = tmp_path / "model", tmp_path / "then"

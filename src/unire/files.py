@@ -1,20 +1,73 @@
-"""Files and folders that are whole or not there: written under a temporary name, then renamed."""
+"""Files and folders: read whether packed or not; written under a temporary name and renamed, so whole or not there."""
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
+import lzma
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 from unire.exceptions import UnireError
 
-__all__ = ["check_new", "is_stream", "recover", "replacing", "text_output"]
+__all__ = [
+    "check_new",
+    "ending",
+    "is_packed",
+    "is_stream",
+    "opened",
+    "reading",
+    "recover",
+    "replacing",
+    "text_output",
+    "unpacked",
+]
+
+PACKED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
+"""What unpacks a file, by its ending."""
+
+
+def is_packed(path: str | Path) -> bool:
+    return Path(path).suffix.lower() in PACKED
+
+
+def ending(path: str | Path) -> str:
+    """How the name of a file ends, in small letters, whatever it is packed with: `.txt` for `Notes.TXT.gz`."""
+    path = Path(path)
+    return Path(path.stem if is_packed(path) else path.name).suffix.lower()
+
+
+def unpacked(file: BinaryIO, path: str | Path) -> BinaryIO:
+    """A stream of what the file of that name holds; the file itself, where it is not packed."""
+    stream: BinaryIO = PACKED[Path(path).suffix.lower()](file, "rb") if is_packed(path) else file
+    return stream
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to read bytes from, unpacked on the way if it ends in `.gz`, `.xz` or `.bz2`."""
+    with Path(path).open("rb") as file, unpacked(file, path) as stream:
+        yield stream
+
+
+@contextmanager
+def reading(name: str | Path) -> Iterator[None]:
+    """What is wrong with a file that is read, by the operating system or by what unpacks it, in one sentence."""
+    try:
+        yield
+    except EOFError:
+        raise UnireError(f"{name} cannot be read: it is packed, and its end is missing") from None
+    except (OSError, lzma.LZMAError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())  # Arrow has paragraphs
+        raise UnireError(f"{name} cannot be read: {reason}") from None
 
 
 @contextmanager
@@ -120,7 +173,8 @@ def recover(path: str | Path) -> None:
     path = Path(path)
     aside = list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.previous"))
     if aside and not path.exists():
-        aside.pop().rename(path)
+        with suppress(FileNotFoundError):  # another process of the same training was quicker
+            aside.pop().rename(path)
     for folder in aside:
         _remove(folder)
 

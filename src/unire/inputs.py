@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from unire import formats, texts
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import ending, is_packed, opened, reading, unpacked
 from unire.formats import words as words_format
 from unire.segment import segment
 
@@ -23,7 +24,7 @@ __all__ = ["Inputs", "Item", "Piece"]
 
 STANDARD_INPUT = "standard input"
 
-Way = Literal["annotated", "parquet", "words", "lines", "json lines", "whole"]
+Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "whole"]
 """How a file holds its documents."""
 
 
@@ -65,7 +66,7 @@ class Inputs:
     lines: bool = False
     """A document for every line."""
     field: str | None = None
-    """Where in JSON lines or Parquet the text is; `text` when left out."""
+    """Where in JSON lines, Parquet, CSV or TSV the text is; `text` when left out."""
     words: bool = False
     """Words already split: a sentence a line, words between spaces, an empty line between documents."""
     format: str | None = None
@@ -125,9 +126,12 @@ class Inputs:
         if way == "parquet":
             parts = texts.row_parts(path, self.field or "text", size, piece.part)
             yield from (Piece(piece.path, part, part.size) for part in parts)
-        elif way in ("lines", "json lines"):
-            with _opened(path) as file:
-                parts = texts.line_parts(file, _name(path), size, piece.part)
+        elif way in ("lines", "json lines", "table") and not is_packed(path):
+            with reading(path), path.open("rb") as file:
+                if way == "table":
+                    parts = texts.table_parts(file, _name(path), self.field or "text", size, piece.part)
+                else:
+                    parts = texts.line_parts(file, _name(path), size, piece.part)
                 yield from (Piece(piece.path, part, part.size) for part in parts)
         else:
             yield piece
@@ -157,8 +161,9 @@ class Inputs:
         elif way == "parquet":
             yield from _placed(texts.from_parquet(path, self.field or "text", part), base)
         else:
-            with _opened(path) as file:
-                yield from self._of_stream(file, _name(path), base, way, part)
+            with reading(path), path.open("rb") as packed, unpacked(packed, path) as file:
+                for item in self._of_stream(file, _name(path), base, way, part):
+                    yield item if file is packed else replace(item, position=base + packed.tell())
 
     def _of_stream(
         self, file: BinaryIO, name: str, base: float, way: Way, part: texts.Part | None = None
@@ -169,6 +174,8 @@ class Inputs:
             yield from _placed(texts.from_lines(file, name, part), base)
         elif way == "json lines":
             yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
+        elif way == "table":
+            yield from _placed(texts.from_table(file, name, self.field or "text", part), base)
         else:
             for text in texts.whole(file, name):
                 if name == STANDARD_INPUT and _is_object(text.text.partition("\n")[0]):
@@ -180,7 +187,7 @@ class Inputs:
 
     def _way(self, path: Path | None = None) -> Way:
         """How a file is read, or without one standard input."""
-        suffix = path.suffix.lower() if path else ""
+        suffix = ending(path) if path else ""
         if path and self._is_annotated(path):
             return "annotated"
         if suffix in texts.PARQUET:
@@ -189,13 +196,15 @@ class Inputs:
             return "words"
         if self.lines:
             return "lines"
+        if suffix in texts.TABLES:
+            return "table"
         return "json lines" if self.field is not None or suffix in texts.JSON_LINES else "whole"
 
     def _is_annotated(self, path: Path) -> bool:
         """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
         if self.format is not None:
             return True
-        suffix = path.suffix.lower()
+        suffix = ending(path)
         if self.lines or self.words or self.field is not None or suffix not in (".json", *texts.JSON_LINES):
             return False
         return suffix == ".json" or "sentences" in _first_object(path)
@@ -209,13 +218,6 @@ def _standard_input() -> BinaryIO:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     except OSError:  # no file, as in tests
         return sys.stdin.buffer
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _name(path: Path) -> str:
@@ -237,9 +239,9 @@ def _exists(source: str) -> bool:
 def _first_object(path: Path) -> dict[str, object]:
     """The first line of a file as JSON, if that is an object."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            item = json.loads(next(filter(str.strip, file), "{}"))
-    except (OSError, ValueError, RecursionError):
+        with reading(path), opened(path) as file:
+            item = json.loads(next(filter(bytes.strip, file), b"{}"))
+    except (UnireError, ValueError, RecursionError):
         return {}  # whoever reads the file in earnest says what is wrong
     return item if isinstance(item, dict) else {}
 
@@ -259,10 +261,9 @@ def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:
 def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[Item]:
     short = Path(name).name
     try:
-        documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
-        for number, document in enumerate(documents, 1):
-            yield Item(document.id, document, base, number)
+        with reading(name):
+            documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
+            for number, document in enumerate(documents, 1):
+                yield Item(document.id, document, base, number)
     except UnicodeDecodeError:
         raise UnireError(f"{name} is not UTF-8; convert it first") from None
-    except OSError as error:
-        raise UnireError(f"{name} cannot be read: {error.strerror or error}") from None

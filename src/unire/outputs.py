@@ -19,7 +19,9 @@ from unire import formats, graph
 from unire.documents import Document
 from unire.formats import native
 from unire.formats.contents import Content
-from unire.graph import triples
+from unire.graph.entities import ENTITIES
+from unire.graph.rows import CSV, TSV, Dialect, Table
+from unire.graph.triples import TRIPLES
 from unire.labels import LabelSpace
 from unire.rendering import html, terminal
 from unire.rendering.views import View
@@ -69,8 +71,8 @@ def _json_line(item: dict[str, Any]) -> str:
     return json.dumps(item, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _triples(dialect: triples.Dialect) -> Lines:
-    return Lines(partial(triples.lines, dialect=dialect), triples.head(dialect))
+def _rows(table: Table, dialect: Dialect) -> Lines:
+    return Lines(partial(table.lines, dialect=dialect), table.head(dialect))
 
 
 def _graph(name: str) -> Whole:
@@ -95,8 +97,10 @@ OUTPUTS: dict[str, Lines | Whole | Page] = {
     "text": Lines(terminal.plain),
     "tables": Lines(partial(terminal.plain, tables=True)),
     "jsonl": Lines(jsonl),
-    "csv": _triples(triples.CSV),
-    "tsv": _triples(triples.TSV),
+    "csv": _rows(TRIPLES, CSV),
+    "tsv": _rows(TRIPLES, TSV),
+    "entities-csv": _rows(ENTITIES, CSV),
+    "entities-tsv": _rows(ENTITIES, TSV),
     "graphml": _graph("graphml"),
     "cypher": _graph("cypher"),
     "html": Page(html.write),

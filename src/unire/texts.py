@@ -1,4 +1,4 @@
-"""Raw texts from where people keep them: files, folders, lines, JSON lines, Parquet, standard input.
+"""Raw texts from where people keep them: files, packed or not, folders, lines, JSON lines, tables, standard input.
 
 Everything is a stream: a line, a row or a file is read when its text is taken. Texts are UTF-8, and what cannot be
 read is refused in one sentence that names the file and the line. A long file can be cut into parts, which are read each
@@ -8,38 +8,48 @@ for itself.
 from __future__ import annotations
 
 import codecs
+import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from unire.exceptions import UnireError
+from unire.files import ending, reading
 
 __all__ = [
     "JSON_LINES",
     "PARQUET",
+    "TABLES",
     "Part",
     "Text",
     "files_of",
     "from_json_lines",
     "from_lines",
     "from_parquet",
+    "from_table",
     "line_parts",
     "row_parts",
+    "table_parts",
     "whole",
 ]
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet",)
-FOLDER = (".txt", ".text", ".md", *JSON_LINES, *PARQUET)
-"""The endings of files that are taken from a folder."""
+TABLES = {".csv": ",", ".tsv": "\t"}
+"""What stands between the cells of a table, by the ending of its file."""
+FOLDER = (".txt", ".text", ".md", *JSON_LINES, *TABLES, *PARQUET)
+"""The endings of files that are taken from a folder, also where `.gz`, `.xz` or `.bz2` follows."""
 
 ROWS = 1024
 """Rows of a Parquet file that are read together."""
 SHORT = 64
 """Bytes that a text in Parquet is taken to have at least: where texts repeat, a file holds each but once."""
+LONGEST = 2**28
+"""Characters that a cell of a table may have: one whose quotes are never closed would be all the rest of the file."""
+QUOTE = "texts with separators, line ends or quotes in them are in quotes, and quotes in those doubled"
 
 
 class Text(NamedTuple):
@@ -69,7 +79,7 @@ def files_of(path: Path) -> list[Path]:
     """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order."""
     if not path.is_dir():
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in FOLDER and _is_plain(p, path))
+    found = sorted(p for p in path.rglob("*") if ending(p) in FOLDER and _is_plain(p, path))
     if not found:
         raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join(FOLDER)}")
     return found
@@ -105,6 +115,24 @@ def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part |
         yield Text(_id(item.get("id"), f"{name}:{number}", place), text, position, number)
 
 
+def from_table(file: BinaryIO, name: str, field: str = "text", part: Part | None = None) -> Iterator[Text]:
+    """The cells of the column `field`, by the names in the first row; a column `id`, if there is one, names them.
+
+    Rows are counted as spreadsheets do, from 1 and with the first. An empty row is none, and an empty `id` no name.
+    """
+    rows = _cells(file, name)
+    names, _ = _columns(rows, name, field)
+    named = names.index("id") if "id" in names and field != "id" else None
+    for number, cells, position in _cells(file, name, part) if part else rows:
+        if not cells:
+            continue
+        place = f"{name}, row {number}"
+        if len(cells) != len(names):
+            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {QUOTE}")
+        given = _cell(cells[named], place) if named is not None else ""
+        yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
+
+
 def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
     """The strings in the column `field`; a column `id`, if there is one, names them. A missing value is no text."""
     with _parquet(path, field) as table:
@@ -126,15 +154,26 @@ def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> I
 
 def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -> Iterator[Part]:
     """The lines of a file, or of a part of it, in parts of `size` bytes, or as much more as ends a line."""
-    start, offset = (part.start, part.offset) if part else (0, 0)
+    ends = ((number, position) for number, _, position in _lines(file, name, part))
+    return _parts(ends, size, part or Part(0, 0))
+
+
+def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
+    """The rows of a table but for the first, or of a part of it, in the same way."""
+    rows = _cells(file, name)
+    _, begin = _columns(rows, name, field)
+    ends = ((number, position) for number, _, position in (_cells(file, name, part) if part else rows))
+    return _parts(ends, size, part or Part(1, 1, begin))
+
+
+def _parts(ends: Iterable[tuple[int, int]], size: int, first: Part) -> Iterator[Part]:
+    """Parts of at least `size` bytes, by the number of each line or row and the position after it."""
+    start, _, offset, _ = first
     number, position = start, offset
-    with _reading(name):
-        file.seek(offset)
-        for raw in islice(file, part.stop - start if part else None):
-            number, position = number + 1, position + len(raw)
-            if position - offset >= size:
-                yield Part(start, number, offset, position - offset)
-                start, offset = number, position
+    for number, position in ends:
+        if position - offset >= size:
+            yield Part(start, number, offset, position - offset)
+            start, offset = number, position
     if number > start:
         yield Part(start, number, offset, position - offset)
 
@@ -166,7 +205,7 @@ def _parquet(path: Path, field: str) -> Iterator[Any]:
         import pyarrow.parquet as pq
     except ModuleNotFoundError:
         raise UnireError('reading Parquet needs pyarrow: pip install "unire[parquet]"') from None
-    with _reading(str(path)):
+    with reading(str(path)):
         try:
             table = pq.ParquetFile(path)
         except pa.ArrowException:
@@ -213,7 +252,7 @@ def _is_plain(path: Path, folder: Path) -> bool:
 def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, bytes, int]]:
     """Number (from 1), bytes without the line end, and position after each line."""
     position, before, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
-    with _reading(name):
+    with reading(name):
         if part:  # standard input has none, and cannot go anywhere
             file.seek(part.offset)
         for number, raw in enumerate(islice(file, count), start=before + 1):
@@ -222,18 +261,45 @@ def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, 
             yield number, line.removesuffix(b"\n").removesuffix(b"\r"), position
 
 
+def _cells(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[tuple[int, list[str], int]]:
+    """Number (from 1), cells, and position after each row of a table, which may have several lines."""
+    position, row, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
+
+    def lines() -> Iterator[str]:
+        nonlocal position
+        for raw in file:
+            line = raw if position else raw.removeprefix(codecs.BOM_UTF8)
+            position += len(raw)
+            yield line.decode(errors="surrogateescape")  # `_cell` refuses it where it matters
+
+    csv.field_size_limit(LONGEST)  # Python has no other way than for all readers of the process
+    with reading(name):
+        if part:
+            file.seek(part.offset)
+        try:
+            for cells in islice(csv.reader(lines(), delimiter=TABLES[ending(name)], strict=True), count):
+                row += 1
+                yield row, cells, position
+        except csv.Error as error:
+            raise UnireError(f"{name}, row {row + 1} is not valid CSV: {error}; {QUOTE}") from None
+
+
+def _columns(rows: Iterator[tuple[int, list[str], int]], name: str, field: str) -> tuple[list[str], int]:
+    """The names in the first row of a table, and the position after it."""
+    _, names, position = next(rows, (1, [], 0))
+    if field not in names:
+        columns = ", ".join(_cell(column, f"{name}, row 1") for column in names)
+        raise UnireError(f"{name} has no column {field!r} but {columns or 'nothing'}; name one with --field")
+    return names, position
+
+
+def _cell(cell: str, place: str) -> str:
+    return _decoded(cell.encode(errors="surrogateescape"), place)
+
+
 def _read(file: BinaryIO, name: str) -> bytes:
-    with _reading(name):
+    with reading(name):
         return file.read()
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or " ".join(str(error).split())  # Arrow has paragraphs
-        raise UnireError(f"{name} cannot be read: {reason}") from None
 
 
 def _decoded(raw: bytes, place: str) -> str:

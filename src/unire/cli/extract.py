@@ -36,7 +36,8 @@ def extract(
         typer.Argument(
             metavar="INPUT",
             help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
-            "(.jsonl), Parquet (.parquet) and annotated files in a known format.",
+            "(.jsonl), CSV, TSV and Parquet (.csv, .tsv, .parquet) and annotated files in a known format; .gz, .xz and "
+            ".bz2 are unpacked.",
             show_default=False,
         ),
     ] = None,
@@ -121,8 +122,9 @@ def extract(
         unire extract "We train a parser on the Penn Treebank."
         unire extract abstracts/ notes.txt --out found.jsonl
         unire extract --lines all.txt --out found.jsonl --resume
-        unire extract --field abstract papers.jsonl --min-score 0.5
+        unire extract --field abstract papers.csv.gz --min-score 0.5
         unire extract --field abstract papers.parquet --format csv
+        unire extract notes.txt --format entities-csv --out entities.csv
         unire extract abstracts/ --out graph.graphml
         unire extract abstract.txt --out page.html
         unire extract --ray 10.0.0.1:6379 --field abstract papers/ --out found/

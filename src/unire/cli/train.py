@@ -11,7 +11,7 @@ from unire.cli.training import MODEL, config_from, in_company, new_reporter, opt
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
-from unire.training.place import check_place
+from unire.training.place import check_folds, check_place
 
 if TYPE_CHECKING:
     from unire.training.reporting import Reporter
@@ -146,13 +146,13 @@ def _train_folds(
     json: bool,
 ) -> None:
     """Train a model per fold and print the mean over folds."""
-    from unire.training.folds import cross_validate, over_folds
-    from unire.training.processes import is_main
-
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
     if beyond := [number for number in only if not 1 <= number <= len(ids)]:
         raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {len(ids)}")
+    check_folds(out, only or range(1, len(ids) + 1), resume=shared["resume"])
+    from unire.training.folds import cross_validate, over_folds
+    from unire.training.processes import is_main
 
     def reporter_for(number: int) -> Reporter:
         if not json and is_main():

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.files import check_new, replacing
 from unire.formats import (
     ace,
     brat,
@@ -109,7 +109,7 @@ def write(
 
     Args:
         documents: May be a stream; where the format allows it, one document at a time is held in memory.
-        path: What stands there is replaced when everything is written.
+        path: A file that stands there is replaced when everything is written; a folder that holds something is refused.
         format: A name in `FORMATS`.
         lost: Counts what the format has no place for. Without it, a document whose entities or relations could not be
             written is refused.
@@ -118,6 +118,8 @@ def write(
     form = _named(format)
     if form.write is None:
         raise UnireError(f"the format {format!r} can be read, but not written")
+    if form.folder:
+        check_new(path)
     count = failures = 0
 
     def failed(error: UnireError) -> None:

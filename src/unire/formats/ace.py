@@ -25,6 +25,7 @@ from xml.parsers import expat
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
+from unire.files import reading
 from unire.formats import json_files
 from unire.formats.characters import WORDLESS, Placer, locate
 from unire.formats.fields import Json
@@ -70,7 +71,7 @@ class Source(NamedTuple):
 
 def read(path: Path, how: Reading, corpus: str) -> Iterator[Document]:
     labels = LabelSpace.load(corpus)
-    with json_files.reading(path):
+    with reading(path):
         found: dict[str, Path] = {}
         for file in sorted(path.rglob("*.apf.xml"), key=_stage):
             found.setdefault(file.name.removesuffix(".apf.xml"), file)
@@ -80,7 +81,7 @@ def read(path: Path, how: Reading, corpus: str) -> Iterator[Document]:
             source = file.with_name(f"{name}.sgm")
             if not source.exists():
                 raise UnireError(f"there is no {source.name} beside it")
-            with json_files.reading(source):
+            with reading(source):
                 text = json_files.decoded(source.read_bytes())
             document = _document(name, plain_text(text), parse_xml(file.read_bytes()), labels, how.notes)
         if document is not None:

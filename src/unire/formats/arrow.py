@@ -14,6 +14,7 @@ from typing import Any
 
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import reading
 from unire.formats import dygie, fields, json_files, native, spert
 from unire.formats.fields import Json
 from unire.formats.format import OnError, at
@@ -31,7 +32,7 @@ def documents_of(path: Path, batches: Iterable[Any], on_error: OnError) -> Itera
 
 def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
     try:
-        with json_files.reading(path):
+        with reading(path):
             for batch in batches:
                 batch.validate(full=True)  # Arrow trusts its files; a broken one could have it read beyond their ends
                 yield from batch.to_pylist()

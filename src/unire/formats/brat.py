@@ -27,6 +27,7 @@ from urllib.parse import unquote
 
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
+from unire.files import reading
 from unire.formats import fields, json_files
 from unire.formats.characters import CHARACTERS, Placer, fragments, split
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content
@@ -60,7 +61,7 @@ class Line(NamedTuple):
 
 
 def read(path: Path, how: Reading) -> Iterator[Document]:
-    with json_files.reading(path):
+    with reading(path):
         files = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".ann") and file.is_file())
     texts = {file.with_suffix("") for file in files if file.suffix == ".txt"}
     for file in files:
@@ -101,7 +102,7 @@ def _document(file: Path, name: str, how: Reading) -> Document:
 
 
 def _text(file: Path) -> str:
-    with json_files.reading(file):
+    with reading(file):
         return json_files.decoded(file.read_bytes())
 
 

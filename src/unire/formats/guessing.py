@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from unire.exceptions import UnireError
-from unire.files import is_stream
+from unire.files import is_stream, opened, reading
 from unire.formats import conll04, hugging_face, json_files
 from unire.formats.fields import Json, expect
 
@@ -25,10 +25,10 @@ def guess(path: str | Path) -> str:
     path = Path(path)
     if is_stream(path):
         raise UnireError(f"{path} can be read but once, so its format is not guessed; give it with --format or --from")
-    with json_files.reading(path):
+    with reading(path):
         if path.is_dir():
             return _of_folder(path)
-        with path.open("rb") as file:
+        with opened(path) as file:
             start = file.read(4)
     if start == b"PAR1":
         return "parquet"
@@ -64,7 +64,7 @@ def _of_text(path: Path) -> str:
 
 def _of_list(path: Path) -> str:
     """By the keys of the first item, if it lies in the first bytes; what is wrong with it the reader will say."""
-    with path.open("rb") as file:
+    with reading(path), opened(path) as file:
         head = codecs.decode(file.read(HEAD), "utf-8-sig", "ignore").lstrip()
     try:
         item, _ = json.JSONDecoder().raw_decode(head[1:].lstrip())

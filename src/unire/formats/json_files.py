@@ -1,21 +1,21 @@
-"""Files of JSON: an object a line, or one list of objects."""
+"""Files of JSON, packed or not: an object a line, or one list of objects."""
 
 from __future__ import annotations
 
 import codecs
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import opened, reading
 from unire.formats.fields import Json, expect
 from unire.formats.format import OnError, Reading, at
 
 __all__ = [
-    "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "reading", "spelt", "write_lines", "write_list",
+    "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "spelt", "write_lines", "write_list",
 ]  # fmt: skip
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
@@ -27,18 +27,9 @@ ToJson = Callable[[Document], Iterable[Json]]
 """The JSON objects that a document becomes."""
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What the operating system says against reading `path`, as one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise UnireError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file without their ends, and their numbers, counted from 1 as editors do."""
-    with reading(path), path.open("rb") as file:
+    with reading(path), opened(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line.rstrip(b"\r\n")
@@ -92,8 +83,8 @@ def read_list(path: Path, how: Reading, from_json: FromJson) -> Iterator[Documen
 
 
 def _items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
-    with reading(path):
-        raw = path.read_bytes()
+    with reading(path), opened(path) as file:
+        raw = file.read()
     try:
         values = expect(parsed(raw.removeprefix(codecs.BOM_UTF8)), list, "the file")
     except UnireError as error:

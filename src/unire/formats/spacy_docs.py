@@ -19,6 +19,7 @@ from typing import Any
 
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import reading
 from unire.formats import fields, json_files, native
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at, needed
@@ -37,7 +38,7 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
     import spacy
     from spacy.tokens import DocBin
 
-    with json_files.reading(path):
+    with reading(path):
         raw = path.read_bytes()
     try:
         docs = list(DocBin().from_bytes(raw).get_docs(spacy.blank("xx").vocab))

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import TextIO
 
 from unire.documents import Document
-from unire.graph import cypher, graphml, triples
+from unire.graph import cypher, graphml
+from unire.graph.entities import ENTITIES
 from unire.graph.merged import Edge, Graph, Node, key
+from unire.graph.rows import CSV, TSV
+from unire.graph.triples import TRIPLES
 
 __all__ = ["WRITERS", "Edge", "Graph", "Node", "key"]
 
 WRITERS: dict[str, Callable[[Iterable[Document], str | Path | TextIO], int]] = {
-    "csv": partial(triples.write, dialect=triples.CSV),
-    "tsv": partial(triples.write, dialect=triples.TSV),
+    "csv": partial(TRIPLES.write, dialect=CSV),
+    "tsv": partial(TRIPLES.write, dialect=TSV),
+    "entities-csv": partial(ENTITIES.write, dialect=CSV),
+    "entities-tsv": partial(ENTITIES.write, dialect=TSV),
     "graphml": graphml.write,
     "cypher": cypher.write,
 }

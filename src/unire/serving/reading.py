@@ -18,7 +18,8 @@ from unire.documents import Document
 from unire.engines import Engine, Started
 from unire.extractor import Extractor
 from unire.formats import native
-from unire.graph import triples
+from unire.graph.rows import TSV
+from unire.graph.triples import TRIPLES
 from unire.rendering.html import live
 from unire.rendering.palette import Palette
 from unire.rendering.views import View, decoded_at, views
@@ -174,7 +175,7 @@ class Reader:
             {
                 **live.of_view(view, self.extractor.labels, self.palette, cells=look.cells),
                 "document": document.to_dict(),
-                "tsv": triples.head(triples.TSV) + triples.lines(document, triples.TSV),
+                "tsv": TRIPLES.head(TSV) + TRIPLES.lines(document, TSV),
             }
         )
 

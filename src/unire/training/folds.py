@@ -17,7 +17,7 @@ from unire.splits import Fold
 from unire.training.config import TrainingConfig
 from unire.training.loop import train
 from unire.training.new_model import origin
-from unire.training.place import check_place, is_finished
+from unire.training.place import check_folds, fold_folder, is_finished
 from unire.training.reporting import Reporter
 from unire.training.state import Snapshots, fingerprint
 
@@ -51,12 +51,11 @@ def cross_validate(
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
     chosen = [
-        (number, fold, out / f"fold-{number:02d}")
+        (number, fold, fold_folder(out, number))
         for number, fold in enumerate(folds, start=1)
         if not only or number in only
     ]
-    for _, _, folder in () if resume else chosen:  # before the first is trained
-        check_place(folder, resume=False, remedy="go on with --resume, or give a new folder")
+    check_folds(out, [number for number, _, _ in chosen], resume=resume)  # before the first is trained
     results = []
     for number, fold, folder in chosen:
         unfinished = Snapshots(folder).latest() is not None

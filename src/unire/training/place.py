@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from unire.exceptions import UnireError
@@ -9,7 +10,7 @@ from unire.files import check_new, recover
 from unire.folders import check_target
 from unire.settings import Settings
 
-__all__ = ["check_place", "is_finished", "latest", "resume_folder"]
+__all__ = ["check_folds", "check_place", "fold_folder", "is_finished", "latest", "resume_folder"]
 
 
 def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -> None:
@@ -34,6 +35,17 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
         raise UnireError(f"the model in {str(out)!r} is finished, and there is nothing to resume; {remedy}")
 
 
+def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
+    """The same for the folds of these numbers. With `resume` those that are finished may be there."""
+    for number in () if resume else numbers:
+        check_place(fold_folder(out, number), resume=False, remedy="go on with --resume, or give a new folder")
+
+
+def fold_folder(out: Path, number: int) -> Path:
+    """Where the model of a fold lies."""
+    return out / f"fold-{number:02d}"
+
+
 def resume_folder(out: Path) -> Path:
     """Where the state of a training lies that writes its model to `out`."""
     out = out.resolve()
@@ -41,7 +53,12 @@ def resume_folder(out: Path) -> Path:
 
 
 def latest(folder: Path) -> Path | None:
-    """The latest state in such a folder."""
+    """The latest state in such a folder, also if a process was killed as it replaced that."""
+    try:
+        for aside in folder.glob(".step-*.previous"):
+            recover(folder / aside.name.split(".")[1])
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}") from None
     return max(folder.glob("step-*[0-9]"), default=None)
 
 

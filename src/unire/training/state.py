@@ -1,7 +1,8 @@
 """The state of a training, on disk: what `--resume` continues from.
 
 A folder of numbered snapshots, each safetensors and JSON. A snapshot gets its name only when it is whole, and older
-ones go only then, so that a training killed at any moment finds a good one.
+ones go only then, so that a training killed at any moment finds a good one: `latest` puts back the one that a process
+killed as it saved the same step again has left aside.
 """
 
 from __future__ import annotations

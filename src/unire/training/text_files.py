@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from unire.exceptions import UnireError
+from unire.files import opened, reading
 
 __all__ = ["check_text_files", "no_text", "read_documents"]
-
-_OPENERS: dict[str, Any] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 
 
 def read_documents(files: Iterable[Path]) -> Iterator[str]:
     """The lines of UTF-8 text files that hold something; `.gz`, `.xz` and `.bz2` are unpacked on the way."""
     for file in files:
-        number = 0
-        try:
-            with _OPENERS.get(file.suffix, open)(file, "rb") as lines:
-                for line in lines:
-                    number += 1
-                    if text := line.decode("utf-8").strip():
-                        yield text
-        except UnicodeDecodeError:
-            raise UnireError(f"corpus file {str(file)!r}, line {number}: not UTF-8 text") from None
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UnireError(f"corpus file {str(file)!r} cannot be read after line {number}: {reason}") from None
+        name = f"corpus file {str(file)!r}"
+        with reading(name), opened(file) as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    text = line.decode().strip()
+                except UnicodeDecodeError:
+                    raise UnireError(f"{name}, line {number}: not UTF-8 text") from None
+                if text:
+                    yield text
 
 
 def check_text_files(files: Sequence[Path]) -> None:

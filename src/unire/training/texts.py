@@ -12,6 +12,7 @@ import numpy as np
 from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.files import ending
 from unire.formats import dygie, native
 from unire.segment import segment
 from unire.training.held_out import HeldOut
@@ -45,8 +46,8 @@ class Texts:
         """Those of some files.
 
         Args:
-            files: Plain text, a document per line (`.gz`, `.xz` and `.bz2` are unpacked); or documents in one of our
-                formats (`.json`, `.jsonl`).
+            files: Plain text, a document per line; or documents in one of our formats (`.json`, `.jsonl`). `.gz`, `.xz`
+                and `.bz2` are unpacked.
             limit: Take so many documents from the start of the files; `None` for all.
         """
         paths = [Path(file) for file in files]
@@ -83,7 +84,7 @@ class Texts:
 
 def _items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
     for file in files:
-        if file.suffix not in ANNOTATED:
+        if ending(file) not in ANNOTATED:
             yield from ((None, line) for line in read_documents([file]))
         elif (name := formats.guess(file)) in LINES:
             yield from ((name, line) for line in read_documents([file]))

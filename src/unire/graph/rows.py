@@ -1,0 +1,97 @@
+"""Findings as rows of a table: CSV for spreadsheets, TSV for programs.
+
+CSV follows RFC 4180. A spreadsheet runs a cell that begins with `=`, `+`, `-`, `@`, a tab or a line end as a formula,
+so such a text gets an apostrophe before it; and so that this can be undone, a text that begins with an apostrophe gets
+another. Whoever reads the file strips one leading apostrophe.
+
+TSV has a line for every row and nothing in quotes, so that `cut` and `awk` can read it: a tab, a line end or a
+backslash in a text is written `\\t`, `\\n`, `\\r` or `\\\\`. Formulas are not guarded against: open it as text.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from unire.documents import Document
+from unire.files import text_output
+
+__all__ = ["CSV", "TSV", "Dialect", "Table", "evidence", "rounded"]
+
+FORMULA = tuple("=+-@＝＋－＠\t\r\n'")
+"""What a cell may not begin with; the wide ones are formulas to some spreadsheets."""
+ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How rows become lines."""
+
+    text: Callable[[str], str]
+    """How a text is written in a cell."""
+    delimiter: str
+    line_end: str
+    quoting: int
+
+
+CSV = Dialect(
+    text=lambda text: f"'{text}" if text.startswith(FORMULA) else text,
+    delimiter=",",
+    line_end="\r\n",
+    quoting=csv.QUOTE_MINIMAL,
+)
+TSV = Dialect(text=lambda text: text.translate(ESCAPES), delimiter="\t", line_end="\n", quoting=csv.QUOTE_NONE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What columns there are, and which rows a document has."""
+
+    columns: tuple[str, ...]
+    rows: Callable[[Document], Iterable[tuple[object, ...]]]
+
+    def head(self, dialect: Dialect = CSV) -> str:
+        """The names of the columns, as a line."""
+        return _lines([self.columns], dialect)
+
+    def lines(self, document: Document, dialect: Dialect = CSV) -> str:
+        """The rows of a document, a line each; a text in CSV may have line ends, in quotes."""
+        return _lines(self.rows(document), dialect)
+
+    def write(self, documents: Iterable[Document], target: str | Path | TextIO, dialect: Dialect = CSV) -> int:
+        """Write the rows of a stream of documents, and return how many documents there were."""
+        count = 0
+        with text_output(target) as file:
+            file.write(self.head(dialect))
+            for document in documents:
+                count += 1
+                file.write(self.lines(document, dialect))
+        return count
+
+
+def evidence(document: Document, first: int, last: int) -> str:
+    """The text of the sentences from the one with the word `first` to the one with the word `last`."""
+    inside = [s for s in document.sentences if s.start <= last and first < s.end and s.words]
+    return document.text[inside[0].offsets[0][0] : inside[-1].offsets[-1][1]]
+
+
+def rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 6)
+
+
+def _lines(rows: Iterable[tuple[object, ...]], dialect: Dialect) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(
+        out,
+        delimiter=dialect.delimiter,
+        lineterminator=dialect.line_end,
+        quoting=dialect.quoting,  # type: ignore[arg-type]
+        quotechar='"' if dialect.quoting == csv.QUOTE_MINIMAL else None,
+    )
+    for row in rows:
+        writer.writerow([dialect.text(value) if isinstance(value, str) else value for value in row])
+    return out.getvalue()
