@@ -252,3 +252,21 @@ def test_real_data_come_back_equal_from_every_format_that_holds_them(
         found.sort(key=lambda d: d.id)
         expected.sort(key=lambda d: d.id)
     assert_same(found, expected)
+
+
+@pytest.mark.parametrize("format", ["spert", "unire-released", "unire"])
+def test_of_equal_entities_a_relation_keeps_the_one_that_it_has(format: str) -> None:
+    spread = Document.from_words([["Ada", "wrote"]], text="Ada  wrote", offsets=[(0, 3), (5, 10)], id="a")
+    first, second = (spread.entity(0, 1, "A", None, attributes) for attributes in ({}, {"sure": True}))
+    verb = spread.entity(1, 2, "A")
+    (found,), refused = again([spread.annotated([first, second, verb], [Relation(verb, second, "R")])], format)
+    assert not refused
+    assert [dict(relation.tail.attributes) for relation in found.relations] == [{"sure": True}]
+
+
+def test_a_relation_has_the_entity_that_is_left_of_equal_ones() -> None:
+    document = Document.from_words([["Ada", "wrote"]], id="a")
+    first, second = (document.entity(0, 1, "A", None, attributes) for attributes in ({}, {"sure": True}))
+    verb = document.entity(1, 2, "A")
+    (found,), _ = again([document.annotated([first, second, verb], [Relation(verb, second, "R")])], "conll04")
+    assert [(relation.head, relation.tail) for relation in found.relations] == [(verb, first)]

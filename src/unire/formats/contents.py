@@ -120,8 +120,13 @@ def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:
     itself = set(map(id, first.values()))
     if all(id(r.head) in itself and id(r.tail) in itself for r in document.relations):  # the quick way to see it
         return document
-    kept = [r for r in document.relations if first.get(r.head.span) == r.head and first.get(r.tail.span) == r.tail]
-    return _with_relations(document, kept, Content.TWINS, lost)
+    kept = [
+        replace(r, head=first[r.head.span], tail=first[r.tail.span])
+        for r in document.relations
+        if first.get(r.head.span) == r.head and first.get(r.tail.span) == r.tail
+    ]
+    lost[Content.TWINS.value] += len(document.relations) - len(kept)
+    return _annotated(document, document.entities, kept)
 
 
 def _leave_out_characterless(document: Document, lost: Counter[str]) -> Document:
@@ -209,7 +214,21 @@ def _moved(bare: Document, entities: Iterable[Entity], relations: Iterable[Relat
         attributes = {name: value for name, value in entity.attributes.items() if name != CHARACTERS}
         return bare.entity(entity.start - by, entity.end - by, entity.label, entity.score, attributes)
 
-    return bare.annotated(map(move, entities), (replace(r, head=move(r.head), tail=move(r.tail)) for r in relations))
+    return bare.annotated(*_each(entities, relations, move))
+
+
+def _each(
+    entities: Iterable[Entity], relations: Iterable[Relation], change: Callable[[Entity], Entity]
+) -> tuple[list[Entity], list[Relation]]:
+    """All entities changed; of equal ones, which may differ in attributes, relations have those that they had."""
+    before = list(entities)
+    after = list(map(change, before))
+    became = {id(old): new for old, new in zip(before, after, strict=True)}
+
+    def end(entity: Entity) -> Entity:
+        return became.get(id(entity)) or change(entity)
+
+    return after, [replace(r, head=end(r.head), tail=end(r.tail)) for r in relations]
 
 
 def _items(document: Document) -> list[Entity | Relation]:
@@ -219,11 +238,7 @@ def _items(document: Document) -> list[Entity | Relation]:
 def _changed(
     document: Document, change: Callable[[Entity], Entity], change_relation: Callable[[Relation], Relation]
 ) -> Document:
-    relations = (
-        replace(change_relation(relation), head=change(relation.head), tail=change(relation.tail))
-        for relation in document.relations
-    )
-    return _annotated(document, map(change, document.entities), relations)
+    return _annotated(document, *_each(document.entities, map(change_relation, document.relations), change))
 
 
 def _with_entities(document: Document, kept: list[Entity], content: Content, lost: Counter[str]) -> Document:
@@ -231,8 +246,17 @@ def _with_entities(document: Document, kept: list[Entity], content: Content, los
     if not (dropped := len(document.entities) - len(kept)):
         return document
     lost[content.value] += dropped
-    present = set(kept)
-    relations = [r for r in document.relations if r.head in present and r.tail in present]
+    itself = set(map(id, kept))
+    present = {entity: entity for entity in reversed(kept)}  # what is equal to one that is kept becomes that one
+
+    def end(entity: Entity) -> Entity:
+        return entity if id(entity) in itself else present[entity]
+
+    relations = [
+        replace(r, head=end(r.head), tail=end(r.tail))
+        for r in document.relations
+        if r.head in present and r.tail in present
+    ]
     if orphaned := len(document.relations) - len(relations):
         lost[ARGUMENT] += orphaned
     return _annotated(document, kept, relations)

@@ -163,14 +163,16 @@ def _check_characters(parts: Any, what: object) -> None:
 def numbered(linked: Iterable[Relation], found: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:
     """Each relation with the positions of its head and its tail in `found`."""
     itself = {id(entity): i for i, entity in enumerate(found)}  # quicker than by value, and it tells equal ones apart
+
+    def place(entity: Entity) -> int:
+        position = itself.get(id(entity))
+        return found.index(entity) if position is None else position
+
     for relation in linked:
-        head, tail = itself.get(id(relation.head)), itself.get(id(relation.tail))
-        if head is None or tail is None:
-            try:
-                head, tail = found.index(relation.head), found.index(relation.tail)
-            except ValueError:
-                raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
-        yield relation, head, tail
+        try:
+            yield relation, place(relation.head), place(relation.tail)
+        except ValueError:
+            raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
 
 
 def extras(item: Entity | Relation) -> Json:
