@@ -112,7 +112,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(documents())
     def check(document: Document) -> None:
-        expected = fit(document, formats.FORMATS[format].holds, Counter())
+        expected = fit(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
         found, refused = again([document], format)
         seen[bool(refused)] += 1
         assert_same(found, [part for part in expected if not any(repr(part.id) in str(error) for error in refused)])
@@ -174,7 +174,7 @@ def test_words_between_spaces_come_back_from_brat(document: Document) -> None:
 def test_words_of_white_space_stand_where_they_stood(format: str) -> None:
     """The text is the words joined, and yet its one word stands elsewhere in it."""
     document = Document.from_words([["\n"], [], []], text="\n\n\n", offsets=[(1, 2)], id="d")
-    expected = fit(document, formats.FORMATS[format].holds, Counter())
+    expected = fit(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
     found, refused = again([document], format)
     if not refused:
         assert_same(found, expected)
@@ -270,3 +270,12 @@ def test_a_relation_has_the_entity_that_is_left_of_equal_ones() -> None:
     verb = document.entity(1, 2, "A")
     (found,), _ = again([document.annotated([first, second, verb], [Relation(verb, second, "R")])], "conll04")
     assert [(relation.head, relation.tail) for relation in found.relations] == [(verb, first)]
+
+
+@pytest.mark.parametrize(("format", "name"), [("dygie", "ner"), ("spert", "tokens"), ("labelstudio", "text")])
+def test_meta_data_under_a_name_of_the_format_is_counted_as_lost(format: str, name: str, tmp_path: Path) -> None:
+    document = Document.from_words([["Ada"]], id="a", meta={name: "mine", "source": "x"})
+    lost: Counter[str] = Counter()
+    formats.write([document], tmp_path / "written", format, lost=lost)
+    assert lost["meta data under a name that the format uses itself"] == 1
+    assert [found.meta for found in formats.read(tmp_path / "written", format)] == [{"source": "x"}]

@@ -43,12 +43,12 @@ __all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "to_dataset", "
 FORMATS = {
     "unire": Format(native.read, native.write),
     "jsonl": Format(found.read),
-    "dygie": Format(dygie.read, dygie.write, dygie.HOLDS),
-    "spert": Format(spert.read, spert.write, spert.HOLDS, suffix=".json"),
+    "dygie": Format(dygie.read, dygie.write, dygie.HOLDS, dygie.KEYS),
+    "spert": Format(spert.read, spert.write, spert.HOLDS, spert.KEYS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.HOLDS),
     "conll04": Format(conll04.read, conll04.write, conll04.HOLDS, suffix=".corp"),
     "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix=""),
-    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, suffix=".json"),
+    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, labelstudio.KEYS, suffix=".json"),
     "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
     "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
     "parquet": Format(parquet.read, parquet.write, suffix=".parquet"),
@@ -131,7 +131,7 @@ def write(
         nonlocal count
         found: Counter[str] = Counter() if lost is None else lost
         for document in documents:
-            parts = fit(document, form.holds, found)
+            parts = fit(document, form.holds, found, form.own)
             if lost is None and found:
                 serious = sorted(found.keys() & SERIOUS)
                 reasons = [f"the format {format} has no place for {found[what]} × {what}" for what in serious]

@@ -7,7 +7,7 @@ writers can write all that they are given and nothing is lost in silence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cache
@@ -41,6 +41,7 @@ EVERYTHING = frozenset(Content)
 
 ARGUMENT = "relation whose entity is left out"
 EXACT = "exact characters of an entity"
+CLASHING = "meta data under a name that the format uses itself"
 SERIOUS = frozenset(
     {
         Content.SPANNING_ENTITIES.value,
@@ -55,10 +56,20 @@ SERIOUS = frozenset(
 """Losses of entities, relations and documents themselves, rather than of something about them."""
 
 
-def fit(document: Document, holds: frozenset[Content], lost: Counter[str]) -> list[Document]:
-    """The document with only what a format holds, as one document or several; what it does not hold is counted."""
+def fit(document: Document, holds: frozenset[Content], lost: Counter[str], own: Collection[str] = ()) -> list[Document]:
+    """The document with only what a format holds, as one document or several; what it does not hold is counted.
+
+    Args:
+        document: What is to be written.
+        holds: What the format has a place for.
+        lost: Counts the rest.
+        own: Names of the format, which meta data cannot have.
+    """
     for leave_out in _steps(holds):
         document = leave_out(document, lost)
+    if clashing := document.meta.keys() & set(own):
+        lost[CLASHING] += len(clashing)
+        document = replace(document, meta={name: value for name, value in document.meta.items() if name not in own})
     if not document.sentences and Content.NOTHING not in holds:
         lost[Content.NOTHING.value] += 1
         return []

@@ -77,7 +77,7 @@ def to_json(document: Document) -> Iterator[Json]:
         relations[bisect_right(starts, relation.head.start) - 1].append(_relation_item(relation))
     words = [sentence.words for sentence in document.sentences]
     item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
-    yield {**item, **fields.rest(document.meta, KEYS)}
+    yield {**item, **document.meta}
 
 
 def _flat(item: Json, key: str) -> Iterable[Any]:

@@ -45,6 +45,8 @@ class Format:
     write: Callable[[Iterable[Document], Path, OnError], None] | None = None
     """Given documents with nothing in them that the format does not hold; `None` for a format that is only read."""
     holds: frozenset[Content] = EVERYTHING
+    own: tuple[str, ...] = ()
+    """Names that stand among the document's meta data, which cannot have them there."""
     folder: bool = False
     suffix: str = ".jsonl"
     """What a file of the format is usually called."""

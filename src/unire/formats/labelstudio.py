@@ -71,7 +71,7 @@ def to_json(document: Document) -> Iterator[Json]:
         for relation, head, tail in fields.numbered(document.relations, document.entities)
     ]
     data = {"id": document.id, **native.layout(document)}
-    yield {"data": {**data, **fields.rest(document.meta, KEYS)}, "annotations": [{"result": [*regions, *relations]}]}
+    yield {"data": {**data, **document.meta}, "annotations": [{"result": [*regions, *relations]}]}
 
 
 def _extras(item: Entity | Relation) -> Json:

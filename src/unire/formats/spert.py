@@ -59,4 +59,4 @@ def to_json(document: Document) -> Iterator[Json]:
         for relation, head, tail in fields.numbered(document.relations, document.entities)
     ]
     item = {"tokens": list(document.words), "entities": entities, "relations": relations, "orig_id": document.id}
-    yield {**item, **fields.rest(document.meta, KEYS)}
+    yield {**item, **document.meta}
