@@ -25,7 +25,7 @@ from unire.studies.report import STUDIES
 from unire.studies.results import load, save
 
 DOCS = Path(__file__).parents[1] / "docs" / "studies"
-SCHEDULE = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9")
+SCHEDULE = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9", "--set", "decoder=split")
 
 
 def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[str, ...]]:

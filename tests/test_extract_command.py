@@ -42,7 +42,7 @@ def test_files_folders_lines_fields_and_columns_are_read(found, tmp_path):
     pq.write_table(pa.table({"text": ["In Parquet.", ""]}), tmp_path / "c.parquet")
     (tmp_path / "d.csv").write_text('id,text,abstract\ny,"In ""CSV"".\nTwo lines.",Short.\n')
     assert [item["text"] for item in found(tmp_path)] == [
-        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", "", 'In "CSV".\nTwo lines.'),
+        *("One line.\nAnother line.\n", "In JSON.", "In Parquet.", ""),
     ]
     assert [item["text"] for item in found("--lines", tmp_path / "a.txt")] == ["One line.", "Another line."]
     abstracts = found("--field", "abstract", tmp_path / "b.jsonl", tmp_path / "d.csv")
@@ -116,7 +116,13 @@ def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
     assert "text that is not the words joined by spaces" in ran.stderr.replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", ["found.cvs", "found.json", "found.jsonl.gz"])
+def test_nothing_is_written_under_the_name_of_a_packed_file(extract, tmp_path):
+    ran = extract(TEXT, "--out", tmp_path / "found.jsonl.gz", "--format", "jsonl")
+    assert "found.jsonl.gz would not be packed, as its name says" in str(ran.exception)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["found.cvs", "found.json"])
 def test_an_ending_that_names_no_format_is_not_taken_for_lines_of_json(name, extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / name)
     assert f"{name} names no format; say what to write with --format" in str(ran.exception)

@@ -194,3 +194,14 @@ def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_pat
 def test_the_root_is_not_replaced() -> None:
     with pytest.raises(OSError, match="busy"), replacing("/", directory=True):
         raise AssertionError
+
+
+def test_a_file_that_is_not_packed_is_not_written_under_the_name_of_one_that_is(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            UnireError, match=r"found\.jsonl\.gz would not be packed, as its name says; write \S+found\.jsonl,"
+        ),
+        text_output(tmp_path / "found.jsonl.gz"),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())

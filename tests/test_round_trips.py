@@ -264,6 +264,14 @@ def test_of_equal_entities_a_relation_keeps_the_one_that_it_has(format: str) -> 
     assert [dict(relation.tail.attributes) for relation in found.relations] == [{"sure": True}]
 
 
+def test_a_relation_of_an_entity_that_is_only_equal_is_no_loss(tmp_path: Path) -> None:
+    document = Document.from_words([["Ada", "wrote"]], id="a")
+    ada, verb, again_ada = (document.entity(start, start + 1, "A") for start in (0, 1, 0))
+    assert (
+        formats.write([document.annotated([ada, verb], [Relation(verb, again_ada, "R")])], tmp_path / "d", "dygie") == 1
+    )
+
+
 def test_a_relation_has_the_entity_that_is_left_of_equal_ones() -> None:
     document = Document.from_words([["Ada", "wrote"]], id="a")
     first, second = (document.entity(0, 1, "A", None, attributes) for attributes in ({}, {"sure": True}))

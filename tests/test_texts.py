@@ -188,23 +188,47 @@ def test_parquet_has_its_text_in_a_column(tmp_path):
     assert "is not a Parquet file" in refused(broken)
 
 
-@pytest.mark.parametrize(("suffix", "delimiter"), [(".csv", ","), (".tsv", "\t"), (".CSV", ",")])
-def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suffix, delimiter):
+@pytest.mark.parametrize("suffix", [".csv", ".CSV"])
+def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suffix):
     file = tmp_path / f"papers{suffix}"
     long = "word " * 100_000
     rows = [["id", "text", "n"], ["x", 'one, "two"\nthree\tfour', 1], [], ["", long, 2], ["y", "", 3]]
     with file.open("w", encoding="utf-8-sig", newline="") as out:
-        csv.writer(out, delimiter=delimiter).writerows(rows)
+        csv.writer(out).writerows(rows)
     assert read(file) == [("x", 'one, "two"\nthree\tfour'), (f"{file}:4", long), ("y", "")]
     assert read(file, field="n") == [("x", "1"), (f"{file}:4", "2"), ("y", "3")]
     assert read(file, field="id")[0] == (f"{file}:2", "x")
-    assert read(tmp_path) == read(file)
-    assert read(file, lines=True)[0][1] == "id,text,n".replace(",", delimiter)
+    assert read(tmp_path, field="text") == read(file)
+    assert read(file, lines=True)[0][1] == "id,text,n"
     inputs = Inputs([str(file)])
     assert list(inputs)[-1].position == inputs.size == file.stat().st_size
     packed = tmp_path / f"papers{suffix}.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
     assert [text for _, text in read(packed)] == [text for _, text in read(file)]
+
+
+def test_tabs_part_the_cells_of_a_table_in_which_nothing_is_in_quotes(tmp_path):
+    file = tmp_path / "papers.tsv"
+    file.write_bytes(b'id\ttext\na\t"Start of a parser\nb\t"BERT" is, say, one\nc\tand the end"\n')
+    assert read(file) == [("a", '"Start of a parser'), ("b", '"BERT" is, say, one'), ("c", 'and the end"')]
+    file.write_bytes(b"id\ttext\na\tone\ttwo\n")
+    assert "row 2 has 3 cells and not 2, as the first row; nothing is in quotes" in refused(file)
+
+
+def test_a_table_beside_the_texts_of_a_folder_is_read_if_its_column_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("One text.", encoding="utf-8")
+    (tmp_path / "about.csv").write_text("file,year\na.txt,2021\n", encoding="utf-8")
+    (tmp_path / "b.parquet.gz").write_bytes(b"")
+    assert read(tmp_path) == [(str(tmp_path / "a.txt"), "One text.")]
+    (tmp_path / "a.txt").unlink()
+    assert ".csv and .tsv are read with --field alone" in refused(tmp_path)
+    assert read(tmp_path, field="file") == [(f"{tmp_path / 'about.csv'}:2", "a.txt")]
+
+
+@pytest.mark.parametrize("name", ["some.tar.gz", "some.TAR", "some.tgz", "some.zip"])
+def test_an_archive_of_files_is_no_text(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    assert "is an archive of files; unpack it first" in refused(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -213,13 +237,13 @@ def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suff
         (b"", "has no column 'text' but nothing; name one with --field"),
         (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with --field"),
         (b"id;text\nx;one\n", "has no column 'text' but id;text; name one with --field"),
-        (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells and not 2, as the first row; texts with separators"),
+        (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells and not 2, as the first row; texts with commas"),
         (b"id,text\nx\n", "row 2 has 1 cells and not 2"),
-        (b'id,text\nx,one\ny,"two\nthree\n', "row 3 is not valid CSV: unexpected end of data; texts with"),
-        (b'id,text\nx,"one" two\n', "row 2 is not valid CSV: ',' expected after '\"'"),
+        (b'id,text\nx,one\ny,"two\nthree\n', "row 3 cannot be read: unexpected end of data; texts with"),
+        (b'id,text\nx,"one" two\n', "row 2 cannot be read: ',' expected after '\"'"),
         (b"id,text\nx,one\n\xff,two\n", "row 3 is not UTF-8; convert it first"),
         (b"id,t\xe9xt\nx,one\n", "row 1 is not UTF-8; convert it first"),
-        (b"id,text\rx,one\r", "is not valid CSV: "),
+        (b"id,text\rx,one\r", "cannot be read: "),
     ],
 )
 def test_tables_that_are_none_are_refused(tmp_path, content, message):
@@ -238,7 +262,7 @@ def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeyp
     monkeypatch.setattr("unire.texts.LONGEST", 1000)
     file = tmp_path / "papers.csv"
     file.write_text('text\none\n"two\n' + "three\n" * 1000)
-    assert "row 3 is not valid CSV: field larger than field limit (1000)" in refused(file)
+    assert "row 3 cannot be read: field larger than field limit (1000)" in refused(file)
 
 
 def test_rows_of_a_table_are_read_when_they_are_taken():

@@ -20,6 +20,7 @@ from unire.exceptions import UnireError
 
 __all__ = [
     "check_new",
+    "check_unpacked",
     "ending",
     "is_packed",
     "is_stream",
@@ -43,6 +44,14 @@ def ending(path: str | Path) -> str:
     """How the name of a file ends, in small letters, whatever it is packed with: `.txt` for `Notes.TXT.gz`."""
     path = Path(path)
     return Path(path.stem if is_packed(path) else path.name).suffix.lower()
+
+
+def check_unpacked(path: str | Path) -> None:
+    """Refuse to write a file under a name by which it would be read as a packed one."""
+    if is_packed(path):
+        raise UnireError(
+            f"{path} would not be packed, as its name says; write {Path(path).with_suffix('')}, and pack it"
+        )
 
 
 def unpacked(file: BinaryIO, path: str | Path) -> BinaryIO:
@@ -115,6 +124,8 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         yield Path(path)
         return
     target = Path(os.path.realpath(path))
+    if not directory:
+        check_unpacked(path)
     if target.is_dir() and not directory:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not target.name:

@@ -84,7 +84,11 @@ class Inputs:
     @cached_property
     def files(self) -> dict[str, list[Path]]:
         """The files of those inputs that are a file or a folder."""
-        return {source: texts.files_of(Path(source)) for source in self.sources if source != "-" and _exists(source)}
+        return {
+            source: texts.files_of(Path(source), tables=self.field is not None)
+            for source in self.sources
+            if source != "-" and _exists(source)
+        }
 
     @property
     def size(self) -> int | None:

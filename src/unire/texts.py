@@ -38,10 +38,9 @@ __all__ = [
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = (".parquet",)
-TABLES = {".csv": ",", ".tsv": "\t"}
-"""What stands between the cells of a table, by the ending of its file."""
-FOLDER = (".txt", ".text", ".md", *JSON_LINES, *TABLES, *PARQUET)
+FOLDER = (".txt", ".text", ".md", *JSON_LINES)
 """The endings of files that are taken from a folder, also where `.gz`, `.xz` or `.bz2` follows."""
+ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
 
 ROWS = 1024
 """Rows of a Parquet file that are read together."""
@@ -49,7 +48,24 @@ SHORT = 64
 """Bytes that a text in Parquet is taken to have at least: where texts repeat, a file holds each but once."""
 LONGEST = 2**28
 """Characters that a cell of a table may have: one whose quotes are never closed would be all the rest of the file."""
-QUOTE = "texts with separators, line ends or quotes in them are in quotes, and quotes in those doubled"
+
+
+class Dialect(NamedTuple):
+    delimiter: str
+    quoting: int
+    rule: str
+    """What texts must look like, for who breaks it."""
+
+
+TABLES = {
+    ".csv": Dialect(
+        ",",
+        csv.QUOTE_MINIMAL,
+        "texts with commas, line ends or quotes in them are in quotes, and quotes in those doubled",
+    ),
+    ".tsv": Dialect("\t", csv.QUOTE_NONE, "nothing is in quotes, so a text has neither tabs nor line ends in it"),
+}
+"""How tables are spelt, by the endings of their files."""
 
 
 class Text(NamedTuple):
@@ -75,13 +91,24 @@ class Part(NamedTuple):
     """In bytes of text, or about that."""
 
 
-def files_of(path: Path) -> list[Path]:
-    """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order."""
+def files_of(path: Path, *, tables: bool = False) -> list[Path]:
+    """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order.
+
+    A folder of texts often has a table about them beside them: `tables` says whether such are taken, too.
+    """
     if not path.is_dir():
+        if ending(path) in ARCHIVES or path.suffix.lower() in ARCHIVES:
+            raise UnireError(f"{path} is an archive of files; unpack it first")
         return [path]
-    found = sorted(p for p in path.rglob("*") if ending(p) in FOLDER and _is_plain(p, path))
+    endings = (*FOLDER, *TABLES) if tables else FOLDER
+    found = sorted(
+        p
+        for p in path.rglob("*")
+        if (ending(p) in endings or p.suffix.lower() in PARQUET) and _is_plain(p, path)  # which packs by itself
+    )
     if not found:
-        raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join(FOLDER)}")
+        more = "" if tables else f", and {' and '.join(TABLES)} are read with --field alone"
+        raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join((*endings, *PARQUET))}{more}")
     return found
 
 
@@ -128,7 +155,8 @@ def from_table(file: BinaryIO, name: str, field: str = "text", part: Part | None
             continue
         place = f"{name}, row {number}"
         if len(cells) != len(names):
-            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {QUOTE}")
+            rule = TABLES[ending(name)].rule
+            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {rule}")
         given = _cell(cells[named], place) if named is not None else ""
         yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
 
@@ -272,16 +300,18 @@ def _cells(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[tupl
             position += len(raw)
             yield line.decode(errors="surrogateescape")  # `_cell` refuses it where it matters
 
+    dialect = TABLES[ending(name)]
     csv.field_size_limit(LONGEST)  # Python has no other way than for all readers of the process
     with reading(name):
         if part:
             file.seek(part.offset)
         try:
-            for cells in islice(csv.reader(lines(), delimiter=TABLES[ending(name)], strict=True), count):
+            found = csv.reader(lines(), delimiter=dialect.delimiter, quoting=dialect.quoting, strict=True)  # type: ignore[arg-type]
+            for cells in islice(found, count):
                 row += 1
                 yield row, cells, position
         except csv.Error as error:
-            raise UnireError(f"{name}, row {row + 1} is not valid CSV: {error}; {QUOTE}") from None
+            raise UnireError(f"{name}, row {row + 1} cannot be read: {error}; {dialect.rule}") from None
 
 
 def _columns(rows: Iterator[tuple[int, list[str], int]], name: str, field: str) -> tuple[list[str], int]:

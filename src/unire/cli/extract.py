@@ -16,6 +16,7 @@ from unire.cli.extract_ray import address_in, extract_on_cluster
 from unire.cli.extract_run import Run
 from unire.cli.options import Constraints
 from unire.exceptions import UnireError
+from unire.files import check_unpacked
 from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
@@ -199,6 +200,8 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
     if name not in OUTPUTS:
         raise UnireError(f"unknown format {name!r}; give one of {', '.join(OUTPUTS)}")
     output = OUTPUTS[name]
+    if out is not None:
+        check_unpacked(out)
     if resume and (out is None or not isinstance(output, Lines)):
         raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
     if not isinstance(output, Lines):

@@ -136,7 +136,8 @@ def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:
         for r in document.relations
         if first.get(r.head.span) == r.head and first.get(r.tail.span) == r.tail
     ]
-    lost[Content.TWINS.value] += len(document.relations) - len(kept)
+    if dropped := len(document.relations) - len(kept):
+        lost[Content.TWINS.value] += dropped
     return _annotated(document, document.entities, kept)
 
 
