@@ -72,7 +72,7 @@ def problems(draw: st.DrawFn, *kinds: Callable[[np.random.Generator, int, int], 
     return Problem([fill(rng, n, len(labels)) for n in draw(st.lists(st.integers(0, 7), max_size=4))], labels)
 
 
-FILLERS = st.sampled_from([0.0, 0.5, -3.0, 1e30, math.nan, math.inf, -math.inf])
+FILLERS = st.sampled_from([0.0, 0.5, -3.0, 1e30, 3e38, math.nan, math.inf, -math.inf])
 
 
 def one_hot(table: list[list[int]] | NDArray[np.int64], labels: LabelSpace = PER_LOC) -> NDArray[np.float64]:

@@ -15,6 +15,8 @@ from unire.labels import LabelSpace
 from unire.scoring import score
 from unire.settings import Settings
 from unire.tables import fill_sentence
+from unire.training import TrainingConfig
+from unire.training.new_model import new_model
 from unire.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
 from unire.windows import EncoderSpec
 
@@ -196,3 +198,10 @@ def test_a_sweep_over_alpha_keeps_to_the_relation_odds(related):
     assert scores.relations.f1 == 1
     (scores,) = sweep(eager(related, 0.9, 0.7), related, [0.9])
     assert scores.relations.precision == 0.5
+
+
+@pytest.mark.parametrize(("decoder", "alpha"), [("split", 1.4), ("hard", 1.4), ("likely", 2.0)])
+def test_a_training_begins_with_the_alpha_of_its_decoder_or_the_one_that_is_given(encoder, decoder, alpha):
+    assert new_model(str(encoder), LABELS, TrainingConfig(decoder=decoder)).settings.alpha == alpha
+    assert new_model(str(encoder), LABELS, TrainingConfig(decoder=decoder, alpha=0.7)).settings.alpha == 0.7
+    assert new_model(str(encoder), LABELS, TrainingConfig.from_preset("best", decoder=decoder)).settings.alpha == alpha

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.calibration import Calibration
-from unire.decoding import ALPHA, DECODERS, Decoded, decode
+from unire.decoding import DECODERS, Decoded, decode, default_alpha
 from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.engines import Engine, start_engine
@@ -248,8 +248,7 @@ def decoding_by(settings: Settings, decoder: str) -> Settings:
         return settings
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
-    alpha = ALPHA.get(decoder, settings.alpha)
-    return settings.with_(decoder=decoder, alpha=alpha, relation_odds=1.0, calibration=Calibration())
+    return settings.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
 
 
 def _constrained(

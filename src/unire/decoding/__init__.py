@@ -16,13 +16,15 @@ from unire.decoding.decoded import Decoded
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["ALPHA", "CUTTING", "DECODERS", "Decoded", "decode"]
+__all__ = ["CUTTING", "DECODERS", "Decoded", "decode", "default_alpha"]
 
 CUTTING: dict[str, Callable[..., naming.Prepared]] = {"split": split.prepare, "likely": likely.prepare}
 """Those that cut tables by a threshold α, and what prepares tables for it: `naming.decode_prepared` does the rest."""
 
-ALPHA = {"split": split.ALPHA, "likely": likely.ALPHA}
-"""Their thresholds where dev has not said what they should be."""
+
+def default_alpha(decoder: str) -> float:
+    """A decoder's threshold where dev has not said what it should be; one that has none takes any."""
+    return likely.ALPHA if decoder == "likely" else split.ALPHA
 
 
 def _cutting(prepare: Callable[..., naming.Prepared]) -> Callable[..., Decoded]:
@@ -74,7 +76,7 @@ def decode(
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
     lengths = _checked(P, lengths, labels)
-    threshold = ALPHA.get(decoder, split.ALPHA) if alpha is None else alpha
+    threshold = default_alpha(decoder) if alpha is None else alpha
     with urgently(P):
         return DECODERS[decoder](P, lengths, labels, alpha=threshold, permits=permits, odds=odds)
 

@@ -86,7 +86,7 @@ def prepare(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> Prepare
     evidence = full((T, N + 1, N + 1), -np.inf, P)
     for stack, tables, _, _ in stacks(P, lengths):
         n = tables.shape[1]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
             cells = tables @ sides
         blank(cells, padding[stack, :n])  # which then says nothing
         if not all_finite(cells):  # whichever label is not

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import unire
-from unire.decoding import ALPHA
+from unire.decoding import default_alpha
 from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
 from unire.modeling.encoder import digest_of, load_encoder
@@ -35,7 +35,7 @@ def new_model(
         window=config.window,
         max_table=config.max_table,
         decoder=config.decoder,
-        alpha=config.alpha or ALPHA.get(config.decoder, ALPHA["split"]),
+        alpha=config.alpha or default_alpha(config.decoder),
         relation_odds=config.relation_odds,
         constraints=config.constraints,
         provenance={
