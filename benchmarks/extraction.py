@@ -1,7 +1,7 @@
 """How fast is extraction? Ratios, all from one run.
 
     python benchmarks/extraction.py cpu SCIERC_TEST [--model science] [--json FILE]
-    python benchmarks/extraction.py gpu SCIERC_TEST [--sentences 20000] [--json FILE]
+    python benchmarks/extraction.py gpu SCIERC_TEST [--trained FOLDER] [--sentences 20000] [--json FILE]
 
 `cpu`: from raw text (SciERC's abstracts restored to ordinary text) to documents, by a model of the box, against the way
 of the paper's authors on the same cores: a BERT-base in PyTorch, fp32, a window of 200 words for each sentence,
@@ -9,8 +9,8 @@ words given. The weights of the BERT-base are random, which does not matter to i
 
 `gpu`: from words to documents, a BERT-base with random weights, which cut about as often as the annotation does, and
 find about as many entities and relations. With a window per sentence, against the forward pass of its encoder alone on
-the same batches; and in shared windows. Stages, decoding among them, are timed one after the other on the batches of
-such a stream, with the GPU waited for.
+the same batches; and in shared windows. Or a trained model instead, with the layout and the decoder that it has.
+Stages, decoding among them, are timed one after the other on the batches of such a stream, with the GPU waited for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import gc
 import itertools
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +99,21 @@ def on_cpu(documents: list[Document], model: str) -> dict[str, float]:
     return {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
 
 
-def on_gpu(documents: list[Document], model: str, sentences: int) -> dict[str, float]:
+def at_random(documents: Sequence[Document], like: str) -> Iterator[Extractor]:
+    """A model for each layout that finds about as much as there is."""
+    layouts: tuple[Layout, ...] = ("in-place", "shared")
+    for layout in layouts:
+        yield like_gold(bert_base(like, layout, "cuda"), documents)
+
+
+def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences: int) -> dict[str, float]:
     repeated = list(
         itertools.islice(itertools.cycle(documents), -(-sentences * len(documents) // n_sentences(documents)))
     )
     count = n_sentences(repeated)
     found: dict[str, float] = {}
-    for layout in ("in-place", "shared"):
-        extractor = like_gold(bert_base(model, layout, "cuda"), documents)
-        engine = extractor.engine
+    for extractor in extractors:
+        engine, layout = extractor.engine, extractor.settings.layout
         gc.collect()
         look_for_garbage_rarely()  # as the command does
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
@@ -147,6 +153,7 @@ def main() -> None:
     parser.add_argument("where", choices=("cpu", "gpu"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="science")
+    parser.add_argument("--trained", help="of `gpu`: a model in place of random weights")
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -154,7 +161,8 @@ def main() -> None:
     if arguments.where == "cpu":
         found = on_cpu(documents, arguments.model)
     else:
-        found = on_gpu(documents, arguments.model, arguments.sentences)
+        trained = arguments.trained and [Extractor.load(arguments.trained, device="cuda")]
+        found = on_gpu(documents, trained or at_random(documents, arguments.model), arguments.sentences)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -1,17 +1,20 @@
 """Train a marker model, which names relations between given entities, as a cell of the study `pipeline` does.
 
-python recipes/markers.py exact|approximate ENCODER TRAIN DEV LABELS SEED OUT
+python recipes/markers.py exact|approximate ENCODER TRAIN DEV LABELS SEED [NAME=VALUE...] OUT
+
+NAME is a setting of `PipelineConfig` or of `TrainingConfig`, whose preset is `best`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from script import number, run
 
+from unire.cli.training import changes_from
 from unire.exceptions import UnireError
 from unire.files import check_new
 from unire.labels import LabelSpace
@@ -20,10 +23,14 @@ from unire.studies.pipeline.config import PipelineConfig
 from unire.training import TrainingConfig
 
 
-def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, out: str) -> None:
+def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, word: str, *more: str) -> None:
+    *settings, out = word, *more
     if way not in MARKED:
         raise UnireError(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
     check_new(out)
+    changes = changes_from("NAME=VALUE", settings)
+    pipeline = {field.name: changes.pop(field.name) for field in fields(PipelineConfig) if field.name in changes}
+    training = TrainingConfig.from_preset("best", **changes, seed=number(int, "SEED", seed))
     cell = Cell(
         part=way,
         encoder=str(Path(encoder).resolve()) if Path(encoder).exists() else encoder,
@@ -32,8 +39,8 @@ def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, o
         test=[],
         format=None,
         labels=LabelSpace.load(labels).to_dict(),
-        training=asdict(TrainingConfig.from_preset("best", seed=number(int, "SEED", seed))),
-        pipeline=asdict(PipelineConfig()),
+        training=asdict(training),
+        pipeline=asdict(PipelineConfig(**pipeline)),
         folder=out,
     )
     printed = cell.run(tell=lambda line: print(line, file=sys.stderr, flush=True))

@@ -121,24 +121,29 @@ class _Builder:
         command = ("train", "--encoder", str(encoder), *files, *options.split())
         return Stage(f"{name}-{seed}", command, self._needed(encoder), test=self._test(data))
 
-    def teach(self, name: str, teachers: Sequence[str], corpus: str) -> Stage:
-        command = ("teach", *self._asked(teachers, [self.parts.work / corpus]))
-        return Stage(name, command, (*teachers, corpus), alone=True)
+    def teach(self, name: str, teachers: Sequence[str], *corpus: Path) -> Stage:
+        words = [word for teacher in teachers for word in ("--teacher", self.made(teacher))]
+        command = ("teach", *words, *(word for file in corpus for word in ("--corpus", str(file))))
+        return Stage(name, command, (*teachers, *self._needed(*corpus)), alone=True)
+
+    def markers(self, name: str, seed: int, encoder: Path, data: str, options: str = "") -> Stage:
+        """A model that names relations between given entities."""
+        train, dev = (f"{self.data(data)}/{part}.json" for part in ("train", "dev"))
+        command = ("markers", "approximate", str(encoder), train, dev, data, str(seed), *options.split())
+        return Stage(f"{name}-{seed}", command, self._needed(encoder))
+
+    def marked(self, name: str, lessons: str, markers: Sequence[str]) -> Stage:
+        """Lessons whose relations marker models have named anew, three quarters of each."""
+        command = ("marked", "0.75", self.made(lessons), *map(self.made, markers))
+        return Stage(name, command, (lessons, *markers), alone=True)
 
     def learn(
         self, name: str, seed: int, lessons: str, student: str, data: str, options: str, dev: str = "--dev"
     ) -> Stage:
         """A student of stored lessons, beside which others may learn."""
-        source = ("--lessons", self.made(lessons))
-        command = self._distill(source, student, data, f"--seed {seed} {options}", dev)
+        files = ("--student", self.made(student), *self._files(data, dev), "--preset", "best", "--seed", str(seed))
+        command = ("distill", "--lessons", self.made(lessons), *files, *options.split(), "--set", "max_cells=2000000")
         return Stage(f"{name}-{seed}", command, (student, lessons), test=self._test(data))
-
-    def distill(
-        self, name: str, teachers: Sequence[str], corpus: Sequence[Path], student: str, data: str, options: str
-    ) -> Stage:
-        """A student of teachers that are asked on the way."""
-        command = self._distill(self._asked(teachers, corpus), student, data, options)
-        return Stage(name, command, (student, *self._needed(*corpus), *teachers), alone=True, test=self._test(data))
 
     def decode(self, name: str, seed: int, model: str, data: str, decoder: str) -> Stage:
         """A trained model, decoded in another way: nothing but its thresholds is fitted anew."""
@@ -154,12 +159,6 @@ class _Builder:
         command = ("export", self.made(model), "--test", str(self._test(data)), *about, *rebuild)
         return Stage(name, command, (model,), test=self._test(data))
 
-    def _distill(
-        self, source: Sequence[str], student: str, data: str, options: str, dev: str = "--dev"
-    ) -> tuple[str, ...]:
-        files = ("--student", self.made(student), *self._files(data, dev), "--preset", "best")
-        return ("distill", *source, *files, *options.split(), "--set", "max_cells=2000000")
-
     def _files(self, data: str, dev: str) -> tuple[str, ...]:
         """Dev is learnt from, too, where `dev` is `--data`."""
         folder = self.data(data)
@@ -167,10 +166,6 @@ class _Builder:
 
     def _test(self, data: str) -> Path:
         return self.data(data) / "test.json"
-
-    def _asked(self, teachers: Sequence[str], corpus: Sequence[Path]) -> tuple[str, ...]:
-        words = [word for teacher in teachers for word in ("--teacher", self.made(teacher))]
-        return (*words, *(word for file in corpus for word in ("--corpus", str(file))))
 
     def _needed(self, *paths: Path) -> tuple[str, ...]:
         """The stages that make what of these is made."""
@@ -187,8 +182,7 @@ def _encoders(build: _Builder) -> Iterator[Stage]:
 
 
 def _scierc(build: _Builder) -> Iterator[Stage]:
-    train, dev = (f"{build.data('scierc')}/{part}.json" for part in ("train", "dev"))
-    yield Stage("near.txt", ("nearest", str(build.science), train, "45000"), light=True)
+    yield Stage("near.txt", ("nearest", str(build.science), f"{build.data('scierc')}/train.json", "45000"), light=True)
 
     plain = build.parts.encoders / "mpnet"
     short = "--epochs 40 --patience 1000 --set evaluate_every=10 --set evaluate_after=0"
@@ -200,21 +194,20 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
     for seed in range(5):
         yield build.train("scierc-best", seed, adapted, "scierc", "best")
 
-    yield build.teach("near.lessons", [f"scierc-best-{seed}" for seed in range(5)], "near.txt")
+    near = build.parts.work / "near.txt"
+    yield build.teach("near.lessons", [f"scierc-best-{seed}" for seed in range(5)], near)
     student = ("mpnet-science", "scierc", "--epochs 70 --minutes 5")
     for seed in range(5):
         yield build.learn("scierc-self-trained", seed, "near.lessons", *student)
 
     markers = [f"scierc-markers-{seed}" for seed in range(3)]
-    for seed, name in enumerate(markers):
-        command = ("markers", "approximate", str(adapted), train, dev, "scierc", str(seed))
-        yield Stage(name, command, ("mpnet-science",))
-    marked = ("marked", "0.75", build.made("near.lessons"), *map(build.made, markers))
-    yield Stage("marked.lessons", marked, ("near.lessons", *markers), alone=True)
+    for seed in range(3):
+        yield build.markers("scierc-markers", seed, adapted, "scierc")
+    yield build.marked("marked.lessons", "near.lessons", markers)
     for seed in range(5):
         yield build.learn("scierc-marked", seed, "marked.lessons", *student)
     # and once more: these five teach, and nobody names the relations anew
-    yield build.teach("second.lessons", [f"scierc-marked-{seed}" for seed in range(5)], "near.txt")
+    yield build.teach("second.lessons", [f"scierc-marked-{seed}" for seed in range(5)], near)
     for seed in range(5):
         yield build.learn("scierc-marked-twice", seed, "second.lessons", *student)
 
@@ -244,17 +237,29 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         yield build.train("conll04-train-and-dev", seed, adapted, "conll04", "best", options, dev="--data")
 
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
+    related = build.parts.work / "related.txt"
     yield Stage("related.txt", ("related", str(build.news), build.made(teachers[0])), (teachers[0],))
-    yield build.teach("related.lessons", teachers, "related.txt")
+    yield build.teach("related.lessons", teachers, related)
     student = ("mpnet-news", "conll04", f"{by_itself} --epochs 100 --minutes 5")
     for seed in range(3):
         # dev has chosen the teachers, and the model that is tested learns from its sentences too
         yield build.learn("conll04-self-trained", seed, "related.lessons", *student, dev="--data")
 
-    small = f"{SMALL} {by_itself} --minutes 3.5"
-    corpus = [build.parts.work / "related.txt", build.news]
-    yield build.distill("conll04-small", teachers, corpus, "gte-news", "conll04", small)
-    yield build.export("news", "conll04-small", "conll04")
+    markers = [f"conll04-markers-{seed}" for seed in range(3)]
+    for seed in range(3):
+        alone = "case_marks=true relation_window=0 relation_epochs=10"
+        yield build.markers("conll04-markers", seed, adapted, "conll04", alone)
+    yield build.marked("related-marked.lessons", "related.lessons", markers)
+    for seed in range(3):
+        yield build.learn("conll04-marked", seed, "related-marked.lessons", *student)
+        yield build.learn("conll04-marked-train-and-dev", seed, "related-marked.lessons", *student, dev="--data")
+
+    # what is read in the end has sentences without relations, too
+    yield build.teach("news.lessons", teachers, related, build.news)
+    yield build.marked("news-marked.lessons", "news.lessons", markers)
+    small = f"{SMALL} {by_itself} --minutes 5"
+    yield build.learn("conll04-small", 0, "news-marked.lessons", "gte-news", "conll04", small)
+    yield build.export("news", "conll04-small-0", "conll04")
 
 
 def _ade(build: _Builder) -> Iterator[Stage]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,22 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     order = [stage.name for stage in reproduce.wanted(stages, ["scierc-marked-0"])]
     assert order[-2:] == ["marked.lessons", "scierc-marked-0"]
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
+
+
+def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one_in_the_box(stages):
+    markers = [f"conll04-markers-{seed}" for seed in range(3)]
+    for name in markers:
+        assert stages[name].needs == ("mpnet-news",)
+        assert stages[name].command[-3:] == ("case_marks=true", "relation_window=0", "relation_epochs=10")
+    for text in ("related", "news"):
+        assert stages[f"{text}-marked.lessons"].needs == (f"{text}.lessons", *markers)
+    read = [word for flag, word in pairwise(stages["news.lessons"].command) if flag == "--corpus"]
+    assert read == ["work/related.txt", "corpus/news.txt"]
+    for seed in range(3):
+        student, both = (stages[f"conll04-marked{kind}-{seed}"].command for kind in ("", "-train-and-dev"))
+        assert both == tuple("--data" if word == "--dev" else word for word in student)
+    assert stages["conll04-small-0"].needs == ("gte-news", "news-marked.lessons")
+    assert stages["news"].needs == ("conll04-small-0",)
 
 
 def test_the_model_in_the_box_is_taught_by_lessons_beside_which_others_are_that_nobody_has_named_anew(stages):
