@@ -11,8 +11,6 @@ squares alone, and judges their two borders together. Which of the two finds mor
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,15 +58,14 @@ class Prepared(naming.Prepared):
         place = where(self.evidence.reshape(-1) > alpha)
         gain = self.evidence.reshape(-1)[place] - alpha
         place, gain, n_words = together(place, gain, self.n_words)
-        table, ends, starts = np.unravel_index(place, (T, N + 1, N + 1))
+        table, end, start = np.unravel_index(place, (T, N + 1, N + 1))
+        row = table * (N + 1)  # the tables in one line
+        start, end = row + start, row + end
+        taken = _best(start, end, gain)
         begins = np.zeros((T, N + 1), np.int8)
         begins[:, 0] = naming.GAP
-        first = np.searchsorted(table, np.arange(T + 1)).tolist()
-        squares = list(zip(starts.tolist(), ends.tolist(), gain.tolist(), strict=True))
-        for t, (some, more) in enumerate(itertools.pairwise(first)):
-            for start, end in _best(squares[some:more]):  # the last one first
-                begins[t, end] = begins[t, end] or naming.GAP
-                begins[t, start] = True
+        begins.flat[end[taken]] = naming.GAP
+        begins.flat[start[taken]] = True  # also where another one ends
         begins[np.arange(T), n_words] = False  # the end of the last word
         return put(begins[:, :N], self.P)
 
@@ -109,25 +106,44 @@ def _squares(cells: Array) -> Array:
     return corner[:, :, None] + corner[:, None] - above_left - above_left.swapaxes(1, 2)
 
 
-def _best(squares: Iterable[tuple[int, int, float]]) -> list[tuple[int, int]]:
-    """Those squares that do not overlap and are worth most together, the last one first.
+def _best(start: NDArray[np.int64], end: NDArray[np.int64], gain: NDArray[np.float64]) -> NDArray[np.int64]:
+    """[K]: which squares do not overlap and are worth most together.
+
+    Most squares are near few others. So all groups that do not touch each other go side by side: the first square of
+    each, then the second of each that has two, and so on.
 
     Args:
-        squares: Where each starts and ends, and what it is worth; sorted by their ends.
+        start: [S]
+        end: [S], by which squares are sorted.
+        gain: [S]: what each is worth, above 0.
     """
-    worth, last = [0.0], [0]  # up to every border; and where the square starts that ends there, if one does
-    for start, end, gain in squares:
-        while len(worth) <= end:
-            worth.append(worth[-1])
-            last.append(len(last))
-        if worth[start] + gain > worth[end]:
-            worth[end], last[end] = worth[start] + gain, start
-    taken = []
-    at = len(worth) - 1
-    while at:
-        if last[at] < at:
-            taken.append((last[at], at))
-            at = last[at]
-        else:
-            at -= 1
-    return taken
+    if not len(start):
+        return start
+    # a group ends where nothing that follows reaches back
+    apart = np.minimum.accumulate(start[::-1])[::-1][1:] >= end[:-1]
+    group = np.append(0, apart.cumsum())
+    sizes = np.bincount(group)
+    n_groups = len(sizes)
+    # a row for the first squares of all groups, one for the second ones, …, and before them one for no square at all;
+    # the largest group is the first of each row
+    widths = n_groups - np.append(0, np.bincount(sizes).cumsum()[:-1])
+    rows = widths.cumsum() - widths
+    largest = np.argsort(-sizes)
+    column = np.argsort(largest)[group]
+    earlier = np.arange(len(start)) - (sizes.cumsum() - sizes)[group]  # squares of its group
+    place = rows[earlier + 1] + column
+    clear = np.bincount(end).cumsum()[start] - np.arange(len(start)) + earlier  # those that it does not overlap
+    behind, gains = np.zeros(n_groups + len(start), np.int64), np.zeros(n_groups + len(start))
+    behind[place], gains[place] = rows[clear] + column, gain
+    worth, last = np.zeros(len(gains)), np.arange(len(gains))  # of squares up to each; the last one that is worth it
+    for above, row, width in zip(rows[:-1].tolist(), rows[1:].tolist(), widths[1:].tolist(), strict=True):
+        these, without = slice(row, row + width), slice(above, above + width)
+        with_it = worth[behind[these]] + gains[these]
+        worth[these] = np.maximum(worth[without], with_it)
+        last[these] = np.where(with_it > worth[without], last[these], last[without])
+    taken = np.zeros(len(gains), bool)
+    at = last[rows[sizes[largest]] + np.arange(n_groups)]
+    while len(at := at[at >= n_groups]):
+        taken[at] = True
+        at = last[behind[at]]
+    return np.flatnonzero(taken[place])
