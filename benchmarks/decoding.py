@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timing import race
-from unire.decoding import decode
+from unire.decoding import decode, likely
 from unire.labels import LabelSpace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -93,6 +93,17 @@ def batched(batches: Sequence[Batch], decoder: str = "split") -> Callable[[], tu
     return run
 
 
+def squares_chosen(batches: Sequence[Batch]) -> Callable[[], None]:
+    """What a host has to do where tables lie on a GPU, and the search for squares that speak for an entity."""
+    prepared = [likely.prepare(P, lengths, LABELS) for P, lengths in batches]
+
+    def run() -> None:
+        for some in prepared:
+            some.begins(likely.ALPHA)
+
+    return run
+
+
 def one_by_one(batches: Sequence[Batch]) -> tuple[int, int]:
     found = [
         reference_decoder.split(table[:n, :n], LABELS)
@@ -148,6 +159,7 @@ def main() -> None:
                     "split, the extractor's batches": batched(in_extractor_batches(tables)),
                     "hard, batches of 32": batched(batches, "hard"),
                     "likely, batches of 32": batched(batches, "likely"),
+                    "likely, its squares chosen alone": squares_chosen(in_extractor_batches(tables)),
                 },
                 arguments.rounds,
             ),
