@@ -28,9 +28,9 @@ def main(way: str, encoder: str, train: str, dev: str, labels: str, seed: str, w
     if way not in MARKED:
         raise UnireError(f"there is no marker model {way!r}; there are {' and '.join(MARKED)}")
     check_new(out)
-    changes = changes_from("NAME=VALUE", settings)
+    changes = changes_from("a setting", settings, seed=number(int, "SEED", seed))
     pipeline = {field.name: changes.pop(field.name) for field in fields(PipelineConfig) if field.name in changes}
-    training = TrainingConfig.from_preset("best", **changes, seed=number(int, "SEED", seed))
+    training = TrainingConfig.from_preset("best", **changes)
     cell = Cell(
         part=way,
         encoder=str(Path(encoder).resolve()) if Path(encoder).exists() else encoder,

@@ -402,6 +402,18 @@ def test_the_recipes_train_marker_models_and_relabel(recipe, lessons, encoders, 
     assert not torch.equal(*weights)
 
 
+def test_a_marker_model_takes_settings_of_its_own_and_of_trainings(recipe, encoders, tmp_path, capsys):
+    settings = ("relation_epochs=1", "relation_window=0", "lr=1e-3")
+    recipe("markers", "approximate", encoders("bert"), TWENTY, TWENTY, "scierc", 3, *settings, tmp_path / "m")
+    assert len(json.loads(capsys.readouterr().out)["history"]) == 1
+    (made,) = saved_markers(tmp_path / "m")
+    assert made.about["name"] == "pipeline-approximate-3"
+    (file,) = (tmp_path / "m").glob("models/*/cell.json")
+    cell = Cell.from_json(file.read_text(encoding="utf-8"))
+    assert cell.config == PipelineConfig(relation_epochs=1, relation_window=0)
+    assert cell.joint == TrainingConfig.from_preset("best", seed=3, lr=1e-3)
+
+
 def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders, tmp_path):
     files = (TWENTY, TWENTY, "scierc", 0, tmp_path / "m")
     with pytest.raises(SystemExit, match="no marker model 'span'; there are exact and approximate"):
@@ -412,6 +424,12 @@ def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders
         recipe("markers", "exact", tmp_path / "none", *files)
     with pytest.raises(SystemExit, match=r"SEED must be a whole number, not '1\.5'"):
         recipe("markers", "exact", encoders("bert"), *files[:3], 1.5, tmp_path / "m")
+    with pytest.raises(SystemExit, match="a setting takes NAME=VALUE, not 'case_marks'"):
+        recipe("markers", "exact", encoders("bert"), *files[:4], "case_marks", tmp_path / "m")
+    with pytest.raises(SystemExit, match="no training setting 'marks'"):
+        recipe("markers", "exact", encoders("bert"), *files[:4], "marks=true", tmp_path / "m")
+    with pytest.raises(SystemExit, match="--seed 0 and a setting seed=1 contradict each other"):
+        recipe("markers", "exact", encoders("bert"), *files[:4], "seed=1", tmp_path / "m")
     with pytest.raises(SystemExit, match=r"'.*fixtures' is not empty; give a new folder"):
         recipe("markers", "exact", encoders("bert"), *files[:4], TWENTY.parent)
     with pytest.raises(SystemExit, match="SHARE must be a number, not 'half'"):
