@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
-SCRIPTS = ("counted", "marked", "markers", "nearest", "related")
+SCRIPTS = ("counted", "nearest", "related")
 """What is not a command of `unire`, but a script beside this one."""
 
 REBUILD = "python recipes/reproduce.py"
@@ -129,12 +129,14 @@ class _Builder:
     def markers(self, name: str, seed: int, encoder: Path, data: str, options: str = "") -> Stage:
         """A model that names relations between given entities."""
         train, dev = (f"{self.data(data)}/{part}.json" for part in ("train", "dev"))
-        command = ("markers", "approximate", str(encoder), train, dev, data, str(seed), *options.split())
+        files = ("--data", train, "--dev", dev, "--labels", data, "--seed", str(seed))
+        command = ("markers", "--encoder", str(encoder), *files, *options.split())
         return Stage(f"{name}-{seed}", command, self._needed(encoder))
 
     def marked(self, name: str, lessons: str, markers: Sequence[str]) -> Stage:
-        """Lessons whose relations marker models have named anew, three quarters of each."""
-        command = ("marked", "0.75", self.made(lessons), *map(self.made, markers))
+        """Lessons whose relations marker models have named anew."""
+        words = [word for marker in markers for word in ("--markers", self.made(marker))]
+        command = ("relabel", "--lessons", self.made(lessons), *words)
         return Stage(name, command, (lessons, *markers), alone=True)
 
     def learn(
@@ -247,8 +249,7 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
 
     markers = [f"conll04-markers-{seed}" for seed in range(3)]
     for seed in range(3):
-        alone = "case_marks=true relation_window=0 relation_epochs=10"
-        yield build.markers("conll04-markers", seed, adapted, "conll04", alone)
+        yield build.markers("conll04-markers", seed, adapted, "conll04", f"{by_itself} --epochs 10")
     yield build.marked("related-marked.lessons", "related.lessons", markers)
     for seed in range(3):
         yield build.learn("conll04-marked", seed, "related-marked.lessons", *student)

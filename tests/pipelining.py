@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from unire.labels import LabelSpace
+from unire.marking.marker_model import MarkerModel
+from unire.marking.reading import Reader
+from unire.marking.relations import RelationFinder, spare
 from unire.modeling.encoder import load_encoder
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityFinder
-from unire.studies.pipeline.marker_model import MarkerModel
-from unire.studies.pipeline.reading import Reader
-from unire.studies.pipeline.relations import RelationFinder, spare
 from unire.studies.pipeline.span_model import SpanModel
 
 QUICK = PipelineConfig(

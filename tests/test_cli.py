@@ -44,6 +44,8 @@ def test_help_teaches():
         ["train"],
         ["adapt"],
         ["teach"],
+        ["markers"],
+        ["relabel"],
         ["distill"],
         ["evaluate"],
         ["extract"],

@@ -52,6 +52,7 @@ ROOMS = (
     "spacy_pipe",
     "exporting",
     "training",
+    "marking",
     "studies",
     "serving",
     "cli",
@@ -66,7 +67,7 @@ DOORS = ("__init__", "__main__")
 
 HEAVY = {"accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"}
 """What `unire[train]` brings."""
-HEAVY_ROOMS = ("modeling", "exporting", "training", "studies", "engines/torch_engine.py")
+HEAVY_ROOMS = ("modeling", "exporting", "training", "marking", "studies", "engines/torch_engine.py")
 """Where a module may import it; anywhere else only a function may, when it is called."""
 
 

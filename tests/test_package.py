@@ -157,6 +157,8 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
         ("adapt", *("--encoder", "e", "--corpus", TWENTY, "--minutes", 1, "--out", "encoder")),
         ("distill", *("--teacher", "m", "--student", "e", "--corpus", TWENTY, "--data", TWENTY, "--out", "model")),
         ("teach", "--teacher", "random", "--corpus", TWENTY, "--out", "lessons"),
+        ("markers", "--encoder", "e", "--data", TWENTY, "--out", "markers"),
+        ("relabel", "--lessons", "lessons", "--markers", "markers", "--out", "marked"),
         ("evaluate", "--model", "random", "--data", TWENTY),
         ("extract", "--model", "random", TWENTY),
         ("export", "random", "--out", "model"),

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pipelining import QUICK, marker_stage, span_stage
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.marking.batching import in_parts, random_steps
+from unire.marking.fitting import fit
+from unire.marking.relations import TOO_LONG, RelationData
 from unire.scoring import score
-from unire.studies.pipeline.batching import in_parts, random_steps
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import TWO_TYPES, EntityData, unreachable
-from unire.studies.pipeline.fitting import fit
-from unire.studies.pipeline.relations import TOO_LONG, RelationData
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training import TrainingConfig
 

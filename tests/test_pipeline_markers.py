@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pipelining import marker_stage
 from unire.documents import Document
+from unire.marking.marker_model import NoPositionsError
+from unire.marking.markers import PAIRS, Markers, approximate_rows, collate, exact_rows
+from unire.marking.relations import RelationFinder, rows_of
 from unire.modeling.encoder import load_encoder
-from unire.studies.pipeline.marker_model import NoPositionsError
-from unire.studies.pipeline.markers import PAIRS, Markers, approximate_rows, collate, exact_rows
-from unire.studies.pipeline.relations import RelationFinder, rows_of
 
 TYING = ("bert", "electra", "roberta", "albert", "mpnet")
 """Families whose pieces can share positions."""

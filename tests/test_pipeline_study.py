@@ -183,7 +183,7 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
 def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_path):
     printed = cell(encoders("deberta"), tmp_path, "approximate").run()
     (note,) = printed["notes"]
-    assert note.startswith("the approximate pipeline has pieces share positions")
+    assert note.startswith("an approximate marker model has pieces share positions")
     assert not (tmp_path / "models").exists()
 
 

@@ -121,15 +121,17 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
     plan, reproduce, _ = recipes
     markers = [f"scierc-markers-{seed}" for seed in range(3)]
     for seed, name in enumerate(markers):
-        files = ("data/scierc/train.json", "data/scierc/dev.json")
-        assert stages[name].command == ("markers", "approximate", "work/mpnet-science", *files, "scierc", str(seed))
+        files = ("--data", "data/scierc/train.json", "--dev", "data/scierc/dev.json")
+        options = (*files, "--labels", "scierc", "--seed", str(seed))
+        assert stages[name].command == ("markers", "--encoder", "work/mpnet-science", *options)
         assert stages[name].needs == ("mpnet-science",)
     marked = stages["marked.lessons"]
     assert marked.needs == ("near.lessons", *markers)
     assert marked.alone
-    assert marked.command == ("marked", "0.75", "work/near.lessons", *(f"work/{name}" for name in markers))
+    words = [word for name in markers for word in ("--markers", f"work/{name}")]
+    assert marked.command == ("relabel", "--lessons", "work/near.lessons", *words)
     job = reproduce._job(marked, Path("work"))
-    assert job.command == (str(RECIPES / "marked.py"), *marked.command[1:], "work/marked.lessons")
+    assert job.command == ("-m", "unire", *marked.command, "--out", "work/marked.lessons", "--json")
     for seed in range(5):
         student, plain = (stages[f"scierc-{kind}-{seed}"] for kind in ("marked", "self-trained"))
         assert student.command == tuple(word.replace("near.", "marked.") for word in plain.command)
@@ -143,7 +145,7 @@ def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one
     markers = [f"conll04-markers-{seed}" for seed in range(3)]
     for name in markers:
         assert stages[name].needs == ("mpnet-news",)
-        assert stages[name].command[-3:] == ("case_marks=true", "relation_window=0", "relation_epochs=10")
+        assert stages[name].command[-6:] == ("--set", "case_marks=true", "--set", "window=0", "--epochs", "10")
     for text in ("related", "news"):
         assert stages[f"{text}-marked.lessons"].needs == (f"{text}.lessons", *markers)
     read = [word for flag, word in pairwise(stages["news.lessons"].command) if flag == "--corpus"]
@@ -433,3 +435,32 @@ def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkey
     assert "| span splitting | 2 |" in page
     assert "(studies/errors.svg)" in page
     assert "span splitting" in (tmp_path / "docs" / "studies" / "errors.svg").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """How a script ends that fails with an error."""
+    monkeypatch.syspath_prepend(str(RECIPES))
+    monkeypatch.setattr(sys, "argv", ["script"])
+    script = __import__("script")
+
+    def run(error: BaseException) -> object:
+        def main():
+            raise error
+
+        with pytest.raises(SystemExit) as ended:
+            script.run(main, None)
+        return ended.value.code
+
+    yield run
+    sys.modules.pop("script")
+
+
+def test_a_script_ends_in_a_sentence_or_as_the_signal_says_but_a_bug_is_told_in_full(ends, capsys):
+    assert ends(OSError("No space left on device (os error 28)")) == "No space left on device (os error 28)"
+    assert ends(FileNotFoundError(2, "No such file", "x.txt")) == "[Errno 2] No such file: 'x.txt'"
+    assert ends(KeyboardInterrupt()) == 130
+    assert ends(KeyboardInterrupt(signal.SIGTERM)) == 143
+    assert capsys.readouterr().err == "interrupted; nothing was kept\n" * 2
+    with pytest.raises(ValueError, match="a bug"):
+        ends(ValueError("a bug"))

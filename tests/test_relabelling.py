@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +19,17 @@ from unire.decoding import arrays, decode
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
-from unire.studies.pipeline import relabelling
-from unire.studies.pipeline.cells import Cell, Marker, saved_markers
-from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.pipeline.markers import collate
-from unire.studies.pipeline.relabelling import PARTED, UNREAD, relabel
-from unire.studies.pipeline.relations import RelationFinder, rows_of
-from unire.training import TrainingConfig
+from unire.marking import relabelling
+from unire.marking.folder import Marker
+from unire.marking.markers import collate
+from unire.marking.relabelling import PARTED, UNREAD, relabel
+from unire.marking.relations import RelationFinder, rows_of
 from unire.training import lessons as storage
 from unire.training.interrupt import SIGNALS
 from unire.training.lessons import Lessons
 from unire.training.teach import teach
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-RECIPES = Path(__file__).parents[1] / "recipes"
 
 
 def marker(finder: RelationFinder, name: str = "marker") -> Marker:
@@ -302,169 +298,3 @@ def test_every_pair_is_judged_as_it_is_alone(encoders, few, scierc_labels, appro
     )
     assert best == sorted((r.head.span, r.tail.span, r.label) for d in finder.find(few) for r in d.relations)
     assert finder.judge([document.bare for document in few]) == []
-
-
-def cell(encoder: str, out: Path, part: str) -> Cell:
-    pipeline = asdict(PipelineConfig(entity_epochs=1, relation_epochs=1, relation_lr=3e-3, relation_head_lr=3e-3))
-    files = [str(TWENTY)]
-    labels, training = LabelSpace.load("scierc").to_dict(), asdict(TrainingConfig(seed=3))
-    return Cell(part, encoder, files, files, [], None, labels, training, pipeline, str(out))
-
-
-@pytest.mark.parametrize("part", ["exact", "approximate"])
-def test_a_marker_model_that_a_cell_has_saved_says_the_same_when_it_is_loaded(
-    part, encoders, few, tmp_path, monkeypatch
-):
-    trained = []
-    fit = sys.modules["unire.studies.pipeline.cells"].fit
-
-    def seen(model, *arguments, **more):
-        trained.append(model)
-        return fit(model, *arguments, **more)
-
-    monkeypatch.setattr("unire.studies.pipeline.cells.fit", seen)
-    made = cell(encoders("mpnet"), tmp_path / "out", part)
-    made.run()
-    (loaded,) = saved_markers(tmp_path / "out")
-    assert loaded.about == {"name": f"pipeline-{part}-3", "encoder": "mpnet", "scores": {}}
-    expected = replace(loaded.finder, model=trained[0]).judge(few)
-    elsewhere = (tmp_path / "out" / "models" / f"pipeline-{part}-3").rename(tmp_path / "elsewhere")
-    (moved,) = saved_markers(elsewhere)
-    untrained = made._finder(part).judge(few)
-    for one, two, three, other in zip(
-        expected, loaded.finder.judge(few), moved.finder.judge(few), untrained, strict=True
-    ):
-        assert (one.chances == two.chances).all()
-        assert (one.chances == three.chances).all()
-        assert abs(one.chances - other.chances).max() > 1e-3
-
-
-def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, tmp_path, monkeypatch):
-    made = cell(encoders("bert"), tmp_path, "exact")
-    made.run()
-    folder = tmp_path / "models" / "pipeline-exact-3"
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
-
-    def full(path, tensors):
-        path.write_bytes(b"half")
-        raise OSError("No space left on device (os error 28)")
-
-    monkeypatch.setattr("unire.studies.pipeline.cells.tensors_to", full)
-    with pytest.raises(UnireError, match=r"could not be saved as '.*pipeline-exact-3': No space left on device"):
-        replace(made, encoder=encoders("mpnet")).run()
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    assert list(folder.parent.iterdir()) == [folder]
-
-
-def test_folders_without_marker_models_are_refused(encoders, tmp_path):
-    with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'"):
-        saved_markers(tmp_path / "nowhere")
-    cell(encoders("bert"), tmp_path, "entities").run()
-    with pytest.raises(UnireError, match="there is no marker model in"):
-        saved_markers(tmp_path)
-    spans = tmp_path / "models" / "pipeline-entities-3"
-    with pytest.raises(UnireError, match="holds no marker model, but what the part 'entities' has saved"):
-        saved_markers(spans)
-    (spans / "cell.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(UnireError, match=r"cell\.json' cannot be read .*; train the model again"):
-        saved_markers(spans)
-
-
-# By recipe
-
-
-@pytest.fixture
-def recipe(monkeypatch):
-    """Runs a script of the recipes in this process."""
-    monkeypatch.syspath_prepend(str(RECIPES))
-
-    def run(name: str, *arguments: object) -> None:
-        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        script, module = __import__("script"), __import__(name)
-        script.run(module.main, module.__doc__)
-
-    yield run
-    for name in ("marked", "markers", "script"):
-        sys.modules.pop(name, None)
-
-
-def test_the_recipes_train_marker_models_and_relabel(recipe, lessons, encoders, tmp_path, capsys):
-    for seed in (0, 1):
-        recipe("markers", "approximate", encoders("bert"), TWENTY, TWENTY, "scierc", seed, tmp_path / f"m-{seed}")
-        assert [record["epoch"] for record in json.loads(capsys.readouterr().out)["history"]] == [1, 2, 3, 4, 5]
-    recipe("marked", 0.5, lessons, tmp_path / "m-0", tmp_path / "m-1", tmp_path / "marked")
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["tables"] == 20
-    assert "7 of 7 documents" in printed.err
-    names = [about["name"] for about in Lessons(tmp_path / "marked").about["relations_by"]]
-    assert names == ["pipeline-approximate-0", "pipeline-approximate-1"]
-    weights = [one.finder.model.classifier.weight for k in (0, 1) for one in saved_markers(tmp_path / f"m-{k}")]
-    assert not torch.equal(*weights)
-
-
-def test_a_marker_model_takes_settings_of_its_own_and_of_trainings(recipe, encoders, tmp_path, capsys):
-    settings = ("relation_epochs=1", "relation_window=0", "lr=1e-3")
-    recipe("markers", "approximate", encoders("bert"), TWENTY, TWENTY, "scierc", 3, *settings, tmp_path / "m")
-    assert len(json.loads(capsys.readouterr().out)["history"]) == 1
-    (made,) = saved_markers(tmp_path / "m")
-    assert made.about["name"] == "pipeline-approximate-3"
-    (file,) = (tmp_path / "m").glob("models/*/cell.json")
-    cell = Cell.from_json(file.read_text(encoding="utf-8"))
-    assert cell.config == PipelineConfig(relation_epochs=1, relation_window=0)
-    assert cell.joint == TrainingConfig.from_preset("best", seed=3, lr=1e-3)
-
-
-def test_the_recipes_say_in_one_sentence_what_is_wrong(recipe, lessons, encoders, tmp_path):
-    files = (TWENTY, TWENTY, "scierc", 0, tmp_path / "m")
-    with pytest.raises(SystemExit, match="no marker model 'span'; there are exact and approximate"):
-        recipe("markers", "span", encoders("bert"), *files)
-    with pytest.raises(SystemExit, match="encoders of the kind deberta cannot"):
-        recipe("markers", "approximate", encoders("deberta"), *files)
-    with pytest.raises(SystemExit, match="encoder"):
-        recipe("markers", "exact", tmp_path / "none", *files)
-    with pytest.raises(SystemExit, match=r"SEED must be a whole number, not '1\.5'"):
-        recipe("markers", "exact", encoders("bert"), *files[:3], 1.5, tmp_path / "m")
-    with pytest.raises(SystemExit, match="a setting takes NAME=VALUE, not 'case_marks'"):
-        recipe("markers", "exact", encoders("bert"), *files[:4], "case_marks", tmp_path / "m")
-    with pytest.raises(SystemExit, match="no training setting 'marks'"):
-        recipe("markers", "exact", encoders("bert"), *files[:4], "marks=true", tmp_path / "m")
-    with pytest.raises(SystemExit, match="--seed 0 and a setting seed=1 contradict each other"):
-        recipe("markers", "exact", encoders("bert"), *files[:4], "seed=1", tmp_path / "m")
-    with pytest.raises(SystemExit, match=r"'.*fixtures' is not empty; give a new folder"):
-        recipe("markers", "exact", encoders("bert"), *files[:4], TWENTY.parent)
-    with pytest.raises(SystemExit, match="SHARE must be a number, not 'half'"):
-        recipe("marked", "half", lessons, tmp_path / "out")
-    with pytest.raises(SystemExit, match=r"SHARE LESSONS MARKERS\.\.\. OUT"):
-        recipe("marked", 0.5, lessons)
-    with pytest.raises(SystemExit, match="there is no marker model in"):
-        recipe("marked", 0.5, lessons, tmp_path / "m", tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def ends(monkeypatch):
-    """How a script ends that fails with an error."""
-    monkeypatch.syspath_prepend(str(RECIPES))
-    monkeypatch.setattr(sys, "argv", ["script"])
-    script = __import__("script")
-
-    def run(error: BaseException) -> object:
-        def main():
-            raise error
-
-        with pytest.raises(SystemExit) as ended:
-            script.run(main, None)
-        return ended.value.code
-
-    yield run
-    sys.modules.pop("script")
-
-
-def test_a_script_ends_in_a_sentence_or_as_the_signal_says_but_a_bug_is_told_in_full(ends, capsys):
-    assert ends(OSError("No space left on device (os error 28)")) == "No space left on device (os error 28)"
-    assert ends(FileNotFoundError(2, "No such file", "x.txt")) == "[Errno 2] No such file: 'x.txt'"
-    assert ends(KeyboardInterrupt()) == 130
-    assert ends(KeyboardInterrupt(signal.SIGTERM)) == 143
-    assert capsys.readouterr().err == "interrupted; nothing was kept\n" * 2
-    with pytest.raises(ValueError, match="a bug"):
-        ends(ValueError("a bug"))

@@ -19,9 +19,11 @@ from unire.cli import (
     evaluate,
     export,
     extract,
+    markers,
     models,
     printing,
     push,
+    relabel,
     score,
     serve,
     study,
@@ -42,6 +44,8 @@ app = typer.Typer(
 app.command(no_args_is_help=True)(train.train)
 app.command(no_args_is_help=True)(adapt.adapt)
 app.command(no_args_is_help=True)(teach.teach)
+app.command(no_args_is_help=True)(markers.markers)
+app.command(no_args_is_help=True)(relabel.relabel)
 app.command(no_args_is_help=True)(distill.distill)
 app.command(no_args_is_help=True)(evaluate.evaluate)
 app.command(no_args_is_help=True)(calibrate.calibrate)

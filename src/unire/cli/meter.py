@@ -86,6 +86,12 @@ class Meter:
         self._done += documents * earlier
         self._update(position)
 
+    def count(self, done: int, of: int) -> None:
+        """So many documents are done, of so many."""
+        self.read(of, 0)
+        self.read_all()
+        self.advance(done, done - self._documents)
+
     def _set_size(self, size: float | None) -> None:
         left: tuple[ProgressColumn, ...] = (BarColumn(), TextColumn("left"), TimeRemainingColumn())
         rate = TextColumn("{task.fields[documents]:,} documents  {task.fields[rate]}")

@@ -54,18 +54,9 @@ def teach(
     """
     from unire.training.teach import teach as run
 
-    before = 0
-
-    def show(done: int, of: int) -> None:
-        nonlocal before
-        meter.read(of, 0)
-        meter.read_all()
-        meter.advance(done, done - before)
-        before = done
-
     try:
         with Meter(None) as meter:
-            taught = run(teacher, corpus, out, documents=documents, device=device, on_progress=show)
+            taught = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
         printing.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None

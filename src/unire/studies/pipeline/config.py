@@ -7,6 +7,7 @@ from typing import Any
 
 from unire.checks import FRACTION, NATURAL, POSITIVE, check_kinds, check_ranges
 from unire.exceptions import UnireError
+from unire.marking.config import SETTINGS
 from unire.training import TrainingConfig
 
 __all__ = ["PipelineConfig"]
@@ -20,7 +21,7 @@ class PipelineConfig:
     """Words of the longest span that is looked at."""
     entity_window: int = 300
     """Words of a window of the span model, the sentence included; 0 for no context."""
-    relation_window: int = 100
+    relation_window: int = SETTINGS["window"]
     """The same for the markers' model."""
     d_width: int = 150
     """Size of the embedding of a span's width."""
@@ -28,19 +29,19 @@ class PipelineConfig:
     """Size of the two hidden layers over a span."""
 
     entity_epochs: int = 10
-    relation_epochs: int = 5
+    relation_epochs: int = SETTINGS["epochs"]
     sentences: int = 16
     """Of one step of the span model."""
-    pairs: int = 64
+    pairs: int = SETTINGS["batch_size"]
     """Of one step of the markers' model; in the approximate one as many whole sentences as have them."""
     entity_lr: float = 1e-4
     """Peak rate of the encoder."""
-    relation_lr: float = 5e-5
+    relation_lr: float = SETTINGS["lr"]
     entity_head_lr: float = 1e-3
     """Peak rate of everything else."""
-    relation_head_lr: float = 5e-4
-    beta2: float = 0.999
-    warmup: float = 0.1
+    relation_head_lr: float = SETTINGS["head_lr"]
+    beta2: float = SETTINGS["beta2"]
+    warmup: float = SETTINGS["warmup"]
     """Share of the training in which the rate rises."""
 
     def __post_init__(self) -> None:
@@ -68,4 +69,5 @@ class PipelineConfig:
             head_lr=self.entity_head_lr if entities else self.relation_head_lr,
             beta2=self.beta2,
             warmup=self.warmup,
+            window=self.entity_window if entities else self.relation_window,
         )

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from unire.documents import Document, Entity, Sentence
 from unire.labels import LabelSpace
+from unire.marking.reading import Reader, Reading
+from unire.marking.running import best, chunks, passes
 from unire.modeling.model import TensorBatch
 from unire.modeling.recording import Tensors
-from unire.studies.pipeline.reading import Reader, Reading
-from unire.studies.pipeline.running import best, chunks, passes
 from unire.studies.pipeline.span_model import IGNORED, SpanModel
 from unire.tables import spanning
 from unire.windows import collate

@@ -10,12 +10,12 @@ from typing import Any
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, keep_in_bf16
 from unire.extractor import Extractor
+from unire.marking.relations import RelationFinder
 from unire.modeling.model import UniRE
 from unire.scoring import score
 from unire.settings import Settings
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityFinder, unreachable
-from unire.studies.pipeline.relations import RelationFinder
 from unire.studies.results import Json, n_sentences
 from unire.studies.speed import machine
 from unire.studies.stopwatch import Step, Timed, timed

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from unire.marking.batching import in_parts
 from unire.modeling.recording import Tensors
 from unire.prefetch import Ahead
-from unire.studies.pipeline.batching import in_parts
 
 __all__ = ["Kept", "best", "chunks", "moved", "passes", "pinned", "whole"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from unire.exceptions import UnireError
+from unire.marking.batching import in_parts, random_steps
+from unire.marking.running import moved, pinned
 from unire.modeling.recording import Tensors
 from unire.prefetch import Ahead
-from unire.studies.pipeline.batching import in_parts, random_steps
-from unire.studies.pipeline.running import moved, pinned
 from unire.training import TrainingConfig
 from unire.training.interrupt import Interrupt
 from unire.training.optimizer import Schedule, build_optimizer
@@ -78,7 +78,7 @@ def fit(
                 interrupt.check()
             record = {"epoch": epoch + 1, "loss": total.item() / len(steps)}
             if not math.isfinite(record["loss"]):
-                raise UnireError(f"the loss of epoch {epoch + 1} is not a number; lower the rates of the pipeline")
+                raise UnireError(f"the loss of epoch {epoch + 1} is not a number; lower the rates")
             if evaluate is not None:
                 record["dev"] = evaluate()
                 if record["dev"] >= best:  # of equals the one that has learnt longer

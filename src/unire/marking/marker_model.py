@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unire.exceptions import UnireError
+from unire.marking.markers import Markers, visible
 from unire.modeling.attention import attention_kernels
 from unire.modeling.encoder import first_position
 from unire.modeling.recording import Tensors
-from unire.studies.pipeline.markers import Markers, visible
 
 __all__ = ["MarkerModel", "NoPositionsError", "Several"]
 
@@ -39,8 +39,8 @@ class MarkerModel(nn.Module):
         if approximate and not _takes_positions(encoder):
             kind = encoder.config.model_type  # type: ignore[union-attr]
             raise NoPositionsError(
-                f"the approximate pipeline has pieces share positions, which encoders of the kind {kind} cannot do; "
-                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet"
+                f"an approximate marker model has pieces share positions, which encoders of the kind {kind} cannot do; "
+                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet, or an exact marker model"
             )
         grown: Any = encoder
         self.markers = Markers(grown.get_input_embeddings().num_embeddings, n_entity_types)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
+from unire.marking.marker_model import MarkerModel, Several
+from unire.marking.markers import MARKERS, Row, approximate_rows, collate, exact_rows
+from unire.marking.reading import Reader, Reading
+from unire.marking.running import Kept, best, chunks, passes, whole
 from unire.modeling.recording import Tensors
-from unire.studies.pipeline.marker_model import MarkerModel, Several
-from unire.studies.pipeline.markers import MARKERS, Row, approximate_rows, collate, exact_rows
-from unire.studies.pipeline.reading import Reader, Reading
-from unire.studies.pipeline.running import Kept, best, chunks, passes, whole
 from unire.tables import REFLEXIVE, TWO_LABELS, spanning
 from unire.windows import Stretch
 
@@ -70,7 +70,9 @@ class RelationData:
         labels: The label space.
     """
 
-    def __init__(self, documents: Sequence[Document], model: MarkerModel, reader: Reader, labels: LabelSpace) -> None:
+    def __init__(
+        self, documents: Sequence[Document], model: MarkerModel | Several, reader: Reader, labels: LabelSpace
+    ) -> None:
         self._model = model
         self._pad_id = reader.spec.pad_id
         self.notes: Counter[str] = Counter(reason for document in documents for _, reason in spanning(document))

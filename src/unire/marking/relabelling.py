@@ -1,6 +1,6 @@
 """Lessons in which marker models have named the relations.
 
-    relabel("near.lessons", saved_markers("markers"), "marked.lessons")
+    relabel("near.lessons", load_markers("markers"), "marked.lessons")
 
 Entities stay as the joint teachers have them: their mean tables are decoded, and every rectangle of two entities of a
 sentence is filled with what marker models say of the pair, on average, or with a mean of that and of what the teachers
@@ -28,13 +28,13 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import check_new
 from unire.labels import LabelSpace
+from unire.marking.batching import in_parts
+from unire.marking.folder import Marker
+from unire.marking.marker_model import Several
+from unire.marking.relations import Judged, RelationFinder
 from unire.modeling.model import to_device
 from unire.prefetch import Ahead
 from unire.runs import runs
-from unire.studies.pipeline.batching import in_parts
-from unire.studies.pipeline.cells import Marker
-from unire.studies.pipeline.marker_model import Several
-from unire.studies.pipeline.relations import Judged, RelationFinder
 from unire.training.interrupt import Interrupt
 from unire.training.lessons import RELATIONS_BY, WHOLE, Lessons, distributions, padded, writing
 from unire.training.processes import refuse_several
@@ -87,7 +87,7 @@ def relabel(
     out = Path(out)
     check_new(out)
     if not markers:
-        raise UnireError("there is no marker model; give one or more that a cell of the pipeline has saved")
+        raise UnireError("there is no marker model; give one or more that `unire markers` has trained")
     if not 0 < share <= 1:
         raise UnireError(f"marker models cannot count {share:g}; give a share above 0 and of 1 at most")
     given = Lessons(lessons)

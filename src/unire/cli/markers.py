@@ -1,0 +1,77 @@
+"""`unire markers`: a model that names the relations between given entities, and has a say in lessons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from unire.cli import printing, training
+from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.training import MODEL, changes_from, in_company, option, stopped
+
+__all__ = ["markers"]
+
+
+@in_company()
+def markers(
+    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")],
+    data: training.Data,
+    out: Annotated[Path, option("--out", help="New folder for the model.")],
+    dev: Annotated[list[Path] | None, option("--dev", help="Selects the best epoch. Strongly advised.")] = None,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    format: Format = None,
+    exact: Annotated[
+        bool, option("--exact", help="Give every pair a pass of its own: slower, but with any encoder.", panel=MODEL)
+    ] = False,
+    epochs: Annotated[int | None, option("--epochs", help="How often the data is read; 5.", panel=MODEL)] = None,
+    batch_size: Annotated[int | None, option("--batch-size", help="Pairs per step; 64.", panel=MODEL)] = None,
+    lr: Annotated[float | None, option("--lr", help="Peak rate of the encoder; 5e-5.", panel=MODEL)] = None,
+    head_lr: Annotated[float | None, option("--head-lr", help="Peak rate of the rest; 5e-4.", panel=MODEL)] = None,
+    window: Annotated[
+        int | None, option("--window", help="Words of a window, the sentence included; 100.", panel=MODEL)
+    ] = None,
+    seed: training.Seed = None,
+    settings: training.Set = None,
+    json: Json = False,
+) -> None:
+    """Train a model that names the relations between given entities.
+
+    \b
+        unire markers --encoder encoders/mine --labels scierc \\
+            --data train.jsonl --dev dev.jsonl --out markers/1
+        unire relabel --lessons abstracts.lessons --markers markers/1 \\
+            --out marked.lessons
+
+    It looks at each pair of entities by itself, between typed markers, and names
+    relations better than a table does, but finds no entities. In lessons, where
+    teachers have found them, tables can learn from it (`unire relabel`).
+    """
+    from unire.marking.config import marker_config
+    from unire.marking.train import train_markers
+
+    asked = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "head_lr": head_lr, "window": window, "seed": seed}
+    config = marker_config(**changes_from("--set", settings or [], **asked))
+    documents, dev_documents = (documents_from(files or [], format) for files in (data, dev))
+    space = label_space(labels, symmetric, [*documents, *dev_documents])
+    try:
+        trained = train_markers(
+            encoder,
+            documents,
+            out,
+            labels=space,
+            config=config,
+            dev=dev_documents,
+            approximate=not exact,
+            tell=lambda line: None if json else printing.say(line),
+        )
+    except KeyboardInterrupt as interrupt:
+        printing.say("interrupted; nothing was kept")
+        raise stopped(*interrupt.args) from None
+    if json:
+        about = {"out": str(out), "dev_rel_f1_between_gold_entities": trained.f1, "seconds": trained.seconds}
+        printing.print_json({**about, "notes": dict(trained.notes), "history": list(trained.history)})
+        return
+    printing.print_notes(trained.notes)
+    reached = "" if trained.f1 is None else f"Rel F1 {100 * trained.f1:.1f} between the entities of dev; "
+    printing.say(f"{reached}model in ", (str(out), "bold"), to=printing.out)
