@@ -163,6 +163,7 @@ def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_pat
     assert shares == {"m-0": 0.25, "m-1": 0.25}
     again = run("relabel", "--lessons", lessons, *both, "--json", "--out", tmp_path / "again")
     assert json.loads(again.stdout)["tables"] == 20
+    assert [about["share"] for about in Lessons(tmp_path / "again").about["relations_by"]] == [0.375, 0.375]
 
 
 def test_what_was_named_by_marker_models_can_be_learnt_from(lessons, encoders, encoder, tmp_path):

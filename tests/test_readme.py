@@ -123,6 +123,7 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
     assert (tmp_path / "models" / "shared" / "model.safetensors").exists()
     assert (tmp_path / "models" / "student" / "model.safetensors").exists()
     assert (tmp_path / "models" / "pupil" / "model.safetensors").exists()
+    assert (tmp_path / "models" / "scholar" / "model.safetensors").exists()
 
 
 def test_what_is_to_be_installed_and_made_is_there():

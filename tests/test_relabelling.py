@@ -131,7 +131,7 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
 
 def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, tmp_path):
     out = tmp_path / "marked"
-    relabel(lessons, markers, out)
+    relabel(lessons, markers, out, share=1)
     for name in ("documents.jsonl", "examples.jsonl", "index.npy"):
         assert (out / name).read_bytes() == (lessons / name).read_bytes()
     before, after = (json.loads((folder / "lessons.json").read_text(encoding="utf-8")) for folder in (lessons, out))
@@ -139,7 +139,7 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     assert after.pop("digest") != before.pop("digest")
     assert after == before
     assert [about["name"] for about in Lessons(out).teachers] == ["teacher", "other", "exact", "approximate", "same"]
-    relabel(out, markers[:1], tmp_path / "again")
+    relabel(out, markers[:1], tmp_path / "again", share=1)
     assert [about["name"] for about in Lessons(tmp_path / "again").about["relations_by"]] == [
         "exact",
         "approximate",

@@ -25,9 +25,11 @@ _HOMES = {
     "UnireError": "unire.exceptions",
     "distill": "unire.training.distill",
     "push_to_hub": "unire.folders",
+    "relabel": "unire.marking.relabelling",
     "score": "unire.scoring",
     "teach": "unire.training.teach",
     "train": "unire.training",
+    "train_markers": "unire.marking.train",
 }
 
 __all__ = [
@@ -46,9 +48,11 @@ __all__ = [
     "__version__",
     "distill",
     "push_to_hub",
+    "relabel",
     "score",
     "teach",
     "train",
+    "train_markers",
 ]
 
 if TYPE_CHECKING:
@@ -57,6 +61,8 @@ if TYPE_CHECKING:
     from unire.extractor import Extractor
     from unire.folders import push_to_hub
     from unire.labels import LabelSpace
+    from unire.marking.relabelling import relabel
+    from unire.marking.train import train_markers
     from unire.modeling.model import UniRE
     from unire.scoring import Protocol, Scores, score
     from unire.training import TrainingConfig, train

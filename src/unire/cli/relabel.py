@@ -24,9 +24,13 @@ def relabel(
     ],
     out: Annotated[Path, typer.Option("--out", help="New folder for the lessons.")],
     share: Annotated[
-        float,
-        typer.Option("--share", help="What they count between entities, up to 1; the teachers count the rest."),
-    ] = 0.75,
+        float | None,
+        typer.Option(
+            "--share",
+            help="What they count between entities, up to 1; the teachers count the rest. 0.75 when left out.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Have marker models name the relations of lessons.
@@ -41,13 +45,12 @@ def relabel(
     Entities stay as the teachers have them. Between every two of them the lessons
     then say what marker models make of the pair, in part or (--share 1) alone.
     """
-    from unire.marking.folder import load_markers
     from unire.marking.relabelling import relabel as run
 
-    loaded = [marker for folder in markers for marker in load_markers(folder)]
+    counting = {} if share is None else {"share": share}
     try:
         with Meter(None) as meter:
-            relabelled = run(lessons, loaded, out, share=share, on_progress=meter.count)
+            relabelled = run(lessons, markers, out, **counting, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
         printing.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None

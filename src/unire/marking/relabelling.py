@@ -1,6 +1,6 @@
 """Lessons in which marker models have named the relations.
 
-    relabel("near.lessons", load_markers("markers"), "marked.lessons")
+    relabel("near.lessons", ["markers/1", "markers/2"], "marked.lessons")
 
 Entities stay as the joint teachers have them: their mean tables are decoded, and every rectangle of two entities of a
 sentence is filled with what marker models say of the pair, on average, or with a mean of that and of what the teachers
@@ -29,7 +29,7 @@ from unire.exceptions import UnireError
 from unire.files import check_new
 from unire.labels import LabelSpace
 from unire.marking.batching import in_parts
-from unire.marking.folder import Marker
+from unire.marking.folder import Marker, load_markers
 from unire.marking.marker_model import Several
 from unire.marking.relations import Judged, RelationFinder
 from unire.modeling.model import to_device
@@ -67,17 +67,17 @@ class Relabelled:
 
 def relabel(
     lessons: str | Path,
-    markers: Sequence[Marker],
+    markers: Sequence[str | Path | Marker],
     out: str | Path,
     *,
-    share: float = 1.0,
+    share: float = 0.75,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Relabelled:
     """Write lessons anew; nothing is left of them where that fails, or Ctrl-C or SIGTERM ends it.
 
     Args:
         lessons: A folder that `unire teach` has made.
-        markers: Marker models of the lessons' labels, in any order of these; all on one device.
+        markers: Marker models of the lessons' labels, in any order of these, or their folders; all on one device.
         out: A new folder.
         share: What marker models count between entities; the teachers count the rest.
         on_progress: Told how many documents are done, of how many.
@@ -91,7 +91,8 @@ def relabel(
     if not 0 < share <= 1:
         raise UnireError(f"marker models cannot count {share:g}; give a share above 0 and of 1 at most")
     given = Lessons(lessons)
-    namer = _Namer.of(given, markers, share)
+    models = [one for each in markers for one in ([each] if isinstance(each, Marker) else load_markers(each))]
+    namer = _Namer.of(given, models, share)
     n_sentences = n_pairs = 0
     notes: Counter[str] = Counter()
     with Interrupt() as interrupt, interrupt.immediate(), writing(out) as writer:
@@ -102,7 +103,7 @@ def relabel(
                 notes.update(part.notes)
                 on_progress(writer.n_documents, len(given.texts))
         before = [_sharing(about, 1 - share) for about in given.about.get(RELATIONS_BY, ())]
-        now = [{**marker.about, "share": round(share / len(markers), 4)} for marker in markers]
+        now = [{**marker.about, "share": round(share / len(models), 4)} for marker in models]
         noted = Counter(given.about.get("notes", {})) + notes
         writer.finish(given.all_examples(), {**given.about, RELATIONS_BY: [*before, *now], "notes": noted})
     seconds = round(time.monotonic() - began, 1)
