@@ -158,7 +158,12 @@ def main() -> None:
     parser.add_argument("names", nargs="+", help="stages, or their names without the numbers of runs")
     for part, held in HELD.items():
         parser.add_argument(f"--{part}", type=Path, required=True, metavar="DIR", help=held)
-    parser.add_argument("--jobs", type=int, default=3, help="stages side by side; 3 when left out")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=3,
+        help="stages side by side; 3 when left out, for students of lessons may take 45 GB of GPU memory each",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
     if arguments.jobs < 1:

@@ -39,8 +39,6 @@ __all__ = ["Cell", "Part"]
 
 Part = Literal["entities", "exact", "approximate", "measured"]
 WEIGHTS = "model.safetensors"
-MARKED: tuple[Part, ...] = ("exact", "approximate")
-"""The parts that are marker models."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +146,10 @@ class Cell:
         return finder
 
     def _saved_relations(self) -> dict[str, RelationFinder]:
-        """Of every way in which the encoder can be given markers."""
-        folders = {way: self.model(f"pipeline-{way}") for way in MARKED}
-        made = {way: folder for way, folder in folders.items() if folder.exists()}
-        return {way: marker.finder for way, folder in made.items() for marker in load_markers(folder)}
+        """Either marker model; the approximate one is not there where the encoder has ruled it out."""
+        exact, approximate = (self.model(f"pipeline-{part}") for part in ("exact", "approximate"))
+        folders = {"exact": exact, **({"approximate": approximate} if approximate.exists() else {})}
+        return {part: load_markers(folder)[0].finder for part, folder in folders.items()}
 
     def _documents(self, files: Sequence[str]) -> list[Document]:
         return [document for file in files for document in formats.read(file, self.format)]
