@@ -4,9 +4,9 @@
 
 551 made-up tables of 14 labels, with lengths, entities and relations about as in SciERC and noisy, softened gold
 probabilities, sorted by length, in batches of 32 and in those that the extractor would form. The batched `split`
-decoder runs against the per-sentence reference of the tests and against the batched `hard` decoder: as numpy arrays,
-and where there is a GPU as tensors that lie on it already, in larger batches too. Contestants take turns; ratios
-compare their best rounds, and their median rounds in brackets.
+decoder runs against the per-sentence reference of the tests and against `hard` and `likely`: as numpy arrays, and
+where there is a GPU as tensors that lie on it already, in larger batches too. Contestants take turns; ratios compare
+their best rounds, and their median rounds in brackets.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
     count = n_sentences(repeated)
     found: dict[str, float] = {}
     for extractor in extractors:
-        engine, layout = extractor.engine, extractor.settings.layout
+        engine, settings = extractor.engine, extractor.settings
+        layout = settings.layout if settings.window else "by itself"
         gc.collect()
         look_for_garbage_rarely()  # as the command does
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]

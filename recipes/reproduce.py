@@ -99,8 +99,7 @@ def _job(stage: Stage, work: Path) -> Job:
     kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
-        anew = out if kind in REMADE else None
-        return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
+        return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light)
     model = out / stage.part
     options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)

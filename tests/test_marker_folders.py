@@ -19,7 +19,7 @@ from unire.marking import folder as folders
 from unire.marking import relabelling
 from unire.marking import train as training
 from unire.marking.config import SETTINGS, marker_config
-from unire.marking.folder import load_markers, new_finder, save_finder
+from unire.marking.folder import load_marker, new_finder, save_finder
 from unire.marking.train import train_markers
 from unire.modeling.encoder import load_encoder
 from unire.training import TrainingConfig
@@ -87,7 +87,7 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     torch.manual_seed(0)
     untrained = new_finder(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate).judge(few)
     shutil.rmtree(encoder)
-    (loaded,) = load_markers((tmp_path / "m").rename(tmp_path / "elsewhere"))
+    loaded = load_marker((tmp_path / "m").rename(tmp_path / "elsewhere"))
     assert loaded.about == {"name": "elsewhere", "encoder": "mpnet", "scores": {}}
     for one, two, other in zip(trained[0], loaded.finder.judge(few), untrained, strict=True):
         assert (one.chances == two.chances).all()
@@ -97,7 +97,7 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
 def test_marks_of_capitals_and_windows_come_back_too(marking_encoder, scierc_labels, tmp_path):
     config = replace(QUICK, case_marks=True, window=0)
     train_markers(marking_encoder, list(formats.read(TWENTY)), tmp_path / "m", labels=scierc_labels, config=config)
-    (loaded,) = load_markers(tmp_path / "m")
+    loaded = load_marker(tmp_path / "m")
     assert loaded.finder.reader.spec.case_marks
     assert loaded.finder.reader.windower.window == 0
 
@@ -120,25 +120,41 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
 
 def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'; `unire markers` trains one"):
-        load_markers(tmp_path / "nowhere")
+        load_marker(tmp_path / "nowhere")
     finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True)
-    for file, text in (
-        ("markers.json", "[]"),
-        ("markers.json", "{"),
-        ("tokenizer.json", "{}"),
-        ("model.safetensors", "weights"),
-    ):
-        save_finder(finder, tmp_path / "m", encoder="bert", config=QUICK)
-        (tmp_path / "m" / file).write_text(text, encoding="utf-8")
+    folder = tmp_path / "m"
+    for file, text in (("markers.json", "[]"), ("markers.json", "{"), ("markers.json", "{}"), ("tokenizer.json", "{}")):
+        save_finder(finder, folder, encoder="bert", config=QUICK)
+        (folder / file).write_text(text, encoding="utf-8")
         with pytest.raises(UnireError, match=r"the marker model in '.*m' cannot be read \(.+\); train it again"):
-            load_markers(tmp_path / "m")
+            load_marker(folder)
+    save_finder(finder, folder, encoder="bert", config=QUICK)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    with pytest.raises(UnireError, match=r"model\.safetensors' is missing, cut short or no safetensors file"):
+        load_marker(folder)
+    other = new_finder(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True)
+    save_finder(other, tmp_path / "other", encoder="mpnet", config=QUICK)
+    shutil.copy(tmp_path / "other" / "model.safetensors", folder)
+    with pytest.raises(UnireError, match="it is damaged or of another model"):
+        load_marker(folder)
+    (folder / "markers.json").rename(folder / "cell.json")
+    with pytest.raises(UnireError, match="is of an earlier version; remove and train it again"):
+        load_marker(folder)
+
+
+def test_a_folder_says_nothing_of_where_it_was_made(encoders, scierc_labels, tmp_path, monkeypatch):
+    monkeypatch.chdir(encoders("bert"))
+    train_markers(".", list(formats.read(TWENTY)), tmp_path / "m", labels=scierc_labels, config=QUICK)
+    about = (tmp_path / "m" / "markers.json").read_text(encoding="utf-8")
+    assert json.loads(about)["encoder"] == Path(encoders("bert")).name
+    assert str(Path(encoders("bert")).parent) not in about
 
 
 def test_settings_differ_from_those_of_best_only_where_they_are_said_to():
     assert marker_config() == TrainingConfig.from_preset("best", **SETTINGS)
     assert marker_config(epochs=7).epochs == 7
-    with pytest.raises(UnireError, match="no training setting 'pairs'"):
-        marker_config(pairs=3)
+    with pytest.raises(UnireError, match="no setting 'alpha' of marker models; there are epochs, batch_size, lr"):
+        marker_config(alpha=3)
 
 
 # By command
@@ -154,7 +170,7 @@ def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_pat
     told = json.loads(run("markers", *files, *options, "--out", tmp_path / "m-1").stdout)
     assert told["out"] == str(tmp_path / "m-1")
     assert told["dev_rel_f1_between_gold_entities"] == told["history"][0]["dev"]
-    assert [load_markers(tmp_path / f"m-{k}")[0].finder.model.approximate for k in (0, 1)] == [True, False]
+    assert [load_marker(tmp_path / f"m-{k}").finder.model.approximate for k in (0, 1)] == [True, False]
     both = ("--markers", tmp_path / "m-0", "--markers", tmp_path / "m-1")
     named = run("relabel", "--lessons", lessons, *both, "--share", 0.5, "--out", tmp_path / "marked")
     assert named.exit_code == 0, named.output

@@ -7,9 +7,11 @@ from typing import Annotated
 
 from unire.cli import printing, training
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.training import MODEL, changes_from, in_company, option, stopped
+from unire.cli.training import changes_from, in_company, option, stopped
 
 __all__ = ["markers"]
+
+MODEL = "Model and schedule"
 
 
 @in_company()
@@ -32,7 +34,15 @@ def markers(
         int | None, option("--window", help="Words of a window, the sentence included; 100.", panel=MODEL)
     ] = None,
     seed: training.Seed = None,
-    settings: training.Set = None,
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of TrainingConfig that marker models have, e.g. --set case_marks=true.",
+            panel=MODEL,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model that names the relations between given entities.

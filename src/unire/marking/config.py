@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unire.exceptions import UnireError
 from unire.training import TrainingConfig
 
 __all__ = ["SETTINGS", "marker_config"]
@@ -21,6 +22,17 @@ SETTINGS: dict[str, Any] = {
 many whole sentences as have them."""
 
 
+KNOWN = (
+    *SETTINGS,
+    *("case_marks", "seed", "bf16", "max_pieces"),
+    *("layer_decay", "beta1", "eps", "weight_decay", "bias_correction", "clip"),
+)
+"""What may be set; all else is about tables."""
+
+
 def marker_config(**changes: Any) -> TrainingConfig:
-    """How a marker model is trained, with some settings changed. What is about tables has no meaning for it."""
+    """How a marker model is trained, with some settings changed."""
+    for name in changes:
+        if name not in KNOWN:
+            raise UnireError(f"no setting {name!r} of marker models; there are {', '.join(KNOWN)}")
     return TrainingConfig.from_preset("best", **{**SETTINGS, **changes})

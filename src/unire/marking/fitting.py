@@ -1,4 +1,4 @@
-"""The training of either model."""
+"""Training a model of spans or of pairs."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,20 @@ from tokenizers import Tokenizer
 from unire.engines.torch_engine import TorchEngine, choose_device, keep_in_bf16
 from unire.exceptions import UnireError
 from unire.files import replacing
+from unire.folders import WEIGHTS
 from unire.labels import LabelSpace
 from unire.marking.marker_model import MarkerModel
 from unire.marking.reading import Reader
 from unire.marking.relations import RelationFinder, spare
-from unire.modeling.checkpoint import tensors_from, tensors_to
+from unire.modeling.checkpoint import fill, tensors_from, tensors_to
 from unire.modeling.encoder import build_encoder
 from unire.training import TrainingConfig
+from unire.training.new_model import portable
 from unire.training.trainer import use_bf16
 from unire.windows import SLICE, EncoderSpec
 
-__all__ = ["Marker", "load_markers", "new_finder", "save_finder"]
+__all__ = ["Marker", "load_marker", "new_finder", "save_finder"]
 
-WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer.json"
 ABOUT = "markers.json"
 
@@ -73,7 +73,7 @@ def save_finder(finder: RelationFinder, folder: Path, *, encoder: str, config: T
         "labels": finder.labels.to_dict(),
         "spec": finder.reader.spec.to_dict(),
         # as it was before it had an embedding for every marker
-        "encoder_config": {**model.encoder.config.to_dict(), "vocab_size": model.markers.first},
+        "encoder_config": {**portable(model.encoder.config), "vocab_size": model.markers.first},
         "training": asdict(config),
     }
     try:
@@ -85,37 +85,31 @@ def save_finder(finder: RelationFinder, folder: Path, *, encoder: str, config: T
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 
 
-def load_markers(folder: str | Path) -> list[Marker]:
-    """The marker model of a folder, or all that the cells of a study have saved under it."""
+def load_marker(folder: str | Path) -> Marker:
+    """The marker model of a folder; nobody goes on training it."""
     folder = Path(folder)
-    if (folder / ABOUT).exists():
-        return [_load(folder)]
-    found = sorted(file.parent for file in folder.glob(f"models/*/{ABOUT}"))
-    if not found:
+    if not (folder / ABOUT).exists():
+        if (folder / "cell.json").exists():
+            raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; remove and train it again")
         raise UnireError(f"there is no marker model in {str(folder)!r}; `unire markers` trains one")
-    return [_load(each) for each in found]
-
-
-def _load(folder: Path) -> Marker:
-    """That of a folder with weights; nobody goes on training it."""
-    about = _read(folder, lambda: json.loads((folder / ABOUT).read_text(encoding="utf-8")))
-
-    def untrained() -> RelationFinder:
-        encoder, tokenizer = build_encoder(about["encoder_config"]), Tokenizer.from_file(str(folder / TOKENIZER))
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        name = str(about["encoder"])
+        encoder, tokenizer = build_encoder(about["encoder_config"]), _tokenizer(folder)
         labels, spec = LabelSpace.from_dict(about["labels"]), EncoderSpec.from_dict(about["spec"])
         training = TrainingConfig(**about["training"])
-        return new_finder(encoder, tokenizer, spec, labels, training, approximate=about["approximate"])
-
-    finder = _read(folder, untrained)
-    _read(folder, lambda: finder.model.load_state_dict(tensors_from(folder / WEIGHTS)))
+        finder = new_finder(encoder, tokenizer, spec, labels, training, approximate=about["approximate"])
+    except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
+    fill(finder.model, tensors_from(folder / WEIGHTS), folder)
     if finder.bf16:
         keep_in_bf16(finder.model)
-    return Marker({"name": folder.name, "encoder": str(about["encoder"]), "scores": {}}, finder)
+    return Marker({"name": folder.resolve().name, "encoder": name, "scores": {}}, finder)
 
 
-def _read(folder: Path, read: Callable[[], Any]) -> Any:
+def _tokenizer(folder: Path) -> Tokenizer:
     try:
-        return read()
-    except Exception as error:  # tokenizers raises bare Exception, torch RuntimeError
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
+        return Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise UnireError(f"{TOKENIZER} is missing or broken: {error}") from None

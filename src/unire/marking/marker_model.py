@@ -1,4 +1,4 @@
-"""The relation model: a pair of entities between typed markers is given a relation type, or none."""
+"""The marker model: a pair of entities between typed markers is given a relation type, or none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MarkerModel(nn.Module):
             kind = encoder.config.model_type  # type: ignore[union-attr]
             raise NoPositionsError(
                 f"an approximate marker model has pieces share positions, which encoders of the kind {kind} cannot do; "
-                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet, or an exact marker model"
+                "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet, or an exact one (--exact)"
             )
         grown: Any = encoder
         self.markers = Markers(grown.get_input_embeddings().num_embeddings, n_entity_types)

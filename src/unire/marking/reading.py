@@ -52,7 +52,7 @@ class Reading:
 
 
 class Reader:
-    """Lays out sentences for one of the two models: each with words of its document to the left and right.
+    """Lays out sentences: each with words of its document to the left and right.
 
     Args:
         tokenizer: The encoder's.

@@ -29,7 +29,7 @@ from unire.exceptions import UnireError
 from unire.files import check_new
 from unire.labels import LabelSpace
 from unire.marking.batching import in_parts
-from unire.marking.folder import Marker, load_markers
+from unire.marking.folder import Marker, load_marker
 from unire.marking.marker_model import Several
 from unire.marking.relations import Judged, RelationFinder
 from unire.modeling.model import to_device
@@ -91,7 +91,7 @@ def relabel(
     if not 0 < share <= 1:
         raise UnireError(f"marker models cannot count {share:g}; give a share above 0 and of 1 at most")
     given = Lessons(lessons)
-    models = [one for each in markers for one in ([each] if isinstance(each, Marker) else load_markers(each))]
+    models = [each if isinstance(each, Marker) else load_marker(each) for each in markers]
     namer = _Namer.of(given, models, share)
     n_sentences = n_pairs = 0
     notes: Counter[str] = Counter()

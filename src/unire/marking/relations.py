@@ -1,4 +1,4 @@
-"""Relations by the markers' model: what it learns from, and what it finds."""
+"""Relations by a marker model: what it learns from, and what it finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both models share: batches made ahead, and passes in the same precision as the joint model's."""
+"""Batches made ahead, and passes in the same precision as those of a model of tables."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from unire.marking.relations import RelationData
 from unire.modeling.encoder import load_encoder
 from unire.scoring import score
 from unire.training import TrainingConfig
+from unire.training.new_model import origin
 from unire.training.processes import refuse_several
 
 __all__ = ["TrainedMarkers", "train_markers"]
@@ -83,6 +84,6 @@ def train_markers(
         return score(dev, finder.find(dev), labels).relations.f1
 
     history = fit(finder.model, data, config, evaluate=f1 if dev else None, tell=tell)
-    save_finder(finder, out, encoder=Path(encoder).name, config=config)
+    save_finder(finder, out, encoder=origin(str(encoder))["encoder"], config=config)
     best = max((epoch["dev"] for epoch in history), default=None) if dev else None
     return TrainedMarkers(history, best, round(time.monotonic() - began, 1), dict(data.notes))

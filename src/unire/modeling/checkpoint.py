@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.exceptions import UnireError
 from unire.files import replacing
@@ -20,7 +20,7 @@ from unire.folders import WEIGHTS, ModelFolder, check_target, write_settings
 from unire.modeling.model import UniRE
 from unire.modeling.quantization import dequantized
 
-__all__ = ["load", "save", "tensors_from", "tensors_to", "writing"]
+__all__ = ["fill", "load", "save", "tensors_from", "tensors_to", "writing"]
 
 
 def save(model: UniRE, folder: Path) -> None:
@@ -51,6 +51,12 @@ def load(source: str | Path) -> UniRE:
     folder = found.path
     weights = dequantized(tensors_from(folder / WEIGHTS))
     model = UniRE(found.settings, found.labels, found.tokenizer)
+    fill(model, weights, folder)
+    return model.eval()
+
+
+def fill(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Give a model the weights of a folder, all of which must be its own."""
     expected = model.state_dict()
     if wrong := sorted(expected.keys() ^ weights.keys()):
         what = "lacks the tensor" if wrong[0] in expected else "has the unknown tensor"
@@ -58,7 +64,6 @@ def load(source: str | Path) -> UniRE:
     if wrong := sorted(name for name in expected if expected[name].shape != weights[name].shape):
         raise UnireError(f"model folder {str(folder)!r} has a tensor {wrong[0]!r} of the wrong shape; it is damaged")
     model.load_state_dict(weights)
-    return model.eval()
 
 
 def tensors_to(path: Path, tensors: Mapping[str, Tensor]) -> None:

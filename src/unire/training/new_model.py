@@ -17,7 +17,7 @@ from unire.modeling.model import UniRE
 from unire.settings import HeadSettings, Settings
 from unire.training.config import PRESETS, TrainingConfig
 
-__all__ = ["new_model", "origin"]
+__all__ = ["new_model", "origin", "portable"]
 
 
 def new_model(
@@ -29,7 +29,7 @@ def new_model(
         spec = spec.with_case_marks(tokenizer)
     settings = Settings(
         spec=spec,
-        encoder=_portable(loaded.config),
+        encoder=portable(loaded.config),
         head=HeadSettings(config.d, config.mlp_dropout),
         layout=config.layout,
         window=config.window,
@@ -69,10 +69,10 @@ def origin(encoder: str) -> dict[str, Any]:
         return {"encoder": encoder}
     record = Path(encoder) / "adaptation.json"
     adaptation = {"adaptation": json.loads(record.read_text(encoding="utf-8"))} if record.exists() else {}
-    return {"encoder": Path(encoder).name, **adaptation}
+    return {"encoder": Path(encoder).resolve().name, **adaptation}
 
 
-def _portable(config: Any) -> dict[str, Any]:
+def portable(config: Any) -> dict[str, Any]:
     """An encoder's configuration as JSON reads it back, without the paths of this machine."""
     settings = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}

@@ -15,9 +15,10 @@ from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine, choose_device
 from unire.exceptions import UnireError
 from unire.files import replacing
+from unire.folders import WEIGHTS
 from unire.labels import LabelSpace
 from unire.marking.fitting import fit
-from unire.marking.folder import load_markers
+from unire.marking.folder import load_marker
 from unire.marking.marker_model import NoPositionsError
 from unire.marking.reading import Reader
 from unire.marking.relations import RelationFinder
@@ -38,7 +39,6 @@ from unire.windows import SLICE
 __all__ = ["Cell", "Part"]
 
 Part = Literal["entities", "exact", "approximate", "measured"]
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Cell:
         """Either marker model; the approximate one is not there where the encoder has ruled it out."""
         exact, approximate = (self.model(f"pipeline-{part}") for part in ("exact", "approximate"))
         folders = {"exact": exact, **({"approximate": approximate} if approximate.exists() else {})}
-        return {part: load_markers(folder)[0].finder for part, folder in folders.items()}
+        return {part: load_marker(folder).finder for part, folder in folders.items()}
 
     def _documents(self, files: Sequence[str]) -> list[Document]:
         return [document for file in files for document in formats.read(file, self.format)]
