@@ -202,6 +202,10 @@ def test_the_commands_say_in_one_sentence_what_is_wrong(lessons, encoders, tmp_p
     assert "encoder" in fails("markers", "--encoder", tmp_path / "none", *files)
     used = fails("markers", "--encoder", encoders("bert"), *files[:-1], TWENTY.parent)
     assert "is not empty; give a new folder" in used
+    (tmp_path / "file").touch()
+    nowhere = fails("markers", "--encoder", encoders("bert"), *files[:-1], tmp_path / "file" / "m")
+    assert "the model cannot be written to" in nowhere
+    (tmp_path / "file").unlink()
     twice = fails("markers", "--encoder", encoders("bert"), *files, "--epochs", 2, "--set", "epochs=3")
     assert "contradict each other" in twice
     assert "there is no marker model in" in fails(

@@ -14,6 +14,7 @@ from accelerate.utils import set_seed
 
 from unire.documents import Document
 from unire.files import check_new
+from unire.folders import check_target
 from unire.labels import LabelSpace
 from unire.marking.config import marker_config
 from unire.marking.fitting import fit
@@ -72,6 +73,7 @@ def train_markers(
     out, config = Path(out), config or marker_config()
     if not again:
         check_new(out)
+        check_target(out)  # so that nothing is trained that cannot be saved
     labels.check([*documents, *dev])
     set_seed(config.seed)
     loaded, tokenizer, spec = load_encoder(encoder)
