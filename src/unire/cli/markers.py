@@ -33,7 +33,7 @@ def markers(
     window: Annotated[
         int | None, option("--window", help="Words of a window, the sentence included; 100.", panel=MODEL)
     ] = None,
-    seed: training.Seed = None,
+    seed: Annotated[int | None, option("--seed", help="Same seed, same numbers (on a CPU).", panel=MODEL)] = None,
     settings: Annotated[
         list[str] | None,
         option(
