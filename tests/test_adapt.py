@@ -428,7 +428,7 @@ def test_a_command_that_is_interrupted_before_its_first_step_says_that_nothing_w
     if there:
         out.mkdir(parents=True)
     if when == "loading":
-        monkeypatch.setattr(adapt_module, "load_encoder", lambda _: signal.raise_signal(signal.SIGINT))
+        monkeypatch.setattr(adapt_module, "load_encoder", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     else:
         monkeypatch.setattr(masked_lm, "PART", 32)
         interrupt_in_part(2, monkeypatch)

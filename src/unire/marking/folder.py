@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from unire.engines.torch_engine import TorchEngine, choose_device, keep_in_bf16
+from unire.engines.torch_engine import choose_device, keep_in_bf16
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.folders import WEIGHTS
@@ -17,14 +19,15 @@ from unire.labels import LabelSpace
 from unire.marking.marker_model import MarkerModel
 from unire.marking.reading import Reader
 from unire.marking.relations import RelationFinder, spare
+from unire.marking.running import pieces_at_once
 from unire.modeling.checkpoint import fill, tensors_from, tensors_to
 from unire.modeling.encoder import build_encoder
 from unire.training import TrainingConfig
 from unire.training.new_model import portable
 from unire.training.trainer import use_bf16
-from unire.windows import SLICE, EncoderSpec
+from unire.windows import EncoderSpec
 
-__all__ = ["Marker", "load_marker", "new_finder", "save_finder"]
+__all__ = ["Marker", "load_marker", "new_finder", "save_finder", "saving"]
 
 TOKENIZER = "tokenizer.json"
 ABOUT = "markers.json"
@@ -49,12 +52,9 @@ def new_finder(
     approximate: bool,
 ) -> RelationFinder:
     """An untrained marker model over an encoder, with what it needs to find something."""
-    device = choose_device()
-    # as the encoder of a model of tables is given
-    at_once = min(SLICE, TorchEngine.most_pieces(device, encoder.config.hidden_size))
     model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
     reader = Reader(tokenizer, spec, config.window, spare=spare(approximate))
-    return RelationFinder(model.to(device), reader, labels, use_bf16(config), at_once)
+    return RelationFinder(model.to(choose_device()), reader, labels, use_bf16(config), pieces_at_once(model))
 
 
 def save_finder(finder: RelationFinder, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
@@ -76,11 +76,18 @@ def save_finder(finder: RelationFinder, folder: Path, *, encoder: str, config: T
         "encoder_config": {**portable(model.encoder.config), "vocab_size": model.markers.first},
         "training": asdict(config),
     }
+    with saving(folder) as temporary:
+        tensors_to(temporary / WEIGHTS, model.state_dict())
+        (temporary / TOKENIZER).write_text(finder.reader.tokenizer.to_str(), encoding="utf-8")
+        (temporary / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def saving(folder: Path) -> Iterator[Path]:
+    """A temporary folder for all of a model, which then replaces what an earlier run has saved."""
     try:
         with replacing(folder, directory=True) as temporary:
-            tensors_to(temporary / WEIGHTS, model.state_dict())
-            (temporary / TOKENIZER).write_text(finder.reader.tokenizer.to_str(), encoding="utf-8")
-            (temporary / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+            yield temporary
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 

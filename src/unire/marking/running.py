@@ -9,11 +9,13 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from unire.engines.torch_engine import TorchEngine
 from unire.marking.batching import in_parts
 from unire.modeling.recording import Tensors
 from unire.prefetch import Ahead
+from unire.windows import SLICE
 
-__all__ = ["Kept", "best", "chunks", "moved", "passes", "pinned", "whole"]
+__all__ = ["Kept", "best", "chunks", "moved", "passes", "pieces_at_once", "pinned", "whole"]
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=tuple[Tensor, ...])
@@ -21,6 +23,11 @@ Kept = TypeVar("Kept", bound=tuple[Tensor, ...])
 CHUNK = 1024
 """Sentences whose batches are made while those of the sentences before are computed. Of many, those in a batch are of
 like length: with a quarter as many, half of what a model reads of pairs is padding."""
+
+
+def pieces_at_once(model: Any) -> int:
+    """Padded pieces of a batch: as many as the encoder of a model of tables is given on such a device."""
+    return min(SLICE, TorchEngine.most_pieces(model.device, model.encoder.config.hidden_size))
 
 
 def pinned(tensors: Tensors, device: torch.device) -> Tensors:

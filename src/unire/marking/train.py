@@ -76,10 +76,8 @@ def train_markers(
         check_target(out)  # so that nothing is trained that cannot be saved
     labels.check([*documents, *dev])
     set_seed(config.seed)
-    loaded, tokenizer, spec = load_encoder(encoder)
-    if config.case_marks:
-        spec = spec.with_case_marks(tokenizer)
-    finder = new_finder(loaded, tokenizer, spec, labels, config, approximate=approximate)
+    loaded = load_encoder(encoder, case_marks=config.case_marks)
+    finder = new_finder(*loaded, labels, config, approximate=approximate)
     data = RelationData(documents, finder.model, finder.reader, labels)
 
     def f1() -> float:

@@ -27,8 +27,18 @@ MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
 
 
-def load_encoder(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
-    """An encoder by Hub name or folder, with its fast tokenizer; of a model of ours, in the box too, its own."""
+def load_encoder(name: str | Path, *, case_marks: bool = False) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
+    """An encoder by Hub name or folder, with its fast tokenizer; of a model of ours, in the box too, its own.
+
+    Args:
+        name: Of the encoder.
+        case_marks: Whether it is to be told of capitals.
+    """
+    encoder, tokenizer, spec = _load(name)
+    return encoder, tokenizer, spec.with_case_marks(tokenizer) if case_marks else spec
+
+
+def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
     if is_model(name):
         from unire.modeling.checkpoint import load  # which needs this module
 

@@ -142,14 +142,12 @@ class _Encoder:
 
     @classmethod
     def load(cls, name: str | Path, config: AdaptationConfig) -> _Encoder:
-        module, pieces, spec = load_encoder(name)
+        module, pieces, spec = load_encoder(name, case_marks=config.case_marks)
         tokenizer = load_tokenizer(name)
         if tokenizer.mask_token_id is None:
             raise UnireError(f"encoder {str(name)!r} cannot be adapted: its tokenizer has no mask token")
         if config.length > spec.max_pieces:
             raise UnireError(f"encoder {str(name)!r} reads at most {spec.max_pieces} pieces; give no greater length")
-        if config.case_marks:
-            spec = spec.with_case_marks(pieces)
         return cls(module, tokenizer, pieces, spec, config)
 
     def packed(self, files: Sequence[Path]) -> PackedCorpus:

@@ -24,9 +24,7 @@ def new_model(
     encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
 ) -> UniRE:
     """An untrained head on a pretrained encoder."""
-    loaded, tokenizer, spec = load_encoder(encoder)
-    if config.case_marks:
-        spec = spec.with_case_marks(tokenizer)
+    loaded, tokenizer, spec = load_encoder(encoder, case_marks=config.case_marks)
     settings = Settings(
         spec=spec,
         encoder=portable(loaded.config),

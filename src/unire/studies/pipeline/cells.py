@@ -12,16 +12,15 @@ from accelerate.utils import set_seed
 
 from unire import formats
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine, choose_device
-from unire.exceptions import UnireError
-from unire.files import replacing
+from unire.engines.torch_engine import choose_device
 from unire.folders import WEIGHTS
 from unire.labels import LabelSpace
 from unire.marking.fitting import fit
-from unire.marking.folder import load_marker
+from unire.marking.folder import load_marker, saving
 from unire.marking.marker_model import NoPositionsError
 from unire.marking.reading import Reader
 from unire.marking.relations import RelationFinder
+from unire.marking.running import pieces_at_once
 from unire.marking.train import train_markers
 from unire.modeling.checkpoint import tensors_from, tensors_to
 from unire.modeling.encoder import load_encoder
@@ -34,7 +33,6 @@ from unire.studies.results import Json
 from unire.studies.trainings import DEFAULT
 from unire.training import TrainingConfig
 from unire.training.trainer import use_bf16
-from unire.windows import SLICE
 
 __all__ = ["Cell", "Part"]
 
@@ -119,26 +117,17 @@ class Cell:
 
     def _save(self, finder: EntityFinder) -> None:
         """All or nothing; what an earlier run has saved is replaced."""
-        folder = self.model("pipeline-entities")
-        try:
-            with replacing(folder, directory=True) as temporary:
-                tensors_to(temporary / WEIGHTS, finder.model.state_dict())
-        except OSError as error:
-            raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
+        with saving(self.model("pipeline-entities")) as temporary:
+            tensors_to(temporary / WEIGHTS, finder.model.state_dict())
 
     def _entity_finder(self) -> EntityFinder:
         """The span model, untrained, with what it needs to find something."""
         labels, joint, config = LabelSpace.from_dict(self.labels), self.joint, self.config
         encoder: Any
-        encoder, tokenizer, spec = load_encoder(self.encoder)
-        if joint.case_marks:
-            spec = spec.with_case_marks(tokenizer)
-        device = choose_device()
-        # as the joint model's encoder is given
-        at_once = min(SLICE, TorchEngine.most_pieces(device, encoder.config.hidden_size))
+        encoder, tokenizer, spec = load_encoder(self.encoder, case_marks=joint.case_marks)
+        model = SpanModel(encoder, len(labels.entity_types), config).to(choose_device())
         reader = Reader(tokenizer, spec, config.entity_window)
-        model = SpanModel(encoder, len(labels.entity_types), config).to(device)
-        return EntityFinder(model, reader, labels, use_bf16(joint), at_once)
+        return EntityFinder(model, reader, labels, use_bf16(joint), pieces_at_once(model))
 
     def _saved_entities(self) -> EntityFinder:
         finder = self._entity_finder()
