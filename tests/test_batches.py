@@ -21,11 +21,14 @@ from windowing import LAYOUTS, documents, first_piece, in_sentences, windower
     max_cells=st.integers(1, 2000),
     max_pieces=st.integers(1, 500),
     rounded=st.sampled_from(["not", "slices"]),
+    spare=st.sampled_from([None, 0, 20, 200]),
 )
-def test_batches_hold_every_passage_once_within_both_bounds(texts, layout, max_table, max_cells, max_pieces, rounded):
+def test_batches_hold_every_passage_once_within_both_bounds(
+    texts, layout, max_table, max_cells, max_pieces, rounded, spare
+):
     layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces))
+    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, spare=spare))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec, rounded=rounded)
@@ -89,6 +92,40 @@ def test_batches_are_formed_by_length():
     passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
     batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
     assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
+
+
+def of_one_window(size: int) -> Passage:
+    return Passage((Window(np.ones(size, np.int64), size),), (Stretch(0, 0, 0, 1),), np.zeros((1, 2), np.int64))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 150), min_size=1, max_size=8),
+    spare=st.integers(0, 500),
+    rounded=st.sampled_from(["not", "all"]),
+)
+def test_of_all_ways_to_cut_the_one_with_the_least_padding_and_batches_is_taken(sizes, spare, rounded):
+    def cost(parts) -> int:
+        return sum(spare + len(part) * max(part) for part in parts)
+
+    passages = [of_one_window(size) for size in sizes]
+    groups = in_batches(passages, max_cells=10**6, max_pieces=10**6, spare=spare, rounded=rounded)
+    padded = {size: size if rounded == "not" else 32 * -(-size // 32) if size <= 128 else 256 for size in sizes}
+    found = [[padded[len(passage.windows[0].pieces)] for passage in group] for group in groups]
+    falling = sorted(padded[size] for size in sizes)[::-1]
+    places = [itertools.combinations(range(1, len(falling)), n) for n in range(len(falling))]
+    ways = [[falling[a:b] for a, b in itertools.pairwise([0, *cuts, len(falling)])] for n in places for cuts in n]
+    assert cost(found) == min(map(cost, ways)) if rounded == "all" else cost(found) >= min(map(cost, ways))
+    assert sorted(size for group in found for size in group) == falling[::-1]
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=100), st.integers(32, 4096))
+def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_pieces_but_for_windows_of_padding(sizes, max_pieces):
+    spec = windower(max_pieces=512).spec
+    passages = [of_one_window(size) for size in sizes]
+    for group in in_batches(passages, max_cells=10**6, max_pieces=max_pieces, spare=1024, rounded="all"):
+        n_windows, n_pieces = collate(group, spec, rounded="all").input_ids.shape
+        assert len(group) == 1 or len(group) * n_pieces <= max_pieces
+        assert n_windows - len(group) < 16
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50), st.sampled_from([1, 2]))

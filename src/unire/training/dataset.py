@@ -54,6 +54,7 @@ class TrainingSet:
         windower: The encoder's.
         config: How steps are made.
         rounded: What of a batch is padded more than it must be, so that many have the same shape.
+        spare: As many pieces more of padding are better than a batch more; any number when left out.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class TrainingSet:
         config: TrainingConfig,
         *,
         rounded: Rounded = "not",
+        spare: int | None = None,
     ) -> None:
         labels.check(documents)
-        self.rounded = rounded
+        self.rounded: Rounded = rounded
+        self.spare = spare
         self.spec: EncoderSpec = windower.spec
         self.config = config
         self.passages: list[Passage] = []
@@ -115,7 +118,13 @@ class TrainingSet:
         )
 
     def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
-        for group in in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces):
+        for group in in_batches(
+            passages,
+            max_cells=self.config.max_cells,
+            max_pieces=self.config.max_pieces,
+            spare=self.spare,
+            rounded=self.rounded,
+        ):
             batch = collate(group, self.spec, rounded=self.rounded)
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)

@@ -184,6 +184,7 @@ class Distiller(Trainer):
             size=self.distillation.soft_batch,
             config=self.config,
             rounded=self.data.rounded,
+            spare=self.data.spare,
             shelf=self.tutor.shelf,
         )
         self._found_by_teachers: Callable[[], Sequence[Document]] = list

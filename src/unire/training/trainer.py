@@ -124,7 +124,12 @@ class Trainer:
         # processes that exchange gradients do so amid the backward pass, which no graph holds
         record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
         self.data = TrainingSet(
-            self.documents, self.model.labels, self.extractor.windower, self.config, rounded="all" if record else "not"
+            self.documents,
+            self.model.labels,
+            self.extractor.windower,
+            self.config,
+            rounded="all" if record else "not",
+            spare=_worth_a_batch(self.accelerator.device.type, recorded=record),
         )
         self.snapshots = Snapshots(self.out)
         optimizer = build_optimizer(self.model, self.config)
@@ -377,6 +382,15 @@ class Trainer:
             "epochs done": self.progress.epoch,
             "notes": dict(self._notes()),
         }
+
+
+def _worth_a_batch(device: str, *, recorded: bool) -> int | None:
+    """How many pieces of padding take as long as a batch more does.
+
+    A recorded step takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the host
+    longer than any padding does.
+    """
+    return 64 if device == "cpu" else 1024 if recorded else None
 
 
 def use_bf16(config: TrainingConfig) -> bool:

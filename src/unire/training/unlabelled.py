@@ -101,6 +101,7 @@ class Unlabelled(Dataset[Chunk]):
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
         rounded: What of a batch is padded more than it must be, so that many have the same shape.
+        spare: As many pieces more of padding are better than a batch more; any number when left out.
         shelf: Where every table that is learnt from must be found.
     """
 
@@ -113,10 +114,12 @@ class Unlabelled(Dataset[Chunk]):
         size: int,
         config: TrainingConfig,
         rounded: Rounded = "not",
+        spare: int | None = None,
         shelf: Shelf | None = None,
     ) -> None:
         self.texts = texts
-        self.rounded = rounded
+        self.rounded: Rounded = rounded
+        self.spare = spare
         self.windowers = windowers
         self.held_out = held_out
         self.size = size
@@ -201,7 +204,13 @@ class Unlabelled(Dataset[Chunk]):
             if windower is self.windowers[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
-            batches = in_batches(passages, max_cells=self.config.max_cells, max_pieces=self.config.max_pieces)
+            batches = in_batches(
+                passages,
+                max_cells=self.config.max_cells,
+                max_pieces=self.config.max_pieces,
+                spare=self.spare,
+                rounded=self.rounded,
+            )
             views.append([collate(batch, windower.spec, rounded=self.rounded) for batch in batches])
         shelf = self.shelf
         step = SoftStep.of(views, [] if shelf is None else [shelf.rows(positions, batch.tables) for batch in views[0]])

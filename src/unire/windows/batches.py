@@ -102,26 +102,64 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     return Batch(tables, input_ids, sizes, seconds, tuple(slices), words, lengths)
 
 
-def in_batches(passages: Iterable[Passage], *, max_cells: int, max_pieces: int) -> Iterator[list[Passage]]:
+def in_batches(
+    passages: Iterable[Passage],
+    *,
+    max_cells: int,
+    max_pieces: int,
+    spare: int | None = None,
+    rounded: Rounded = "not",
+) -> Iterator[list[Passage]]:
     """Group passages of like length, the longest first, so that little is padding.
 
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
         max_pieces: Padded pieces of a batch, B·L; likewise.
+        spare: As many pieces more of padding are better than a batch more; any number when left out.
+        rounded: How batches will be collated.
     """
     passages = list(passages)
     shapes = _Shape.of_each(passages)
-    order = np.lexsort((-shapes.longest_table, -(shapes.longest_window // ALIKE)))
-    start = 0
-    while start < len(order):
-        rest = order[start : start + 1 + max_pieces // shapes.longest_window[order[start]]]  # no batch holds more
-        grown = _Shape(*(numbers[rest] for numbers in shapes)).joined()
-        full = (grown.cells > max_cells) | (grown.pieces > max_pieces)
-        full[0] = False
-        batch = rest[: full.argmax() if full.any() else len(rest)]
-        yield [passages[k] for k in batch.tolist()]
-        start += len(batch)
+    if rounded == "all":
+        shapes = shapes._replace(longest_window=_rounded_length(shapes.longest_window))
+    order = np.lexsort((-shapes.longest_table, -((shapes.longest_window - 1) // ALIKE)))
+    sizes, n_windows = shapes.longest_window[order], shapes.n_windows[order]
+    for part in _least_padded(sizes, n_windows, spare) if spare is not None else [slice(0, len(order))]:
+        rest = order[part]
+        while len(rest):
+            some = rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
+            grown = _Shape(*(numbers[some] for numbers in shapes)).joined()
+            full = (grown.cells > max_cells) | (grown.pieces > max_pieces)
+            full[0] = False
+            batch = some[: full.argmax() if full.any() else len(some)]
+            yield [passages[k] for k in batch.tolist()]
+            rest = rest[len(batch) :]
+
+
+def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare: int) -> list[slice]:
+    """Cut passages into neighbours, so that all padding, and `spare` for every part, are as little as can be.
+
+    Args:
+        sizes: Pieces of the longest window of each, in about falling order.
+        n_windows: How many windows each has.
+        spare: What a part costs.
+    """
+    longest = np.maximum.accumulate(sizes[::-1])[::-1]  # from each passage on
+    firsts = np.flatnonzero(np.diff(longest, prepend=0))  # between passages of one length nothing is gained by a cut
+    bounds = np.append(firsts, len(sizes))
+    before = np.append(0, n_windows.cumsum())[bounds]  # windows before each bound
+    costs, last = np.zeros(len(bounds), np.int64), np.zeros(len(bounds), np.int64)
+    for end in range(1, len(bounds)):
+        ways = costs[:end] + spare + longest[firsts[:end]] * (before[end] - before[:end])
+        last[end] = ways.argmin()  # where the last of the parts up to here begins
+        costs[end] = ways[last[end]]
+    parts: list[slice] = []
+    end = len(bounds) - 1
+    while end > 0:
+        parts.append(slice(bounds[last[end]], bounds[end]))
+        end = last[end]
+    return parts[::-1]
 
 
 def of_like_length(
@@ -180,7 +218,9 @@ class _Shape(NamedTuple):
         if what != "all":
             return self
         T, N, B, L = self
-        return _Shape(_up(T, 16), _up(N, 16), _up(B, 4), _up(L, 32 if L <= 128 else 128))
+        L = int(_rounded_length(L))
+        n_alike = 16 if L <= 64 else 8 if L <= 128 else 4
+        return _Shape(_up(T, 16), _up(N, 16 if N <= 64 else 32 if N <= 128 else 64), _up(B, n_alike), L)
 
     @property
     def cells(self) -> Any:
@@ -210,7 +250,12 @@ def _slices(sizes: NDArray[np.int64], most: int) -> Iterator[tuple[slice, int]]:
         start += n_windows
 
 
-def _up(size: int, unit: int) -> int:
+def _rounded_length(n_pieces: Any) -> Any:
+    """The pieces that windows are padded to, so that shapes are few; above 128, what kernels of cuDNN are made for."""
+    return _up(n_pieces, np.where(n_pieces <= 128, 32, 128))
+
+
+def _up(size: Any, unit: Any) -> Any:
     """The next multiple of `unit`."""
     return -(-size // unit) * unit
 
