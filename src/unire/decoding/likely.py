@@ -26,7 +26,9 @@ from unire.decoding.arrays import (
     full,
     library,
     put,
+    rows,
     stacks,
+    take,
     to_float,
     together,
     where,
@@ -55,12 +57,14 @@ class Prepared(naming.Prepared):
     def begins(self, alpha: float) -> Array:
         """[T, N]: a table is cut before and behind each square that is taken; what lies between them are gaps."""
         T, N = self.P.shape[:2]
-        place = where(self.evidence.reshape(-1) > alpha)
-        gain = self.evidence.reshape(-1)[place] - alpha
-        place, gain, n_words = together(place, gain, self.n_words)
-        table, end, start = np.unravel_index(place, (T, N + 1, N + 1))
-        row = table * (N + 1)  # the tables in one line
-        start, end = row + start, row + end
+        evidence = self.evidence.reshape(-1)
+        place = where(evidence > alpha)
+        said = rows(*(take(evidence, some) for some in (place, place + 1, place - (N + 1))))
+        place, said, n_words = together(place, said, self.n_words)
+        # no square is taken if with a word less, at its start or its end, it says more
+        place, gain = (x[said[0] >= said[1:].max(0)] for x in (place, said[0] - alpha))
+        end, start = np.divmod(place, N + 1)  # the borders of all tables in one line
+        start += end // (N + 1) * (N + 1)
         taken = _best(start, end, gain)
         begins = np.zeros((T, N + 1), np.int8)
         begins[:, 0] = naming.GAP
@@ -121,28 +125,30 @@ def _best(start: NDArray[np.int64], end: NDArray[np.int64], gain: NDArray[np.flo
         return start
     # a group ends where nothing that follows reaches back
     apart = np.minimum.accumulate(start[::-1])[::-1][1:] >= end[:-1]
-    group = np.append(0, apart.cumsum())
-    sizes = np.bincount(group)
+    firsts = np.append(0, np.flatnonzero(apart) + 1)
+    sizes = np.diff(firsts, append=len(start))
     n_groups = len(sizes)
     # a row for the first squares of all groups, one for the second ones, …, and before them one for no square at all;
     # the largest group is the first of each row
     widths = n_groups - np.append(0, np.bincount(sizes).cumsum()[:-1])
-    rows = widths.cumsum() - widths
-    largest = np.argsort(-sizes)
-    column = np.argsort(largest)[group]
-    earlier = np.arange(len(start)) - (sizes.cumsum() - sizes)[group]  # squares of its group
-    place = rows[earlier + 1] + column
-    clear = np.bincount(end).cumsum()[start] - np.arange(len(start)) + earlier  # those that it does not overlap
+    lines = widths.cumsum() - widths
+    smaller = (sizes.max() - sizes).astype(np.min_scalar_type(sizes.max()))  # of few bits, which are sorted quickly
+    largest = np.argsort(smaller, kind="stable")
+    columns = np.empty(n_groups, np.int64)
+    columns[largest] = np.arange(n_groups)
+    column, first = np.repeat([columns, firsts], sizes, axis=1)  # of the group of each
+    place = lines[np.arange(len(start)) - first + 1] + column
+    clear = np.searchsorted(end, start, side="right") - first  # squares of its group that it does not overlap
     behind, gains = np.zeros(n_groups + len(start), np.int64), np.zeros(n_groups + len(start))
-    behind[place], gains[place] = rows[clear] + column, gain
+    behind[place], gains[place] = lines[clear] + column, gain
     worth, last = np.zeros(len(gains)), np.arange(len(gains))  # of squares up to each; the last one that is worth it
-    for above, row, width in zip(rows[:-1].tolist(), rows[1:].tolist(), widths[1:].tolist(), strict=True):
+    for above, row, width in zip(lines[:-1].tolist(), lines[1:].tolist(), widths[1:].tolist(), strict=True):
         these, without = slice(row, row + width), slice(above, above + width)
         with_it = worth[behind[these]] + gains[these]
         worth[these] = np.maximum(worth[without], with_it)
         last[these] = np.where(with_it > worth[without], last[these], last[without])
     taken = np.zeros(len(gains), bool)
-    at = last[rows[sizes[largest]] + np.arange(n_groups)]
+    at = last[lines[sizes[largest]] + np.arange(n_groups)]
     while len(at := at[at >= n_groups]):
         taken[at] = True
         at = last[behind[at]]
