@@ -1,12 +1,12 @@
 """Peak memory and speed of training, by layout and precision, on one GPU (or, slowly, a CPU).
 
     python benchmarks/training.py --encoder DIR --data train.json [--layouts shared] [--precisions bf16] [--epochs 99]
-    python benchmarks/training.py --encoder DIR --data train.json --labels conll04 --window 0 --layouts shared --uncut
+    python benchmarks/training.py --encoder DIR --data train.json --labels conll04 --window 0 --layouts shared --padded
 
 100 epochs are the first, in which CUDA graphs are recorded, and 99 times the mean of the others (`--epochs`).
 
-The paper's setting is a batch of 32 sentences, W = 200, a base-size encoder. The windows of a step are computed in
-several batches where that saves more padding than it costs; `--uncut` measures all in as few as memory allows, too.
+The paper's setting is a batch of 32 sentences, W = 200, a base-size encoder. A GPU is given the windows of a step one
+behind the other in rows, without much padding; `--padded` measures a row for every window, too.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from unire.training.trainer import Trainer
 
 
 def measure(
-    encoder: str, documents: list, labels: LabelSpace, layout: str, window: int, bf16: bool, epochs: int, cut: bool
+    encoder: str, documents: list, labels: LabelSpace, layout: str, window: int, bf16: bool, epochs: int, padded: bool
 ) -> dict:
     AcceleratorState._reset_state(reset_partial_state=True)  # one process measures several precisions
     config = TrainingConfig.from_preset("paper", layout=layout, window=window, bf16=bf16, epochs=epochs + 1)
     accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no")
     model = new_model(encoder, labels, config).to(accelerator.device)
     trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Reporter())
-    if not cut:
-        trainer.data.spare = None
+    if padded:
+        trainer.data.rounded, trainer.data.spare = "all" if trainer.gradients.records else "not", None
     cuda = accelerator.device.type == "cuda"
 
     def epoch(number: int) -> float:
@@ -59,7 +59,7 @@ def measure(
         "layout": layout,
         "window": window,
         "precision": "bf16" if bf16 else "fp32",
-        "cut_by_length": cut,
+        "padded": padded,
         "first_epoch_seconds": first,
         "seconds_per_epoch": seconds,
         "seconds_for_100_epochs": first + 99 * seconds,
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--labels", default="scierc")
     parser.add_argument("--window", type=int, default=200)
-    parser.add_argument("--uncut", action="store_true", help="also without cutting steps by length")
+    parser.add_argument("--padded", action="store_true", help="also with a row for every window, all in one batch")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--layouts", default="in-place,released,shared")
     parser.add_argument("--precisions", default="bf16,fp32" if torch.cuda.is_available() else "fp32")
@@ -84,13 +84,13 @@ def main() -> None:
     documents, labels = list(formats.read(arguments.data)), LabelSpace.load(arguments.labels)
     rows = []
     layouts, precisions = arguments.layouts.split(","), arguments.precisions.split(",")
-    for layout, precision, cut in product(layouts, precisions, [False, True] if arguments.uncut else [True]):
+    for layout, precision, padded in product(layouts, precisions, [True, False] if arguments.padded else [False]):
         window, epochs = arguments.window, arguments.epochs
-        row = measure(arguments.encoder, documents, labels, layout, window, precision == "bf16", epochs, cut)
+        row = measure(arguments.encoder, documents, labels, layout, window, precision == "bf16", epochs, padded)
         rows.append(row)
         memory = f"peak {row['peak_gb']:.1f} GB" if row["peak_gb"] is not None else ""
         print(
-            f"{layout:>9} {row['precision']}{'' if cut else ', uncut'}: "
+            f"{layout:>9} {row['precision']}{', padded' if padded else ''}: "
             f"{row['sentences_per_second']:7.0f} sentences/s, "
             f"100 epochs in {row['seconds_for_100_epochs']:6.1f} s, "
             f"{row['sentences_per_second'] / rows[0]['sentences_per_second']:.2f}x the first row  {memory}"

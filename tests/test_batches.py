@@ -98,24 +98,56 @@ def of_one_window(size: int) -> Passage:
     return Passage((Window(np.ones(size, np.int64), size),), (Stretch(0, 0, 0, 1),), np.zeros((1, 2), np.int64))
 
 
-@given(
-    sizes=st.lists(st.integers(1, 150), min_size=1, max_size=8),
-    spare=st.integers(0, 500),
-    rounded=st.sampled_from(["not", "all"]),
-)
-def test_of_all_ways_to_cut_the_one_with_the_least_padding_and_batches_is_taken(sizes, spare, rounded):
+@given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8), spare=st.integers(0, 500))
+def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is_taken(sizes, spare):
     def cost(parts) -> int:
         return sum(spare + len(part) * max(part) for part in parts)
 
     passages = [of_one_window(size) for size in sizes]
-    groups = in_batches(passages, max_cells=10**6, max_pieces=10**6, spare=spare, rounded=rounded)
-    padded = {size: size if rounded == "not" else 32 * -(-size // 32) if size <= 128 else 256 for size in sizes}
+    groups = in_batches(passages, max_cells=10**6, max_pieces=10**6, spare=spare, rounded="all")
+    padded = {size: 32 * -(-size // 32) if size <= 128 else 256 for size in sizes}
     found = [[padded[len(passage.windows[0].pieces)] for passage in group] for group in groups]
     falling = sorted(padded[size] for size in sizes)[::-1]
     places = [itertools.combinations(range(1, len(falling)), n) for n in range(len(falling))]
     ways = [[falling[a:b] for a, b in itertools.pairwise([0, *cuts, len(falling)])] for n in places for cuts in n]
-    assert cost(found) == min(map(cost, ways)) if rounded == "all" else cost(found) >= min(map(cost, ways))
+    assert cost(found) == min(map(cost, ways))
     assert sorted(size for group in found for size in group) == falling[::-1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(documents(), min_size=1, max_size=6),
+    layout=st.sampled_from(LAYOUTS),
+    max_pieces=st.sampled_from([40, 600]),
+)
+def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, layout, max_pieces):
+    layouter = windower(max_pieces=max_pieces, layout=layout, window=20, max_table=30)
+    passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
+    for group in in_batches(passages, max_cells=10**6, max_pieces=10**6, rounded="packed"):
+        batch, apart = (collate(group, layouter.spec, rounded=how) for how in ("packed", "not"))
+        n_rows, length = batch.input_ids.shape
+        assert (n_rows - 2) * length < 2 * apart.sizes.sum()  # of all rows but the last ones, half are pieces
+        types = batch.token_type_ids
+        found = []
+        for row in range(n_rows):
+            for start in np.unique(batch.starts[row]).tolist():
+                inside = np.flatnonzero(batch.starts[row] == start)
+                assert inside.tolist() == list(range(start, start + len(inside)))
+                ids = batch.input_ids[row, inside]
+                if (ids != layouter.spec.pad_id).any():
+                    found.append((ids.tolist(), types[row, inside].tolist()))
+        expected = [
+            (ids[:size].tolist(), types[:size].tolist())
+            for ids, types, size in zip(apart.input_ids, apart.token_type_ids, apart.sizes, strict=True)
+        ]
+        assert sorted(found) == sorted(expected)
+        n_tables, longest = apart.words.shape
+        assert batch.tables == apart.tables
+        assert (batch.lengths[:n_tables] == apart.lengths).all()
+        assert not batch.lengths[n_tables:].any()
+        same = batch.input_ids.reshape(-1)[batch.words[:n_tables, :longest]]
+        for k, n in enumerate(apart.lengths.tolist()):
+            assert (same[k, :n] == apart.input_ids.reshape(-1)[apart.words[k, :n]]).all()
 
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=100), st.integers(32, 4096))

@@ -20,6 +20,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling import checkpoint
+from unire.modeling.encoder import takes_positions
 from unire.scoring import score
 from unire.splits import draw_folds, split_folds
 from unire.training import TrainingConfig, train
@@ -30,6 +31,7 @@ from unire.training.objective import tensors_of
 from unire.training.optimizer import Schedule, rate_at
 from unire.training.reporting import Reporter
 from unire.training.trainer import Trainer
+from unire.windows import Batch
 
 QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "evaluate_after": 0}
 
@@ -42,7 +44,7 @@ def quick(**changes) -> TrainingConfig:
 @pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
 def test_a_tiny_encoder_overfits_twenty_sentences(preset, layout, twenty, scierc_labels, encoder, tmp_path):
-    quick = {**QUICK, "lr": 3e-4, "evaluate_after": 100, "evaluate_every": 10, "patience": 40}
+    quick = {**QUICK, "lr": 5e-4, "evaluate_after": 100, "evaluate_every": 10, "patience": 40}
     config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=250, batch_size=5, window=60)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
     assert trained.dev is not None
@@ -76,33 +78,63 @@ def test_a_step_computed_in_parts_has_the_gradients_of_the_whole(twenty, scierc_
         assert a["loss"] == pytest.approx(b["loss"], rel=2e-3)
 
 
-def test_a_batch_padded_to_one_of_few_shapes_has_the_same_losses_and_gradients(
-    twenty, scierc_labels, encoder, tmp_path
+PACKABLE = ("bert", "mpnet", "roberta", "electra", "albert")
+"""Families of encoders that can be told where pieces stand."""
+
+
+@pytest.mark.parametrize("preset", ["paper", "released"])  # with means over sentences, and over all cells
+@pytest.mark.parametrize("family", PACKABLE)
+def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batched(
+    family, preset, twenty, scierc_labels, encoders, tmp_path
 ):
-    config = quick(layout="shared")
-    model = new_model(str(encoder), scierc_labels, config)
-    model.biaffine.U.data.normal_()
+    config = TrainingConfig.from_preset(preset, **QUICK, batch_size=8, window=10)
+    model = new_model(encoders(family), scierc_labels, config)
+    assert takes_positions(model.encoder)
+    torch.manual_seed(0)
+    model.biaffine.U.data.normal_(std=0.1)
     trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    model.eval()  # no dropout inside the encoder
     passages = trainer.data.steps(0)[0]
 
-    def computed() -> tuple[torch.Tensor, torch.Tensor]:
+    def computed(rounded, spare) -> tuple[torch.Tensor, torch.Tensor, list[Batch]]:
+        trainer.data.rounded, trainer.data.spare = rounded, spare
         step = trainer.data.step(passages)
-        (batch,) = step.batches
-        losses = trainer.gradients(tensors_of(batch, step, trainer.config))
-        gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+        losses = sum(trainer.gradients(tensors_of(batch, step, trainer.config)) for batch in step.batches)
+        gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         trainer.optimizer.zero_grad()
-        return losses, gradients
+        return losses, gradients, [gold.batch for gold in step.batches]
 
-    model.eval()  # no dropout inside the encoder
-    losses, gradients = computed()
-    plain = trainer.data.step(passages).batches[0].batch.input_ids
-    trainer.data.rounded = "all"
-    padded = trainer.data.step(passages).batches[0].batch.input_ids
-    assert padded.shape[1] % 32 == 0
-    assert padded.size > plain.size
-    padded_losses, padded_gradients = computed()
-    assert torch.allclose(padded_losses, losses, rtol=1e-5)
-    assert (padded_gradients - gradients).norm() < 1e-5 * gradients.norm()
+    losses, gradients, (plain,) = computed("not", None)
+    for way in (("all", None), ("packed", None), ("not", 0)):
+        other_losses, other_gradients, batches = computed(*way)
+        assert torch.allclose(other_losses, losses, rtol=1e-5), way
+        assert (other_gradients - gradients).norm() < 1e-4 * gradients.norm(), way
+        sizes = [batch.input_ids.size for batch in batches]
+        if way == ("all", None):
+            assert batches[0].input_ids.shape[1] % 32 == 0
+            assert sizes[0] > plain.input_ids.size
+        elif way == ("packed", None):
+            assert len(batches[0].input_ids) < len(plain.input_ids)
+        else:
+            assert len(batches) > 1
+            assert sum(sizes) < plain.input_ids.size
+
+
+@pytest.mark.parametrize(
+    ("family", "recorded", "batching"),
+    [
+        ("bert", True, ("packed", None)),
+        ("deberta", True, ("all", 1024)),  # whose attention goes by the order of pieces
+        ("bert", False, ("not", 64)),  # on a CPU, where every piece of padding takes its time
+    ],
+)
+def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
+    family, recorded, batching, few, scierc_labels, encoders, tmp_path
+):
+    config = quick()
+    model = new_model(encoders(family), scierc_labels, config)
+    trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    assert trainer._batching(recorded) == batching
 
 
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):

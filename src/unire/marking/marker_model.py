@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from unire.exceptions import UnireError
 from unire.marking.markers import Markers, visible
 from unire.modeling.attention import attention_kernels
-from unire.modeling.encoder import first_position
+from unire.modeling.encoder import first_position, takes_positions
 from unire.modeling.recording import Tensors
 
 __all__ = ["MarkerModel", "NoPositionsError", "Several"]
@@ -36,7 +35,7 @@ class MarkerModel(nn.Module):
 
     def __init__(self, encoder: nn.Module, n_entity_types: int, n_relation_types: int, *, approximate: bool) -> None:
         super().__init__()
-        if approximate and not _takes_positions(encoder):
+        if approximate and not takes_positions(encoder):
             kind = encoder.config.model_type  # type: ignore[union-attr]
             raise NoPositionsError(
                 f"an approximate marker model has pieces share positions, which encoders of the kind {kind} cannot do; "
@@ -102,10 +101,3 @@ class Several(nn.Module):
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
-
-
-def _takes_positions(encoder: Any) -> bool:
-    """Whether positions that are given are all that an encoder knows of the order of its pieces."""
-    by_table = isinstance(getattr(getattr(encoder, "embeddings", None), "position_embeddings", None), nn.Embedding)
-    relative = getattr(encoder.config, "relative_attention", False)
-    return by_table and not relative and "position_ids" in inspect.signature(encoder.forward).parameters

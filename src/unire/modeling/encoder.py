@@ -21,7 +21,7 @@ from unire.modeling.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
 
-__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet"]
+__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet", "takes_positions"]
 
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
@@ -122,6 +122,13 @@ def first_position(encoder: Any) -> int:
 def reads_token_types(encoder: Any) -> bool:
     takes_them = "token_type_ids" in inspect.signature(encoder.forward).parameters
     return takes_them and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
+
+
+def takes_positions(encoder: Any) -> bool:
+    """Whether positions that are given are all that an encoder knows of the order of its pieces."""
+    by_table = isinstance(getattr(getattr(encoder, "embeddings", None), "position_embeddings", None), nn.Embedding)
+    relative = getattr(encoder.config, "relative_attention", False)
+    return by_table and not relative and "position_ids" in inspect.signature(encoder.forward).parameters
 
 
 def _reason(error: Exception) -> str:

@@ -19,7 +19,7 @@ from unire.folders import push_to_hub
 from unire.labels import LabelSpace
 from unire.modeling.attention import attention_kernels
 from unire.modeling.biaffine import MLP, Biaffine
-from unire.modeling.encoder import build_encoder
+from unire.modeling.encoder import build_encoder, first_position
 from unire.settings import Settings
 from unire.windows import Batch
 
@@ -38,6 +38,7 @@ class TensorBatch:
     token_type_ids: Tensor | None  # [B, L]
     words: Tensor  # [T, N], places in the flattened pieces, or in those of all parts
     lengths: Tensor  # [T]
+    starts: Tensor | None = None  # [B, L], where windows are packed
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
@@ -48,13 +49,14 @@ class TensorBatch:
         input_ids, sizes = move(batch.input_ids), move(batch.sizes)
         positions = torch.arange(input_ids.shape[1], device=device)
         mask = positions < sizes.unsqueeze(1)
-        seconds = None if batch.seconds is None else positions >= move(batch.seconds).unsqueeze(1)
+        seconds = None if batch.seconds is None else positions >= move(batch.seconds)
         return cls(
             input_ids,
             mask.long(),
             None if seconds is None else (mask & seconds).long(),
             move(batch.words),
             move(batch.lengths),
+            None if batch.starts is None else move(batch.starts),
         )
 
     @classmethod
@@ -70,13 +72,9 @@ class TensorBatch:
 
     def part(self, windows: slice, n_pieces: int) -> TensorBatch:
         """Some windows and so many of their pieces, with the words and tables of all."""
-        types = self.token_type_ids
-        return replace(
-            self,
-            input_ids=self.input_ids[windows, :n_pieces],
-            attention_mask=self.attention_mask[windows, :n_pieces],
-            token_type_ids=None if types is None else types[windows, :n_pieces],
-        )
+        of_pieces = ("input_ids", "attention_mask", "token_type_ids", "starts")
+        named = ((name, getattr(self, name)) for name in of_pieces)
+        return replace(self, **{name: each[windows, :n_pieces] for name, each in named if each is not None})
 
     @property
     def mask(self) -> Tensor:
@@ -92,9 +90,15 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
 
 def read_pieces(encoder: nn.Module, batch: TensorBatch) -> Tensor:
     """The vector of every piece of every window: `[B * L, n_hidden]`."""
-    types = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
-    with attention_kernels(batch.input_ids.shape[1]):
-        output = encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask, **types)
+    told = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
+    n_pieces, starts = batch.input_ids.shape[1], batch.starts
+    if starts is None:
+        told["attention_mask"] = batch.attention_mask
+    else:  # a piece sees those of its own window, and stands where it would if that were alone in its row
+        told["attention_mask"] = (starts.unsqueeze(1) == starts.unsqueeze(2)).unsqueeze(1)
+        told["position_ids"] = torch.arange(n_pieces, device=starts.device) - starts + first_position(encoder)
+    with attention_kernels(n_pieces):
+        output = encoder(input_ids=batch.input_ids, **told)
     pieces: Tensor = output.last_hidden_state.flatten(0, 1)
     return pieces
 

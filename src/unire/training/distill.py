@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.checks import COUNT, POSITIVE, check_kinds, check_ranges
 from unire.documents import Document
@@ -195,6 +195,9 @@ class Distiller(Trainer):
             self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=self.tutor.alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, **self._taught_by(), "lessons": self.tutor.lessons}
+
+    def _encoders(self) -> Sequence[nn.Module]:
+        return [*super()._encoders(), *self.tutor.encoders]
 
     def fit(
         self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None

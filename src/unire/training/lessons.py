@@ -24,7 +24,7 @@ from zlib import crc32
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire import formats
 from unire.decoding.arrays import owners
@@ -111,6 +111,7 @@ class Lessons:
         self.about: Mapping[str, Any] = {name: facts[name] for name in facts if name not in COUNTED}
         """What `lessons.json` says beside what is counted."""
         self.shelf: Shelf | None = Index(rows)
+        self.encoders: Sequence[nn.Module] = ()
         self._rows = rows
         self._first_bytes = rows[:, 3]
         self.texts = Texts(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))

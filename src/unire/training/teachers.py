@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.documents import Document
 from unire.engines.torch_engine import TorchEngine
@@ -140,6 +140,7 @@ class Teachers:
         self.labels = models[0][1].labels
         self.decoder, self.alpha = decoding_of(models)
         self.teachers: Sequence[dict[str, Any]] = [said_of(name, model.settings) for name, model in models]
+        self.encoders: Sequence[nn.Module] = [model.encoder for _, model in models]
         self._models = models
 
     def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:

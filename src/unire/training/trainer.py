@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object, set_seed
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.confidence import calibrated, uncalibrated
 from unire.documents import Document
@@ -21,6 +21,7 @@ from unire.engines.torch_engine import TorchEngine
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.modeling.encoder import takes_positions
 from unire.modeling.model import UniRE
 from unire.modeling.precision import has_bf16
 from unire.modeling.recording import Recorder, Tensors
@@ -37,7 +38,7 @@ from unire.training.processes import agreed, new_accelerator
 from unire.training.reporting import Reporter
 from unire.training.state import Progress, Share, Snapshots, fingerprint
 from unire.tuning import tuned
-from unire.windows import Passage
+from unire.windows import Passage, Rounded
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -123,13 +124,9 @@ class Trainer:
         )
         # processes that exchange gradients do so amid the backward pass, which no graph holds
         record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
+        rounded, spare = self._batching(record)
         self.data = TrainingSet(
-            self.documents,
-            self.model.labels,
-            self.extractor.windower,
-            self.config,
-            rounded="all" if record else "not",
-            spare=_worth_a_batch(self.accelerator.device.type, recorded=record),
+            self.documents, self.model.labels, self.extractor.windower, self.config, rounded=rounded, spare=spare
         )
         self.snapshots = Snapshots(self.out)
         optimizer = build_optimizer(self.model, self.config)
@@ -147,6 +144,20 @@ class Trainer:
             "labels": self.model.labels.to_dict(),
             "training data": self.model.settings.provenance["fingerprint"],
         }
+
+    def _batching(self, record: bool) -> tuple[Rounded, int | None]:
+        """How windows are batched, and how many pieces of padding take as long as a batch more does.
+
+        A recorded batch takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the
+        host longer than any padding does. Where windows are packed there is hardly any padding.
+        """
+        if not record:
+            return "not", 64 if self.accelerator.device.type == "cpu" else None
+        return ("packed", None) if all(map(takes_positions, self._encoders())) else ("all", 1024)
+
+    def _encoders(self) -> Sequence[nn.Module]:
+        """Those that read the batches of a step."""
+        return [self.model.encoder]
 
     def resume(self) -> None:
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
@@ -382,15 +393,6 @@ class Trainer:
             "epochs done": self.progress.epoch,
             "notes": dict(self._notes()),
         }
-
-
-def _worth_a_batch(device: str, *, recorded: bool) -> int | None:
-    """How many pieces of padding take as long as a batch more does.
-
-    A recorded step takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the host
-    longer than any padding does.
-    """
-    return 64 if device == "cpu" else 1024 if recorded else None
 
 
 def use_bf16(config: TrainingConfig) -> bool:

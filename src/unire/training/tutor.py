@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from unire.documents import Document
 from unire.labels import LabelSpace
@@ -40,6 +40,8 @@ class Tutor(Protocol):
     """A digest of the lessons, if they are read."""
     shelf: Shelf | None
     """Where tables are found, if they are read."""
+    encoders: Sequence[nn.Module]
+    """Of the teachers, if they are asked."""
 
     def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
         """Be ready to teach a student, whose gradients `beside` computes; the ways to lay documents out but for its."""

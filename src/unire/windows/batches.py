@@ -11,16 +11,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.runs import runs
 from unire.windows.spec import EncoderSpec
 from unire.windows.stretches import Stretch
 from unire.windows.windower import Passage
 
 __all__ = ["SLICE", "Batch", "Rounded", "collate", "in_batches", "of_like_length"]
 
-Rounded = Literal["not", "slices", "all"]
+Rounded = Literal["not", "slices", "all", "packed"]
 """What of a batch is padded more, so that shapes are few: nothing, the slices of its windows, or all of it.
 
-`slices` is what a GPU that decodes is given, so its tables are sorted too, the longest first."""
+`slices` is what a GPU that decodes is given, so its tables are sorted too, the longest first. `packed` is all of it,
+with windows one behind the other in rows of one length, so that little is padding: who reads them must keep them apart
+(`Batch.starts`)."""
 
 ALIKE = 16
 """Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
@@ -30,19 +33,23 @@ FEW = 32
 """Windows that do not keep a GPU busy: then padding costs less than a new shape does."""
 SHORT = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
+ROW = 256
+"""Pieces of a row in which windows are packed; twice as many where one of them is longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Padded arrays, ready for an engine: B windows of L pieces, T tables of N words."""
+    """Padded arrays, ready for an engine: B rows of L pieces, a window each if not packed, T tables of N words."""
 
     tables: tuple[Stretch, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
     sizes: NDArray[np.int64]
-    """[B] pieces of each window; 1 where a whole window is padding, for attention to nothing is not a number."""
+    """[B] pieces of each row; 1 where a whole row is padding, for attention to nothing is not a number."""
+    starts: NDArray[np.int64] | None
+    """[B, L] where in its row the window of each piece begins; `None` where every window has a row of its own."""
     seconds: NDArray[np.int64] | None
-    """[B] first piece of each window whose token type is 1; `None` where the encoder has none."""
+    """[B, 1], or if packed [B, L]: where in its row token type 1 begins; `None` where the encoder has none."""
     slices: tuple[tuple[slice, int], ...]
     """Windows to be encoded together, and the pieces that are enough for them: all windows and L, if not rounded."""
     words: NDArray[np.int64]
@@ -60,7 +67,7 @@ class Batch:
         """[B, L]; `None` where the encoder has none."""
         if self.seconds is None:
             return None
-        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.seconds[:, None])
+        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.seconds)
 
 
 def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded = "not") -> Batch:
@@ -73,33 +80,35 @@ def collate(passages: Sequence[Passage], spec: EncoderSpec, *, rounded: Rounded 
     """
     windows = [window for passage in passages for window in passage.windows]
     tables = tuple([table for passage in passages for table in passage.tables])
-    n_pieces = [len(window.pieces) for window in windows]
+    n_pieces = np.array([len(window.pieces) for window in windows])
+    rows = _Rows.of(n_pieces, spec.max_pieces, rounded)
+    pieces = runs(rows.row * rows.length + rows.offset, n_pieces)  # where each stands
+    input_ids = np.full((rows.n_rows, rows.length), spec.pad_id, np.int64)
+    input_ids.reshape(-1)[pieces] = np.concatenate([window.pieces for window in windows])
+    filled = np.bincount(rows.row, n_pieces, rows.n_rows).astype(np.int64)
+    second = np.array([window.second for window in windows])
+    if rounded == "packed":
+        starts, seconds = np.repeat(filled, rows.length).reshape(input_ids.shape), np.full(input_ids.shape, rows.length)
+        starts.reshape(-1)[pieces] = np.repeat(rows.offset, n_pieces)  # padding is a window of its own, the last one
+        seconds.reshape(-1)[pieces] = np.repeat(rows.offset + second, n_pieces)
+    else:
+        starts, seconds = None, np.append(second, np.ones(rows.n_rows - len(windows), np.int64))[:, None]
+
     n_words = [table.end - table.start for table in tables]
-    shape = _Shape(len(tables), max(n_words), len(windows), max(n_pieces)).rounded_up(rounded)
-    B, L = int(shape.n_windows), int(min(shape.longest_window, spec.max_pieces))  # which holds every window
-    slices: list[tuple[slice, int]] = [(slice(0, B), L)]
-    if rounded == "slices":
-        slices = list(_slices(np.array(n_pieces), spec.max_pieces))
-        B, L = slices[-1][0].stop, max(n for _, n in slices)  # a last slice of few windows may be padded most
-    spare = B - len(windows)
-
-    sizes = np.array(n_pieces + [1] * spare)
-    input_ids = np.full((B, L), spec.pad_id, np.int64)
-    pieces = [window.pieces for window in windows] + [np.full(spare, spec.pad_id)]
-    input_ids[np.arange(L) < sizes[:, None]] = np.concatenate(pieces)
-    seconds = np.array([window.second for window in windows] + [1] * spare) if spec.token_types else None
-
-    lengths = np.array(n_words + [0] * (shape.n_tables - len(tables)))
-    words = np.zeros((shape.n_tables, shape.longest_table), np.int64)
+    n_tables, longest = len(tables), max(n_words)
+    if rounded in ("all", "packed"):
+        n_tables, longest = _up(n_tables, 16), _up(longest, 16 if longest <= 64 else 32 if longest <= 128 else 64)
+    lengths = np.array(n_words + [0] * (n_tables - len(tables)))
+    words = np.zeros((n_tables, longest), np.int64)
     reads = np.concatenate([passage.reads for passage in passages])  # [words of all tables, 2]
     n_windows = np.array([len(passage.windows) for passage in passages])
-    rows = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
-    widths = np.repeat([n for _, n in slices], [some.stop - some.start for some, _ in slices])  # [B]
-    words[np.arange(words.shape[1]) < lengths[:, None]] = (widths.cumsum() - widths)[rows] + reads[:, 1]
+    window = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
+    words[np.arange(longest) < lengths[:, None]] = rows.firsts[window] + reads[:, 1]
     if rounded == "slices":  # for a GPU, which is quicker at tables of like length that are neighbours
         order = np.argsort(-lengths, kind="stable")
         tables, words, lengths = tuple([tables[k] for k in order[: len(tables)].tolist()]), words[order], lengths[order]
-    return Batch(tables, input_ids, sizes, seconds, tuple(slices), words, lengths)
+    sizes, types = np.maximum(filled, 1), seconds if spec.token_types else None
+    return Batch(tables, input_ids, sizes, starts, types, rows.slices, words, lengths)
 
 
 def in_batches(
@@ -115,7 +124,7 @@ def in_batches(
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
-        max_pieces: Padded pieces of a batch, B·L; likewise.
+        max_pieces: Padded pieces of a batch, B·L; likewise. Of what is packed, all but the padding.
         spare: As many pieces more of padding are better than a batch more; any number when left out.
         rounded: How batches will be collated.
     """
@@ -128,13 +137,67 @@ def in_batches(
     for part in _least_padded(sizes, n_windows, spare) if spare is not None else [slice(0, len(order))]:
         rest = order[part]
         while len(rest):
-            some = rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
-            grown = _Shape(*(numbers[some] for numbers in shapes)).joined()
-            full = (grown.cells > max_cells) | (grown.pieces > max_pieces)
+            packed = rounded == "packed"
+            some = rest if packed else rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
+            each = _Shape(*(numbers[some] for numbers in shapes))
+            grown = each.joined()
+            full = (grown.cells > max_cells) | ((each.pieces.cumsum() if packed else grown.pieces) > max_pieces)
             full[0] = False
             batch = some[: full.argmax() if full.any() else len(some)]
             yield [passages[k] for k in batch.tolist()]
             rest = rest[len(batch) :]
+
+
+class _Rows(NamedTuple):
+    """Where the windows of a batch stand."""
+
+    row: NDArray[np.int64]
+    """[W]"""
+    offset: NDArray[np.int64]
+    """[W] where in its row each begins."""
+    n_rows: int
+    length: int
+    slices: tuple[tuple[slice, int], ...]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64], most: int, rounded: Rounded) -> _Rows:
+        """Rows for windows of so many pieces, `most` of all."""
+        row, offset, length = np.arange(len(sizes)), np.zeros(len(sizes), np.int64), int(sizes.max())
+        n_rows = len(sizes)
+        if rounded == "slices":
+            slices = tuple(_slices(sizes, most))
+            length = max(n for _, n in slices)  # a last slice of few windows may be padded most
+            return cls(row, offset, slices[-1][0].stop, length, slices)
+        if rounded == "all":
+            length = int(_rounded_length(length))
+            n_rows = _up(n_rows, 16 if length <= 64 else 8 if length <= 128 else 4)
+        elif rounded == "packed":
+            length = ROW if length <= ROW else 2 * ROW
+            row, offset = _packed(sizes, min(length, most))
+            n_rows = _up(int(row.max()) + 1, 2)
+        length = min(length, most)  # which holds every window
+        return cls(row, offset, n_rows, length, ((slice(0, n_rows), length),))
+
+    @property
+    def firsts(self) -> NDArray[np.int64]:
+        """[W] the first piece of each window, among those of all slices, end to end."""
+        widths = np.repeat([n for _, n in self.slices], [some.stop - some.start for some, _ in self.slices])
+        places: NDArray[np.int64] = (widths.cumsum() - widths)[self.row] + self.offset
+        return places
+
+
+def _packed(sizes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[W] and [W]: the row of each window, and where in it the window begins; the longest are placed first."""
+    row, offset = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+    filled: list[int] = []
+    for window in np.argsort(-sizes, kind="stable").tolist():
+        size = int(sizes[window])
+        place = next((k for k, used in enumerate(filled) if used + size <= room), len(filled))
+        if place == len(filled):
+            filled.append(0)
+        row[window], offset[window] = place, filled[place]
+        filled[place] += size
+    return row, offset
 
 
 def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare: int) -> list[slice]:
@@ -212,15 +275,6 @@ class _Shape(NamedTuple):
         """What the first needs, the first two, and so on."""
         T, N, B, L = self
         return _Shape(T.cumsum(), np.maximum.accumulate(N), B.cumsum(), np.maximum.accumulate(L))
-
-    def rounded_up(self, what: Rounded) -> _Shape:
-        """The smallest of few shapes that holds this one."""
-        if what != "all":
-            return self
-        T, N, B, L = self
-        L = int(_rounded_length(L))
-        n_alike = 16 if L <= 64 else 8 if L <= 128 else 4
-        return _Shape(_up(T, 16), _up(N, 16 if N <= 64 else 32 if N <= 128 else 64), _up(B, n_alike), L)
 
     @property
     def cells(self) -> Any:
