@@ -14,7 +14,7 @@ from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.extract_ray import address_in, extract_on_cluster
 from unire.cli.extract_run import Run
-from unire.cli.options import Constraints
+from unire.cli.options import Constraints, Device
 from unire.exceptions import UnireError
 from unire.files import check_unpacked
 from unire.inputs import Inputs
@@ -93,9 +93,7 @@ def extract(
         typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
     ] = 0.0,
     constraints: Constraints = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     ray: Annotated[
         bool,
         typer.Option(
