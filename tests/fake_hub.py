@@ -32,6 +32,9 @@ class FakeHub:
         """What the Hub was asked to validate."""
         self.refuses: int | None = None
         self.down = False
+        self.slow = False
+        self.asked = 0
+        """Requests."""
         self.large: int | None = None
         """Files of so many bytes do not go into the commit, but into the storage beforehand (Git LFS)."""
         self.part: int | None = None
@@ -43,8 +46,11 @@ class FakeHub:
         self.storage_refuses: int | None = None
 
     def __call__(self, request: Any) -> Any:
+        self.asked += 1
         if self.down:
             raise http.ConnectError("no route to host", request=request)
+        if self.slow:
+            raise http.ReadTimeout("no answer yet", request=request)
         if self.refuses is not None:
             return http.Response(self.refuses, json={"error": "no"}, request=request)
         path = request.url.path
@@ -72,6 +78,11 @@ class FakeHub:
         return oid(b"".join(self.repositories[name].values()))
 
     def file(self, method: str, name: str, file: str) -> Any:
+        if name not in self.repositories:
+            return http.Response(404, headers={"X-Error-Code": "RepoNotFound"}, json={"error": "not found"})
+        if file not in self.repositories[name]:
+            headers = {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": self.commit(name)}
+            return http.Response(404, headers=headers, json={"error": "not found"})
         content = self.repositories[name][file]
         if self.large is not None and len(content) >= self.large:
             headers = {

@@ -17,6 +17,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.hub import download
 from unire.labels import LabelSpace
+from unire.modeling import encoder as encoders
 from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import TensorBatch, UniRE
 from unire.training import TrainingConfig
@@ -146,6 +147,7 @@ def test_the_clients_word_of_each_new_try_is_not_printed(monkeypatch):
         printed.append(client.isEnabledFor(logging.WARNING))
         raise OSError("no network")
 
+    monkeypatch.setattr(encoders, "is_reachable", lambda name, file: True)
     monkeypatch.setattr(transformers.AutoModel, "from_pretrained", unreachable)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     with pytest.raises(UnireError, match="no network"):

@@ -60,6 +60,7 @@ def test_standard_input_is_one_text_or_one_a_line(found):
     assert [item["text"] for item in found(stdin="one\ntwo\n")] == ["one\ntwo\n"]
     assert [item["text"] for item in found("--lines", stdin="one\n\ntwo")] == ["one", "", "two"]
     assert [item["text"] for item in found("--field", "t", "-", stdin='{"t": "one"}')] == ["one"]
+    assert [item["text"] for item in found("--field", "t", stdin='n,t\n1,"one, two"\n')] == ["one, two"]
     assert found("--lines", stdin="") == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from fake_hub import NAME, FakeHub, http, sha256
 from unire import Extractor, UniRE, UnireError, push_to_hub
 from unire.cli.main import app
 from unire.folders import FILES, resolve
+from unire.modeling.encoder import digest_of, load_encoder, load_tokenizer
 from unire.settings import Settings
 
 PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
@@ -189,6 +191,49 @@ def test_no_network_is_one_sentence(hub: FakeHub, act: Any):
         act(NAME)
     assert "\n" not in str(caught.value)
     assert str(caught.value).count("no route to host") == 1
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long somebody would have slept, each time."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    return slept
+
+
+def test_an_encoder_is_not_waited_for_where_the_hub_cannot_be_reached(hub: FakeHub, naps: list[float]):
+    hub.down = True
+    with pytest.raises(UnireError, match=r"^encoder 'somebody/tiny' cannot be loaded; .*\(We couldn't conn") as caught:
+        load_encoder(NAME)
+    assert "\n" not in str(caught.value)
+    assert hub.asked == 3  # for a name may be unknown for a moment
+    assert sum(naps) == 3
+
+
+def test_an_encoder_that_was_brought_before_needs_no_hub(hub: FakeHub, encoder: Path, naps: list[float]):
+    hub.repositories[NAME] = {file.name: file.read_bytes() for file in encoder.iterdir()}
+    found, _, _ = load_encoder(NAME)
+    assert digest_of(found) == digest_of(load_encoder(encoder)[0])
+    assert load_tokenizer(NAME).mask_token == "[MASK]"
+    hub.down, hub.asked = True, 0
+    again, _, _ = load_encoder(NAME)
+    assert digest_of(again) == digest_of(found)
+    assert load_tokenizer(NAME).mask_token == "[MASK]"
+    assert hub.asked == 2
+    assert not sum(naps)
+
+
+def test_a_hub_that_is_slow_or_has_no_such_encoder_is_left_to_its_client(hub: FakeHub, naps: list[float]):
+    hub.slow = True
+    with pytest.raises(UnireError, match="We couldn't connect"):
+        load_encoder(NAME)
+    assert sum(naps) > 20
+    hub.slow = False
+    with pytest.raises(UnireError, match="is not a local folder and is not a valid model identifier"):
+        load_encoder("somebody/nothing")
+    for name in ("not a name", "no/such/folder"):
+        with pytest.raises(UnireError, match="Repo id must"):
+            load_encoder(name)
 
 
 def test_half_a_model_is_not_pushed(hub: FakeHub, exported: Path, tmp_path: Path):

@@ -22,12 +22,13 @@ from unire.marking.config import SETTINGS, marker_config
 from unire.marking.folder import load_marker, new_finder, save_finder
 from unire.marking.train import train_markers
 from unire.modeling.encoder import load_encoder
-from unire.training import TrainingConfig
+from unire.training import TrainingConfig, trainer
 from unire.training.interrupt import SIGNALS
 from unire.training.lessons import Lessons
 from unire.training.teach import teach
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+CPU = torch.device("cpu")
 QUICK = marker_config(epochs=1, lr=3e-3, head_lr=3e-3, seed=3)
 
 
@@ -85,7 +86,7 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     assert [epoch["epoch"] for epoch in done.history] == [1]
     assert done.f1 == done.history[0]["dev"]
     torch.manual_seed(0)
-    untrained = new_finder(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate).judge(few)
+    untrained = new_finder(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate, device=CPU).judge(few)
     shutil.rmtree(encoder)
     loaded = load_marker((tmp_path / "m").rename(tmp_path / "elsewhere"))
     assert loaded.about == {"name": "elsewhere", "encoder": "mpnet", "scores": {}}
@@ -121,7 +122,7 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
 def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'; `unire markers` trains one"):
         load_marker(tmp_path / "nowhere")
-    finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True)
+    finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
     folder = tmp_path / "m"
     for file, text in (("markers.json", "[]"), ("markers.json", "{"), ("markers.json", "{}"), ("tokenizer.json", "{}")):
         save_finder(finder, folder, encoder="bert", config=QUICK)
@@ -132,7 +133,7 @@ def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_
     (folder / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(UnireError, match=r"model\.safetensors' is missing, cut short or no safetensors file"):
         load_marker(folder)
-    other = new_finder(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True)
+    other = new_finder(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True, device=CPU)
     save_finder(other, tmp_path / "other", encoder="mpnet", config=QUICK)
     shutil.copy(tmp_path / "other" / "model.safetensors", folder)
     with pytest.raises(UnireError, match="it is damaged or of another model"):
@@ -157,6 +158,22 @@ def test_settings_differ_from_those_of_best_only_where_they_are_said_to():
         marker_config(alpha=3)
 
 
+def test_a_device_is_taken_by_its_name_and_its_precision_with_it(encoders, scierc_labels, few, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "has_bf16", lambda: True)  # as where there is a GPU beside the CPU
+    options = {"labels": scierc_labels, "device": "cpu"}
+    train_markers(encoders("bert"), few, tmp_path / "m", config=QUICK, **options)
+    finder = load_marker(tmp_path / "m", "cpu").finder
+    assert (finder.model.device, finder.bf16) == (CPU, False)
+    with pytest.raises(UnireError, match="bf16 = true needs a GPU"):
+        train_markers(encoders("bert"), few, tmp_path / "n", config=replace(QUICK, bf16=True), **options)
+
+
+def test_a_model_that_was_trained_in_bf16_can_be_asked_without(encoders, scierc_labels, tmp_path):
+    finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
+    save_finder(finder, tmp_path / "m", encoder="bert", config=replace(QUICK, bf16=True))
+    assert not load_marker(tmp_path / "m", "cpu").finder.bf16
+
+
 # By command
 
 
@@ -166,7 +183,7 @@ def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_pat
     assert said.exit_code == 0, said.output
     assert "epoch 2" in said.output
     assert "between the entities of dev; model in" in said.output.replace("\n", " ")
-    options = ("--exact", "--seed", 1, "--set", "window=0", "--epochs", 1, "--json")
+    options = ("--device", "cpu", "--exact", "--seed", 1, "--set", "window=0", "--epochs", 1, "--json")
     told = json.loads(run("markers", *files, *options, "--out", tmp_path / "m-1").stdout)
     assert told["out"] == str(tmp_path / "m-1")
     assert told["dev_rel_f1_between_gold_entities"] == told["history"][0]["dev"]
@@ -177,7 +194,7 @@ def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_pat
     assert "pairs of" in named.output
     shares = {about["name"]: about["share"] for about in Lessons(tmp_path / "marked").about["relations_by"]}
     assert shares == {"m-0": 0.25, "m-1": 0.25}
-    again = run("relabel", "--lessons", lessons, *both, "--json", "--out", tmp_path / "again")
+    again = run("relabel", "--lessons", lessons, *both, "--device", "cpu", "--json", "--out", tmp_path / "again")
     assert json.loads(again.stdout)["tables"] == 20
     assert [about["share"] for about in Lessons(tmp_path / "again").about["relations_by"]] == [0.375, 0.375]
 
@@ -212,6 +229,11 @@ def test_the_commands_say_in_one_sentence_what_is_wrong(lessons, encoders, tmp_p
         "relabel", "--lessons", lessons, "--markers", tmp_path / "m", "--out", tmp_path / "out"
     )
     assert not list(tmp_path.iterdir())
+    sentence = "there is no device 'abacus' here that PyTorch can use; try cpu"
+    assert fails("markers", "--encoder", encoders("bert"), *files, "--device", "abacus") == sentence
+    assert run("markers", "--encoder", encoders("bert"), *files, "--epochs", 1).exit_code == 0
+    options = ("--markers", tmp_path / "m", "--out", tmp_path / "out", "--device", "abacus")
+    assert fails("relabel", "--lessons", lessons, *options) == sentence
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
 import json
 import lzma
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +20,7 @@ import pytest
 
 from unire.exceptions import UnireError
 from unire.inputs import Inputs
-from unire.texts import from_lines, from_table
+from unire.texts import from_lines, from_rows, from_table
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -340,6 +343,84 @@ def test_positions_run_through_all_inputs(tmp_path):
     inputs = Inputs([str(table)])
     assert list(inputs)[-1].position == inputs.size == table.stat().st_size
     assert Inputs([]).size is None
+
+
+def piped(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"id": "x", "abstract": "a, b"}\n{"abstract": "c"}\n',
+        b'id,abstract\nx,"a, b"\n,c\n',
+        b'"id","abstract"\r\n"x","a, b"\r\n"","c"\r\n',
+        b"id\tabstract\nx\ta, b\n\tc\n",
+        b"\tabstract\tid\n0\ta, b\tx\n1\tc\t\n",  # as pandas has it, with a number for every row
+    ],
+)
+def test_standard_input_with_a_field_is_json_lines_csv_or_tsv_by_its_first_line(content, tmp_path, monkeypatch):
+    second = 2 if content.startswith(b"{") else 3
+    for mark in (b"", codecs.BOM_UTF8):
+        piped(mark + content, monkeypatch)
+        assert read(field="abstract") == [("x", "a, b"), (f"standard input:{second}", "c")]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[content])
+    writer.start()
+    assert read(pipe, field="abstract") == [("x", "a, b"), (f"{pipe}:{second}", "c")]
+    writer.join()
+
+
+def test_empty_lines_do_not_hide_what_standard_input_holds(monkeypatch):
+    piped(b'\n \n{"text": "one"}\n', monkeypatch)
+    assert read(field="text") == [("standard input:3", "one")]
+    for content in (b"", b"\n\n"):
+        piped(content, monkeypatch)
+        assert read(field="text") == []
+
+
+def test_rows_of_standard_input_are_read_when_they_are_taken():
+    def endless():
+        yield b"id,text\n"
+        while True:
+            yield b"x,one\n"
+
+    stream = from_rows(endless(), "standard input")  # type: ignore[arg-type]
+    assert [next(stream).text for _ in range(3)] == ["one"] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,text\nx,one\n", "has no column 'abstract' but id, text; name one with --field, or take each line as a"),
+        (b"We train a parser. " * 50, "has no column 'abstract' but We train a parser. We"),
+        (b'{"text": "one"}', "line 1 has no 'abstract' but text; name the field with --field"),
+        (b"[\n", "line 1 is not valid JSON"),
+        (b"id,abstract\nx,one,two\n", "row 2 has 3 cells and not 2, as the first row; texts with commas"),
+        (b"PAR1\x15\x04\xff\x00\n", "row 1 is binary, not text"),
+    ],
+)
+def test_rows_of_standard_input_that_are_none_are_refused(content, message, monkeypatch):
+    piped(content, monkeypatch)
+    said = refused(field="abstract")
+    assert message in said
+    assert len(said) < 320
+
+
+@pytest.mark.parametrize("content", [b"id,text\nx,one\n", b'"id"\t"text"\r\nx\tone\r\n'])
+def test_a_table_on_standard_input_is_not_taken_for_a_text(content, monkeypatch):
+    piped(content, monkeypatch)
+    assert "standard input holds rows of a table; say where their text is, as with --field text" in refused()
+    for prose in ("Speech, text, and images.\nMore.", "text\n"):
+        piped(prose.encode(), monkeypatch)
+        assert read() == [("standard input", prose)]
+
+
+def test_annotated_documents_on_standard_input_have_a_name(tmp_path):
+    for sources in ([], ["-"], [FIXTURES / "people.json", "-"]):
+        sentence = "--from reads files; standard input is one under the name /dev/stdin"
+        assert refused(*sources, format="spert") == sentence
 
 
 def test_standard_input_is_the_default(monkeypatch):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from unire.exceptions import UnireError
 
-__all__ = ["download", "quiet_client", "upload"]
+__all__ = ["download", "is_reachable", "quiet_client", "upload"]
+
+WAITS = (0.0, 1.0, 2.0)
+"""Seconds before each time that the Hub is asked whether it is there."""
+UNREACHABLE = ("ConnectError", "ConnectTimeout", "ProxyError")
+"""What the HTTP libraries of the Hub's clients call an error where nobody answers."""
 
 
 def download(name: str, files: Collection[str]) -> Path:
@@ -26,6 +32,36 @@ def download(name: str, files: Collection[str]) -> Path:
         return Path(
             huggingface_hub.snapshot_download(repository, revision=revision or None, allow_patterns=list(files))
         )
+
+
+def is_reachable(name: str, file: str) -> bool:
+    """Whether somebody answers at the Hub; asked for a file, and of one that is not here a few seconds long.
+
+    Its client goes on asking for half a minute, several times over, even for what it can do without. One that is told
+    to look for what is here, and nowhere else, does not.
+
+    Args:
+        name: Of a repository, as it is passed to the client.
+        file: Of the repository.
+    """
+    from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import get_session
+
+    try:
+        address = hf_hub_url(name, file)
+        is_here = try_to_load_from_cache(name, file) is not None
+    except HFValidationError:  # which the client finds wrong by itself
+        return True
+    for wait in (0.0,) if is_here else WAITS:
+        time.sleep(wait)
+        try:
+            get_session().head(address, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+            return True
+        except Exception as error:  # of one HTTP library or another
+            if type(error).__name__ not in UNREACHABLE:
+                return True  # slow, say, with which the client is more patient
+    return False
 
 
 def upload(

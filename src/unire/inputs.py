@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from unire import formats, texts
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.files import ending, is_packed, opened, reading, unpacked
+from unire.files import ending, is_packed, is_stream, opened, reading, unpacked
 from unire.formats import words as words_format
 from unire.segment import segment
 
@@ -24,8 +25,8 @@ __all__ = ["Inputs", "Item", "Piece"]
 
 STANDARD_INPUT = "standard input"
 
-Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "whole"]
-"""How a file holds its documents."""
+Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "rows", "whole"]
+"""How a file holds its documents; `rows` are JSON lines or a table, whichever the first of them shows."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Inputs:
         given = [name for name, way in ways.items() if way]
         if len(given) > 1:
             raise UnireError(f"{' and '.join(given)} are different ways to read the input; give one of them")
+        if self.format and (not self.sources or "-" in self.sources):
+            raise UnireError("--from reads files; standard input is one under the name /dev/stdin")
         for source in self.sources:
             if source not in ("", "-") and not _exists(source) and not any(map(str.isspace, source)):
                 raise UnireError(f"there is no file or folder {source!r}; a text must have more than one word")
@@ -180,12 +183,14 @@ class Inputs:
             yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
         elif way == "table":
             yield from _placed(texts.from_table(file, name, self.field or "text", part), base)
+        elif way == "rows":
+            yield from _placed(texts.from_rows(file, name, self.field or "text"), base)
         else:
             for text in texts.whole(file, name):
-                if name == STANDARD_INPUT and _is_object(text.text.partition("\n")[0]):
+                if name == STANDARD_INPUT and (rows := _rows_by(text.text.partition("\n")[0])):
                     raise UnireError(
-                        f"{name} holds JSON lines; say where their text is, as with --field text, or take each line as "
-                        "it stands with --lines"
+                        f"{name} holds {rows}; say where their text is, as with --field text, or take each line as it "
+                        "stands with --lines"
                     )
                 yield Item(text.id, text.text, base + text.position, text.number)
 
@@ -202,6 +207,8 @@ class Inputs:
             return "lines"
         if suffix in texts.TABLES:
             return "table"
+        if self.field is not None and (path is None or is_stream(path)):
+            return "rows"
         return "json lines" if self.field is not None or suffix in texts.JSON_LINES else "whole"
 
     def _is_annotated(self, path: Path) -> bool:
@@ -250,11 +257,13 @@ def _first_object(path: Path) -> dict[str, object]:
     return item if isinstance(item, dict) else {}
 
 
-def _is_object(line: str) -> bool:
+def _rows_by(line: str) -> str | None:
+    """What a text is rows of, if its first line gives it away."""
     try:
-        return isinstance(json.loads(line), dict)
+        return "JSON lines" if isinstance(json.loads(line), dict) else None
     except (ValueError, RecursionError):
-        return False
+        names = [name.strip('"') for name in re.split("[,\t]", line.rstrip())]
+        return "rows of a table" if "text" in names and len(names) > 1 else None
 
 
 def _placed(found: Iterator[texts.Text], base: float) -> Iterator[Item]:

@@ -12,9 +12,10 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from textwrap import shorten
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from unire.exceptions import UnireError
 from unire.files import ending, reading
@@ -29,6 +30,7 @@ __all__ = [
     "from_json_lines",
     "from_lines",
     "from_parquet",
+    "from_rows",
     "from_table",
     "line_parts",
     "row_parts",
@@ -48,6 +50,9 @@ SHORT = 64
 """Bytes that a text in Parquet is taken to have at least: where texts repeat, a file holds each but once."""
 LONGEST = 2**28
 """Characters that a cell of a table may have: one whose quotes are never closed would be all the rest of the file."""
+
+NAMES = 200
+"""Characters of a table's first row that are shown: it may be none, but a paragraph."""
 
 
 class Dialect(NamedTuple):
@@ -142,23 +147,47 @@ def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part |
         yield Text(_id(item.get("id"), f"{name}:{number}", place), text, position, number)
 
 
-def from_table(file: BinaryIO, name: str, field: str = "text", part: Part | None = None) -> Iterator[Text]:
+def from_table(
+    file: BinaryIO, name: str, field: str = "text", part: Part | None = None, guessed: Dialect | None = None
+) -> Iterator[Text]:
     """The cells of the column `field`, by the names in the first row; a column `id`, if there is one, names them.
 
     Rows are counted as spreadsheets do, from 1 and with the first. An empty row is none, and an empty `id` no name.
+
+    Args:
+        file: Of the table.
+        name: Of the file; its ending says how the table is spelt.
+        field: The column.
+        part: Of the rows; all when left out.
+        guessed: How the table is spelt, where its name does not say it.
     """
-    rows = _cells(file, name)
-    names, _ = _columns(rows, name, field)
+    dialect = guessed or TABLES[ending(name)]
+    rows = _cells(file, name, dialect)
+    remedy = ", or take each line as a text with --lines" if guessed else ""
+    names, _ = _columns(rows, name, field, remedy)
     named = names.index("id") if "id" in names and field != "id" else None
-    for number, cells, position in _cells(file, name, part) if part else rows:
+    for number, cells, position in _cells(file, name, dialect, part) if part else rows:
         if not cells:
             continue
         place = f"{name}, row {number}"
         if len(cells) != len(names):
-            rule = TABLES[ending(name)].rule
-            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {rule}")
+            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {dialect.rule}")
         given = _cell(cells[named], place) if named is not None else ""
         yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
+
+
+def from_rows(file: BinaryIO, name: str, field: str = "text") -> Iterator[Text]:
+    """JSON lines, CSV or TSV, where no ending says which: by the first line that is not empty."""
+    seen, start = [], b""
+    with reading(name):
+        for raw in file:
+            seen.append(raw)
+            if start := raw.removeprefix(codecs.BOM_UTF8).strip():
+                break
+    lines = cast("BinaryIO", chain(seen, file))  # line by line is all the way that a stream is gone
+    if not start or start.startswith((b"{", b"[")):
+        return from_json_lines(lines, name, field)
+    return from_table(lines, name, field, guessed=TABLES[".tsv" if b"\t" in seen[-1] else ".csv"])
 
 
 def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
@@ -188,9 +217,10 @@ def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -
 
 def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
     """The rows of a table but for the first, or of a part of it, in the same way."""
-    rows = _cells(file, name)
+    dialect = TABLES[ending(name)]
+    rows = _cells(file, name, dialect)
     _, begin = _columns(rows, name, field)
-    ends = ((number, position) for number, _, position in (_cells(file, name, part) if part else rows))
+    ends = ((number, position) for number, _, position in (_cells(file, name, dialect, part) if part else rows))
     return _parts(ends, size, part or Part(1, 1, begin))
 
 
@@ -289,7 +319,9 @@ def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, 
             yield number, line.removesuffix(b"\n").removesuffix(b"\r"), position
 
 
-def _cells(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[tuple[int, list[str], int]]:
+def _cells(
+    file: BinaryIO, name: str, dialect: Dialect, part: Part | None = None
+) -> Iterator[tuple[int, list[str], int]]:
     """Number (from 1), cells, and position after each row of a table, which may have several lines."""
     position, row, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
 
@@ -300,7 +332,6 @@ def _cells(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[tupl
             position += len(raw)
             yield line.decode(errors="surrogateescape")  # `_cell` refuses it where it matters
 
-    dialect = TABLES[ending(name)]
     csv.field_size_limit(LONGEST)  # Python has no other way than for all readers of the process
     with reading(name):
         if part:
@@ -314,12 +345,21 @@ def _cells(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[tupl
             raise UnireError(f"{name}, row {row + 1} cannot be read: {error}; {dialect.rule}") from None
 
 
-def _columns(rows: Iterator[tuple[int, list[str], int]], name: str, field: str) -> tuple[list[str], int]:
-    """The names in the first row of a table, and the position after it."""
+def _columns(
+    rows: Iterator[tuple[int, list[str], int]], name: str, field: str, remedy: str = ""
+) -> tuple[list[str], int]:
+    """The names in the first row of a table, and the position after it.
+
+    Args:
+        rows: Of the table, from the first.
+        name: Of the file.
+        field: Must be among the names.
+        remedy: What else than to name another field may help.
+    """
     _, names, position = next(rows, (1, [], 0))
     if field not in names:
-        columns = ", ".join(_cell(column, f"{name}, row 1") for column in names)
-        raise UnireError(f"{name} has no column {field!r} but {columns or 'nothing'}; name one with --field")
+        columns = shorten(", ".join(_cell(column, f"{name}, row 1") for column in names), NAMES, placeholder=" …")
+        raise UnireError(f"{name} has no column {field!r} but {columns or 'nothing'}; name one with --field{remedy}")
     return names, position
 
 

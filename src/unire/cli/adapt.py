@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unire.cli import printing
-from unire.cli.options import Json
+from unire.cli.options import Device, Json
 from unire.cli.training import in_company, stopped
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def adapt(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an interrupted adaptation; its time so far counts.")
     ] = False,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu` or `cuda`; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Adapt an encoder to a field: train it to name hidden words of plain text.

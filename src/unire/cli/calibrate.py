@@ -10,7 +10,7 @@ import typer
 
 from unire import pretrained
 from unire.cli import printing
-from unire.cli.options import Format, Json, documents_from
+from unire.cli.options import Device, Format, Json, documents_from
 from unire.confidence import Effect, calibrated, check_found, uncalibrated
 from unire.decoding import CUTTING
 from unire.documents import Document
@@ -53,9 +53,7 @@ def calibrate(
         ),
     ] = None,
     format: Format = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Calibrate a model's scores: of what has a score of 0.8, four in five should be right.

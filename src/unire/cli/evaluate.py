@@ -10,7 +10,7 @@ import typer
 
 from unire import formats
 from unire.cli import printing, protocols
-from unire.cli.options import Constraints, Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Constraints, Device, Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.oracle import oracle as read_off_gold
@@ -49,9 +49,7 @@ def evaluate(
         ),
     ] = None,
     constraints: Constraints = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     predictions: Annotated[
         Path | None,
         typer.Option("--predictions", help="Also write what was predicted to this file.", show_default=False),

@@ -14,7 +14,7 @@ from unire import formats, pretrained
 from unire.cli import printing
 from unire.cli.extract_ray import address_in, extract_on_cluster
 from unire.cli.extract_run import Run
-from unire.cli.options import Constraints
+from unire.cli.options import Constraints, Device
 from unire.exceptions import UnireError
 from unire.files import check_unpacked
 from unire.inputs import Inputs
@@ -54,7 +54,11 @@ def extract(
     field: Annotated[
         str | None,
         typer.Option(
-            "--field", metavar="NAME", help="Field or column of the text; `text` when left out.", show_default=False
+            "--field",
+            metavar="NAME",
+            help="Field or column of the text; `text` when left out. With it, standard input is JSON lines, CSV or "
+            "TSV, by its first line.",
+            show_default=False,
         ),
     ] = None,
     words: Annotated[
@@ -68,7 +72,7 @@ def extract(
         str | None,
         typer.Option(
             "--from",
-            help=f"Format of annotated documents, whose words are taken: {', '.join(formats.FORMATS)}.",
+            help=f"Format of annotated documents in files, whose words are taken: {', '.join(formats.FORMATS)}.",
             show_default=False,
         ),
     ] = None,
@@ -93,9 +97,7 @@ def extract(
         typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
     ] = 0.0,
     constraints: Constraints = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     ray: Annotated[
         bool,
         typer.Option(
@@ -130,6 +132,7 @@ def extract(
         unire extract abstract.txt --out page.html
         unire extract --ray 10.0.0.1:6379 --field abstract papers/ --out found/
         cat article.txt | unire extract --model mine
+        cat papers.csv | unire extract --field abstract
         echo "Ada lives in London ." | unire extract --model mine --words
 
     On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from unire.cli import printing, training
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Device, Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.cli.training import changes_from, in_company, option, stopped
 
 __all__ = ["markers"]
@@ -43,6 +43,7 @@ def markers(
             panel=MODEL,
         ),
     ] = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Train a model that names the relations between given entities.
@@ -73,6 +74,7 @@ def markers(
             config=config,
             dev=dev_documents,
             approximate=not exact,
+            device=device,
             tell=lambda line: None if json else printing.say(line),
         )
     except KeyboardInterrupt as interrupt:

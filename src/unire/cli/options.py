@@ -12,7 +12,7 @@ from unire import formats
 from unire.documents import Document
 from unire.labels import LabelSpace
 
-__all__ = ["Constraints", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
+__all__ = ["Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
 
 Labels = Annotated[
     str | None,
@@ -48,6 +48,9 @@ Constraints = Annotated[
         '"Org"]]}. The model\'s own choice when left out.',
         show_default=False,
     ),
+]
+Device = Annotated[
+    str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
 ]
 Words = Annotated[
     bool,

@@ -10,7 +10,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.meter import Meter
-from unire.cli.options import Json
+from unire.cli.options import Device, Json
 from unire.cli.training import in_company, stopped
 
 __all__ = ["relabel"]
@@ -31,6 +31,7 @@ def relabel(
             show_default=False,
         ),
     ] = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Have marker models name the relations of lessons.
@@ -50,7 +51,7 @@ def relabel(
     counting = {} if share is None else {"share": share}
     try:
         with Meter(None) as meter:
-            relabelled = run(lessons, markers, out, **counting, on_progress=meter.count)
+            relabelled = run(lessons, markers, out, **counting, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
         printing.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None

@@ -10,7 +10,7 @@ import typer
 
 from unire import pretrained
 from unire.cli import printing
-from unire.cli.options import Constraints
+from unire.cli.options import Constraints, Device
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
 
@@ -50,9 +50,7 @@ def serve(
         float, typer.Option("--window", min=0, help="Milliseconds, at most, that a request waits for others.")
     ] = 5.0,
     constraints: Constraints = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
 ) -> None:
     """Serve a model over HTTP, with a page to try it on.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unire.cli import printing
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Device, Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.cli.study_output import finish, prepare, tell
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["compare", "errors", "speed", "threshold"]
 
 Gold = Annotated[list[Path], typer.Option("--data", help="Annotated file; may be given several times.")]
-Device = Annotated[
-    str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
-]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Folder of studies, where the numbers are kept.", show_default=False)
 ]

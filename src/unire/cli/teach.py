@@ -10,7 +10,7 @@ import typer
 
 from unire.cli import printing
 from unire.cli.meter import Meter
-from unire.cli.options import Json
+from unire.cli.options import Device, Json
 from unire.cli.training import in_company, stopped
 
 __all__ = ["teach"]
@@ -36,9 +36,7 @@ def teach(
             "--documents", min=1, help="Take so many documents of the corpus, from its start.", show_default=False
         ),
     ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cpu` or `cuda`; a GPU when there is one.", show_default=False)
-    ] = None,
+    device: Device = None,
     json: Json = False,
 ) -> None:
     """Ask trained models about a text once, for any number of students.

@@ -50,7 +50,7 @@ def fit(
     """
     if not data.lengths:
         raise UnireError("the training data holds nothing that this model could learn from")
-    device, bf16 = model.device, use_bf16(config)
+    device, bf16 = model.device, use_bf16(config, model.device)
     optimizer = build_optimizer(model, config)
     schedule = Schedule(optimizer, config)
     parameters = [group_parameter for group in optimizer.param_groups for group_parameter in group["params"]]

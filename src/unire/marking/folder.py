@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer
 
 from unire.engines.torch_engine import choose_device, keep_in_bf16
@@ -50,11 +51,12 @@ def new_finder(
     config: TrainingConfig,
     *,
     approximate: bool,
+    device: torch.device,
 ) -> RelationFinder:
     """An untrained marker model over an encoder, with what it needs to find something."""
     model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
     reader = Reader(tokenizer, spec, config.window, spare=spare(approximate))
-    return RelationFinder(model.to(choose_device()), reader, labels, use_bf16(config), pieces_at_once(model))
+    return RelationFinder(model.to(device), reader, labels, use_bf16(config, device), pieces_at_once(model))
 
 
 def save_finder(finder: RelationFinder, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
@@ -92,9 +94,9 @@ def saving(folder: Path) -> Iterator[Path]:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 
 
-def load_marker(folder: str | Path) -> Marker:
-    """The marker model of a folder; nobody goes on training it."""
-    folder = Path(folder)
+def load_marker(folder: str | Path, device: str | None = None) -> Marker:
+    """The marker model of a folder, on a GPU when there is one; nobody goes on training it."""
+    folder, place = Path(folder), choose_device(device)
     if not (folder / ABOUT).exists():
         if (folder / "cell.json").exists():
             raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; remove and train it again")
@@ -105,7 +107,10 @@ def load_marker(folder: str | Path) -> Marker:
         encoder, tokenizer = build_encoder(about["encoder_config"]), _tokenizer(folder)
         labels, spec = LabelSpace.from_dict(about["labels"]), EncoderSpec.from_dict(about["spec"])
         training = TrainingConfig(**about["training"])
-        finder = new_finder(encoder, tokenizer, spec, labels, training, approximate=about["approximate"])
+        if training.bf16:  # a model that was trained in it can be asked without
+            training = replace(training, bf16=None)
+        approximate = about["approximate"]
+        finder = new_finder(encoder, tokenizer, spec, labels, training, approximate=approximate, device=place)
     except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None

@@ -71,6 +71,7 @@ def relabel(
     out: str | Path,
     *,
     share: float = 0.75,
+    device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Relabelled:
     """Write lessons anew; nothing is left of them where that fails, or Ctrl-C or SIGTERM ends it.
@@ -80,6 +81,7 @@ def relabel(
         markers: Marker models of the lessons' labels, in any order of these, or their folders; all on one device.
         out: A new folder.
         share: What marker models count between entities; the teachers count the rest.
+        device: That of marker models which are given by their folders: `cpu` or `cuda`; a GPU when there is one.
         on_progress: Told how many documents are done, of how many.
     """
     refuse_several("relabelling")
@@ -91,7 +93,7 @@ def relabel(
     if not 0 < share <= 1:
         raise UnireError(f"marker models cannot count {share:g}; give a share above 0 and of 1 at most")
     given = Lessons(lessons)
-    models = [each if isinstance(each, Marker) else load_marker(each) for each in markers]
+    models = [each if isinstance(each, Marker) else load_marker(each, device) for each in markers]
     namer = _Namer.of(given, models, share)
     n_sentences = n_pairs = 0
     notes: Counter[str] = Counter()

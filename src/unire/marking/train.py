@@ -13,6 +13,7 @@ from pathlib import Path
 from accelerate.utils import set_seed
 
 from unire.documents import Document
+from unire.engines.torch_engine import choose_device
 from unire.files import check_new
 from unire.folders import check_target
 from unire.labels import LabelSpace
@@ -52,6 +53,7 @@ def train_markers(
     dev: Sequence[Document] = (),
     approximate: bool = True,
     again: bool = False,
+    device: str | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> TrainedMarkers:
     """Train a model that names the relations between given entities, and save it.
@@ -66,6 +68,7 @@ def train_markers(
         approximate: All pairs of a sentence share a pass, which takes an encoder with absolute positions; otherwise
             every pair has one of its own.
         again: Whether what an earlier run has saved is replaced.
+        device: `cpu` or `cuda`; a GPU when there is one.
         tell: Told of every epoch.
     """
     refuse_several("the training of a marker model")
@@ -74,10 +77,11 @@ def train_markers(
     if not again:
         check_new(out)
         check_target(out)  # so that nothing is trained that cannot be saved
+    place = choose_device(device)
     labels.check([*documents, *dev])
     set_seed(config.seed)
     loaded = load_encoder(encoder, case_marks=config.case_marks)
-    finder = new_finder(*loaded, labels, config, approximate=approximate)
+    finder = new_finder(*loaded, labels, config, approximate=approximate, device=place)
     data = RelationData(documents, finder.model, finder.reader, labels)
 
     def f1() -> float:

@@ -16,7 +16,7 @@ from torch import nn
 
 from unire.exceptions import UnireError
 from unire.folders import ModelFolder, is_model
-from unire.hub import quiet_client
+from unire.hub import is_reachable, quiet_client
 from unire.modeling.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import contents
 from unire.windows import EncoderSpec
@@ -46,8 +46,11 @@ def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
         return model.encoder, model.tokenizer, model.settings.spec
     try:
         with quiet(), quiet_client():
-            model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32")
-            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name)
+            here = _only_here(name)
+            model = transformers.AutoModel.from_pretrained(
+                name, use_safetensors=True, dtype="float32", local_files_only=here
+            )
+            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name, local_files_only=here)
     except (OSError, ValueError, ImportError) as error:
         raise UnireError(
             f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
@@ -67,6 +70,11 @@ def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
     return encoder, tokenizer, spec
 
 
+def _only_here(name: str | Path) -> bool:
+    """Whether a name is looked for on this machine alone, since the Hub cannot be reached."""
+    return not Path(name).is_dir() and not is_reachable(str(name), "config.json")
+
+
 def load_tokenizer(name: str | Path) -> Any:
     """The tokenizer of an encoder as transformers knows it, with names for its special pieces.
 
@@ -74,7 +82,7 @@ def load_tokenizer(name: str | Path) -> Any:
     mask, for which it has no use and which is told by its name.
     """
     if not is_model(name):
-        return transformers.AutoTokenizer.from_pretrained(name)
+        return transformers.AutoTokenizer.from_pretrained(name, local_files_only=_only_here(name))
     model = ModelFolder.open(name)
     spec, tokenizer = model.settings.spec, model.tokenizer
     frame = spec.prefix + spec.suffix

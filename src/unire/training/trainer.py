@@ -395,8 +395,9 @@ class Trainer:
         }
 
 
-def use_bf16(config: TrainingConfig) -> bool:
-    supported = has_bf16()
+def use_bf16(config: TrainingConfig, device: torch.device | None = None) -> bool:
+    """Whether to compute in bf16: as the settings say, or else wherever the device, a GPU if none is named, has it."""
+    supported = has_bf16() and (device is None or device.type == "cuda")
     if config.bf16 and not supported:
         raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")
     return supported if config.bf16 is None else config.bf16
