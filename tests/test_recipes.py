@@ -151,10 +151,26 @@ def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one
     read = [word for flag, word in pairwise(stages["news.lessons"].command) if flag == "--corpus"]
     assert read == ["work/related.txt", "corpus/news.txt"]
     for seed in range(3):
-        student, both = (stages[f"conll04-marked{kind}-{seed}"].command for kind in ("", "-train-and-dev"))
-        assert both == tuple("--data" if word == "--dev" else word for word in student)
+        student, plain = (stages[f"conll04-{kind}-{seed}"].command for kind in ("marked", "self-trained"))
+        assert student == tuple(word.replace("related.", "related-marked.") for word in plain)
     assert stages["conll04-small-0"].needs == ("gte-news", "news-marked.lessons")
     assert stages["news"].needs == ("conll04-small-0",)
+
+
+def test_where_dev_is_learnt_from_teachers_marker_models_and_students_learn_from_it_and_nothing_is_tuned(stages):
+    teachers = [f"conll04-train-and-dev-{seed}" for seed in range(5)]
+    markers = [f"conll04-markers-train-and-dev-{seed}" for seed in range(3)]
+    students = [f"conll04-marked-train-and-dev-{seed}" for seed in range(3)]
+    for name in (*teachers, *markers, *students):
+        command = stages[name].command
+        assert "--dev" not in command
+        learnt = [word for flag, word in pairwise(command) if flag == "--data"]
+        assert learnt == ["data/conll04/train.json", "data/conll04/dev.json"]
+        assert name in markers or {"tune_alpha=false", "tune_odds=false"} <= set(command)
+    lessons = "related-train-and-dev.lessons"
+    assert stages[lessons].needs == (*teachers, "related.txt")
+    assert stages["related-train-and-dev-marked.lessons"].needs == (lessons, *markers)
+    assert all("related-train-and-dev-marked.lessons" in stages[student].needs for student in students)
 
 
 def test_the_model_in_the_box_is_taught_by_lessons_beside_which_others_are_that_nobody_has_named_anew(stages):
