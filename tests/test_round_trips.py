@@ -133,6 +133,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
     assert seen[False]  # what no format of the kind can spell is refused, but not everything is
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("format", WRITTEN)
 @given(documents())
 def test_a_document_that_loses_something_is_counted_and_no_other(format: str, document: Document) -> None:
