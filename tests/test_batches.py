@@ -13,6 +13,7 @@ from unire.windows import Passage, Stretch, Window, batches, collate, in_batches
 from windowing import LAYOUTS, documents, first_piece, in_sentences, windower
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100, deadline=None)
 @given(
     texts=st.lists(documents(), max_size=6),

@@ -15,6 +15,7 @@ from unire.studies.results import load
 PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["ablate", "window", "dropout", "beta2"])
 def test_a_chart_has_the_papers_scores_on_the_data_set_most_like_ours(name):
     result = load(PUBLISHED, name)

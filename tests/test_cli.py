@@ -38,6 +38,7 @@ def model(encoder, tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.no_cover
 def test_help_teaches():
     for words in (
         [],

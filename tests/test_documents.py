@@ -51,6 +51,7 @@ def test_words_are_joined_by_spaces_and_sentences_by_line_ends() -> None:
     assert ADA.n_words == 5
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=4))
 def test_offsets_index_the_text(sentences: list[list[str]]) -> None:
     document = Document.from_words(sentences)

@@ -27,6 +27,7 @@ from unire.windows import batches, collate
 WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
 def test_every_family_fills_tables_in_every_layout(family, layout, tmp_path):

@@ -297,6 +297,7 @@ PROTOCOLS = [
 ]
 
 
+@pytest.mark.no_cover
 @settings(deadline=None)
 @given(scored_pair())
 def test_the_scorer_agrees_with_the_naive_one_under_every_protocol(pair: tuple[Document, Document]) -> None:
@@ -305,6 +306,7 @@ def test_the_scorer_agrees_with_the_naive_one_under_every_protocol(pair: tuple[D
         assert score([gold], [predicted], LABELS, protocol) == naive_score(gold, predicted, protocol)
 
 
+@pytest.mark.no_cover
 @settings(deadline=None)
 @given(scored_pair())
 def test_perfect_predictions_score_100_under_every_protocol(pair: tuple[Document, Document]) -> None:

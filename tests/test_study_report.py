@@ -176,6 +176,7 @@ def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported,
     assert reported.again() == ([], now)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("why", ["older", "deleted", "of others"])
 def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, why):
     folder = reported.folder

@@ -132,6 +132,7 @@ def test_what_is_packed_by_name_alone_is_refused(tmp_path, suffix):
     assert refused(file).startswith(f"{file} cannot be read: ")
 
 
+@pytest.mark.no_cover
 def test_packed_lines_are_read_when_they_are_taken_and_positions_are_those_of_the_archive(tmp_path):
     file = tmp_path / "a.txt.gz"
     rows = "".join(f"line {number * 7919 % 1000003}\n" for number in range(200_000))

@@ -30,6 +30,7 @@ from windowing import (
 # Every layout
 
 
+@pytest.mark.no_cover
 @settings(max_examples=300, deadline=None)
 @given(
     document=documents(),
