@@ -6,7 +6,7 @@
 100 epochs are the first, in which CUDA graphs are recorded, and 99 times the mean of the others (`--epochs`).
 
 The paper's setting is a batch of 32 sentences, W = 200, a base-size encoder. A GPU is given the windows of a step one
-behind the other in rows, without much padding; `--padded` measures a row for every window, too. What that saves is
+behind the other in rows, with less padding; `--padded` measures a row for every window, too. What that saves is
 counted first, wherever this runs.
 """
 

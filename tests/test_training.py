@@ -20,7 +20,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling import checkpoint
-from unire.modeling.encoder import takes_positions
+from unire.modeling.encoder import load_encoder, takes_positions
 from unire.scoring import score
 from unire.splits import draw_folds, split_folds
 from unire.training import TrainingConfig, train
@@ -128,6 +128,7 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     [
         ("bert", True, ("packed", None)),
         ("deberta", True, ("all", 1024)),  # whose attention goes by the order of pieces
+        ("modernbert", True, ("all", 1024)),
         ("bert", False, ("not", 64)),  # on a CPU, where every piece of padding takes its time
     ],
 )
@@ -138,6 +139,15 @@ def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
     model = new_model(encoders(family), scierc_labels, config)
     trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Reporter())
     assert trainer._batching(recorded) == batching
+
+
+def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):
+    model, _, _ = load_encoder(encoders("bert"))
+    assert takes_positions(model)
+    model.config._attn_implementation = "eager"
+    assert not takes_positions(model)
+    model.config.model_type, model.config._attn_implementation = "convbert", "sdpa"  # nobody has looked at it
+    assert not takes_positions(model)
 
 
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):

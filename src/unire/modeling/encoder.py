@@ -23,6 +23,9 @@ from unire.windows import EncoderSpec
 
 __all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet", "takes_positions"]
 
+POSITIONED = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+"""Kinds of encoders, beside MPNet, that know the order of pieces from the positions that are given and nothing else."""
+
 MAX_PIECES = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
 
@@ -133,10 +136,15 @@ def reads_token_types(encoder: Any) -> bool:
 
 
 def takes_positions(encoder: Any) -> bool:
-    """Whether positions that are given are all that an encoder knows of the order of its pieces."""
-    by_table = isinstance(getattr(getattr(encoder, "embeddings", None), "position_embeddings", None), nn.Embedding)
-    relative = getattr(encoder.config, "relative_attention", False)
-    return by_table and not relative and "position_ids" in inspect.signature(encoder.forward).parameters
+    """Whether an encoder can be told where its pieces stand and which of them see each other, and goes by that alone.
+
+    Others take the same arguments, but add up a mask that says yes and no, or have convolutions: nothing would fail. So
+    only those do that were looked at, with kernels to which such a mask means what it says.
+    """
+    config = encoder.config
+    if config.model_type == "mpnet":  # whose attention is ours
+        return True
+    return config.model_type in POSITIONED and config._attn_implementation == "sdpa"
 
 
 def _reason(error: Exception) -> str:

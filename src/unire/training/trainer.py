@@ -149,7 +149,7 @@ class Trainer:
         """How windows are batched, and how many pieces of padding take as long as a batch more does.
 
         A recorded batch takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the
-        host longer than any padding does. Where windows are packed there is hardly any padding.
+        host longer than any padding does. Where windows are packed, more batches would not save padding.
         """
         if not record:
             return "not", 64 if self.accelerator.device.type == "cpu" else None

@@ -22,7 +22,7 @@ Rounded = Literal["not", "slices", "all", "packed"]
 """What of a batch is padded more, so that shapes are few: nothing, the slices of its windows, or all of it.
 
 `slices` is what a GPU that decodes is given, so its tables are sorted too, the longest first. `packed` is all of it,
-with windows one behind the other in rows of one length, so that little is padding: who reads them must keep them apart
+with windows one behind the other in rows of one length, so that less is padding: who reads them must keep them apart
 (`Batch.starts`)."""
 
 ALIKE = 16
@@ -33,8 +33,8 @@ FEW = 32
 """Windows that do not keep a GPU busy: then padding costs less than a new shape does."""
 SHORT = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
-ROW = 256
-"""Pieces of a row in which windows are packed; twice as many where one of them is longer."""
+ROWS = (256, 384, 512)
+"""Pieces of a row in which windows are packed: of those that hold the longest, as many as leave least padding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def in_batches(
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
-        max_pieces: Padded pieces of a batch, B·L; likewise. Of what is packed, all but the padding.
+        max_pieces: Padded pieces of a batch, B·L, but for a row of padding if packed; likewise.
         spare: As many pieces more of padding are better than a batch more; any number when left out.
         rounded: How batches will be collated.
     """
@@ -141,7 +141,7 @@ def in_batches(
             some = rest if packed else rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
             each = _Shape(*(numbers[some] for numbers in shapes))
             grown = each.joined()
-            full = (grown.cells > max_cells) | ((each.pieces.cumsum() if packed else grown.pieces) > max_pieces)
+            full = (grown.cells > max_cells) | ((_rows_taken(each) if packed else grown.pieces) > max_pieces)
             full[0] = False
             batch = some[: full.argmax() if full.any() else len(some)]
             yield [passages[k] for k in batch.tolist()]
@@ -172,8 +172,8 @@ class _Rows(NamedTuple):
             length = int(_rounded_length(length))
             n_rows = _up(n_rows, 16 if length <= 64 else 8 if length <= 128 else 4)
         elif rounded == "packed":
-            length = ROW if length <= ROW else 2 * ROW
-            row, offset = _packed(sizes, min(length, most))
+            ways = [(_packed(sizes, room), room) for room in _rooms(length, most)]
+            (row, offset), length = min(ways, key=lambda way: (way[0][0].max() + 1) * way[1])
             n_rows = _up(int(row.max()) + 1, 2)
         length = min(length, most)  # which holds every window
         return cls(row, offset, n_rows, length, ((slice(0, n_rows), length),))
@@ -186,18 +186,30 @@ class _Rows(NamedTuple):
         return places
 
 
+def _rooms(longest: int, most: int) -> list[int]:
+    """How long rows of packed windows may be, if the longest window has so many pieces, and no row more than `most`."""
+    return sorted({min(room, most) for room in ROWS if min(room, most) >= longest}) or [longest]
+
+
 def _packed(sizes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[W] and [W]: the row of each window, and where in it the window begins; the longest are placed first."""
+    """[W] and [W]: the row of each window, and where it begins there: one by one, in the first row that has room."""
     row, offset = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
     filled: list[int] = []
-    for window in np.argsort(-sizes, kind="stable").tolist():
-        size = int(sizes[window])
+    for window, size in enumerate(sizes.tolist()):
         place = next((k for k, used in enumerate(filled) if used + size <= room), len(filled))
         if place == len(filled):
             filled.append(0)
         row[window], offset[window] = place, filled[place]
         filled[place] += size
     return row, offset
+
+
+def _rows_taken(shapes: _Shape) -> NDArray[np.int64]:
+    """[P] pieces of the rows that the first passage takes if packed, the first two, and so on."""
+    room = _rooms(int(shapes.longest_window.max()), ROWS[-1])[0]
+    row, _ = _packed(np.repeat(shapes.longest_window, shapes.n_windows), room)
+    taken: NDArray[np.int64] = room * (np.maximum.accumulate(row)[shapes.n_windows.cumsum() - 1] + 1)
+    return taken
 
 
 def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare: int) -> list[slice]:
