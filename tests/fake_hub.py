@@ -33,6 +33,8 @@ class FakeHub:
         self.refuses: int | None = None
         self.down = False
         self.slow = False
+        self.silent = False
+        """Nobody even says that there is no connection."""
         self.asked = 0
         """Requests."""
         self.large: int | None = None
@@ -49,6 +51,8 @@ class FakeHub:
         self.asked += 1
         if self.down:
             raise http.ConnectError("no route to host", request=request)
+        if self.silent:
+            raise http.ConnectTimeout("no connection yet", request=request)
         if self.slow:
             raise http.ReadTimeout("no answer yet", request=request)
         if self.refuses is not None:

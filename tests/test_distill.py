@@ -91,12 +91,14 @@ def test_a_trained_model_gives_a_student_its_encoder(teacher, encoder, tmp_path)
     assert student.settings.spec == UniRE.from_pretrained(teacher).settings.spec
 
 
-def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, encoder, twenty, tmp_path):
+@pytest.mark.parametrize("rounded", ["not", "packed"])
+def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(rounded, teacher, pupil, encoder, twenty, tmp_path):
     """Of teachers with different tokenizers and layouts, each table where the student has it."""
     labels = LabelSpace.load("scierc")
     other = tmp_path / "other"
     train(pupil, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
     ensemble = distiller([teacher, other], encoder, tmp_path / "s", labels, max_pieces=200)
+    ensemble.unlabelled.rounded, ensemble.unlabelled.spare = rounded, None
     expected = {}
     for path in (teacher, other):
         extractor = Extractor.load(path, device="cpu")
@@ -117,6 +119,14 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(teacher, pupil, e
                 near = [key for key, P in expected.items() if P.shape[0] == n]
                 matched |= {key for key in near if torch.allclose(target[row, :n, :n], expected[key], atol=1e-5)}
     assert matched == expected.keys()
+
+
+def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder, encoders, twenty, tmp_path):
+    labels = LabelSpace.load("scierc")
+    train(encoders("deberta"), twenty, labels=labels, config=quick(epochs=1), out=tmp_path / "other")
+    for teachers, rounded in (([teacher], "packed"), ([teacher, tmp_path / "other"], "all")):
+        batching = distiller(teachers, encoder, tmp_path / "s", labels)._batching(record=True)
+        assert batching[0] == rounded
 
 
 def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teacher, encoder, twenty, tmp_path):

@@ -210,6 +210,14 @@ def test_an_encoder_is_not_waited_for_where_the_hub_cannot_be_reached(hub: FakeH
     assert sum(naps) == 3
 
 
+def test_a_hub_of_which_nothing_is_heard_is_asked_once(hub: FakeHub, naps: list[float]):
+    hub.silent = True
+    with pytest.raises(UnireError, match="cannot be loaded"):
+        load_encoder(NAME)
+    assert hub.asked == 1
+    assert not sum(naps)
+
+
 def test_an_encoder_that_was_brought_before_needs_no_hub(hub: FakeHub, encoder: Path, naps: list[float]):
     hub.repositories[NAME] = {file.name: file.read_bytes() for file in encoder.iterdir()}
     found, _, _ = load_encoder(NAME)

@@ -20,7 +20,7 @@ import pytest
 
 from unire.exceptions import UnireError
 from unire.inputs import Inputs
-from unire.texts import from_lines, from_rows, from_table
+from unire.texts import from_lines, from_rows, from_table, table_parts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -254,6 +254,25 @@ def test_tables_that_are_none_are_refused(tmp_path, content, message):
     file = tmp_path / "papers.csv"
     file.write_bytes(content)
     assert message in refused(file)
+
+
+def test_names_of_columns_stand_in_the_first_row_that_is_not_empty(tmp_path):
+    file = tmp_path / "papers.csv"
+    file.write_bytes(b"\n\nid,text\n,one\n,two\n")
+    assert read(file) == [(f"{file}:4", "one"), (f"{file}:5", "two")]
+    with file.open("rb") as opened:
+        parts = list(table_parts(opened, str(file), "text", 1))
+    found = []
+    for part in parts:
+        with file.open("rb") as opened:
+            found += [(text.id, text.text) for text in from_table(opened, str(file), "text", part)]
+    assert found == read(file)
+
+
+def test_a_name_with_white_space_about_it_is_pointed_at(tmp_path):
+    file = tmp_path / "papers.csv"
+    file.write_bytes(b"id, text\nx, one\n")
+    assert "has no column 'text' but id, text (there is ' text'); name one with --field" in refused(file)
 
 
 def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):

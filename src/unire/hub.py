@@ -14,8 +14,12 @@ __all__ = ["download", "is_reachable", "quiet_client", "upload"]
 
 WAITS = (0.0, 1.0, 2.0)
 """Seconds before each time that the Hub is asked whether it is there."""
-UNREACHABLE = ("ConnectError", "ConnectTimeout", "ProxyError")
-"""What the HTTP libraries of the Hub's clients call an error where nobody answers."""
+PATIENCE = 5.0
+"""Seconds in which a connection must stand, and somebody answer over it."""
+REFUSED = ("ConnectError", "ConnectionError", "ProxyError")
+"""What the HTTP libraries of the Hub's clients call an error where there is no connection: now, which may be soon."""
+SILENT = "ConnectTimeout"
+"""… and where nobody says anything."""
 
 
 def download(name: str, files: Collection[str]) -> Path:
@@ -56,10 +60,13 @@ def is_reachable(name: str, file: str) -> bool:
     for wait in (0.0,) if is_here else WAITS:
         time.sleep(wait)
         try:
-            get_session().head(address, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+            get_session().head(address, timeout=min(PATIENCE, constants.HF_HUB_ETAG_TIMEOUT))
             return True
         except Exception as error:  # of one HTTP library or another
-            if type(error).__name__ not in UNREACHABLE:
+            kind = type(error).__name__
+            if kind == SILENT:
+                return False
+            if kind not in REFUSED:
                 return True  # slow, say, with which the client is more patient
     return False
 

@@ -207,7 +207,7 @@ class Inputs:
             return "lines"
         if suffix in texts.TABLES:
             return "table"
-        if self.field is not None and (path is None or is_stream(path)):
+        if self.field is not None and (path is None or is_stream(path) or str(path) == "/dev/stdin"):
             return "rows"
         return "json lines" if self.field is not None or suffix in texts.JSON_LINES else "whole"
 

@@ -164,7 +164,7 @@ def from_table(
     dialect = guessed or TABLES[ending(name)]
     rows = _cells(file, name, dialect)
     remedy = ", or take each line as a text with --lines" if guessed else ""
-    names, _ = _columns(rows, name, field, remedy)
+    names, _, _ = _columns(rows, name, field, remedy)
     named = names.index("id") if "id" in names and field != "id" else None
     for number, cells, position in _cells(file, name, dialect, part) if part else rows:
         if not cells:
@@ -219,9 +219,9 @@ def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | N
     """The rows of a table but for the first, or of a part of it, in the same way."""
     dialect = TABLES[ending(name)]
     rows = _cells(file, name, dialect)
-    _, begin = _columns(rows, name, field)
+    _, first, begin = _columns(rows, name, field)
     ends = ((number, position) for number, _, position in (_cells(file, name, dialect, part) if part else rows))
-    return _parts(ends, size, part or Part(1, 1, begin))
+    return _parts(ends, size, part or Part(first, first, begin))
 
 
 def _parts(ends: Iterable[tuple[int, int]], size: int, first: Part) -> Iterator[Part]:
@@ -347,8 +347,8 @@ def _cells(
 
 def _columns(
     rows: Iterator[tuple[int, list[str], int]], name: str, field: str, remedy: str = ""
-) -> tuple[list[str], int]:
-    """The names in the first row of a table, and the position after it.
+) -> tuple[list[str], int, int]:
+    """The names in the first row of a table that is not empty, its number, and the position after it.
 
     Args:
         rows: Of the table, from the first.
@@ -356,11 +356,15 @@ def _columns(
         field: Must be among the names.
         remedy: What else than to name another field may help.
     """
-    _, names, position = next(rows, (1, [], 0))
+    number, names, position = next((row for row in rows if row[1]), (1, [], 0))
     if field not in names:
         columns = shorten(", ".join(_cell(column, f"{name}, row 1") for column in names), NAMES, placeholder=" …")
-        raise UnireError(f"{name} has no column {field!r} but {columns or 'nothing'}; name one with --field{remedy}")
-    return names, position
+        close = next((column for column in names if column.strip() == field), None)
+        meant = f" (there is {close!r})" if close else ""
+        raise UnireError(
+            f"{name} has no column {field!r} but {columns or 'nothing'}{meant}; name one with --field{remedy}"
+        )
+    return names, number, position
 
 
 def _cell(cell: str, place: str) -> str:
