@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
-SCRIPTS = ("counted", "nearest", "related")
+SCRIPTS = ("counted", "first", "nearest", "related")
 """What is not a command of `unire`, but a script beside this one."""
 
 REBUILD = "python recipes/reproduce.py"
@@ -121,10 +121,9 @@ class _Builder:
         command = ("train", "--encoder", str(encoder), *files, *options.split())
         return Stage(f"{name}-{seed}", command, self._needed(encoder), test=self._test(data))
 
-    def teach(self, name: str, teachers: Sequence[str], *corpus: Path, options: str = "") -> Stage:
+    def teach(self, name: str, teachers: Sequence[str], *corpus: Path) -> Stage:
         words = [word for teacher in teachers for word in ("--teacher", self.made(teacher))]
-        words += [word for file in corpus for word in ("--corpus", str(file))]
-        command = ("teach", *words, *options.split())
+        command = ("teach", *words, *(word for file in corpus for word in ("--corpus", str(file))))
         return Stage(name, command, (*teachers, *self._needed(*corpus)), alone=True)
 
     def markers(self, name: str, seed: int, encoder: Path, data: str, options: str = "", dev: str = "--dev") -> Stage:
@@ -238,7 +237,7 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
     yield build.teach("related.lessons", teachers, related)
     student = f"{by_itself} --epochs 100 --minutes 5"
     for seed in range(3):
-        yield build.learn("conll04-self-trained", seed, "related.lessons", "mpnet-news", "conll04", student)
+        yield build.learn("conll04-unmarked", seed, "related.lessons", "mpnet-news", "conll04", student)
 
     markers = [f"conll04-markers-{seed}" for seed in range(3)]
     marker = f"{by_itself} --epochs 10"
@@ -248,13 +247,14 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
     for seed in range(3):
         yield build.learn("conll04-marked", seed, "related-marked.lessons", "mpnet-news", "conll04", student)
 
-    # like SpERT, on dev too, once it has chosen: α and odds are about the means of what it had chosen for those above
+    # like SpERT, on dev too, once it has chosen: α and odds are about the geometric means of what it had chosen for
+    # `conll04-best` and for `conll04-marked`
     fixed = "--set alpha={} --set tune_alpha=false --set relation_odds={} --set tune_odds=false"
-    both = [f"conll04-train-and-dev-{seed}" for seed in range(5)]
+    both = [f"conll04-train-and-dev-likely-{seed}" for seed in range(5)]
     both_markers = [f"conll04-markers-train-and-dev-{seed}" for seed in range(3)]
     options, learnt = f"{by_itself} {fixed.format(1, 4)}", f"{student} {fixed.format(1.5, 1.5)}"
     for seed in range(5):
-        yield build.train("conll04-train-and-dev", seed, adapted, "conll04", "best", options, dev="--data")
+        yield build.train("conll04-train-and-dev-likely", seed, adapted, "conll04", "best", options, dev="--data")
     for seed in range(3):
         yield build.markers("conll04-markers-train-and-dev", seed, adapted, "conll04", marker, dev="--data")
     yield build.teach("related-train-and-dev.lessons", both, related)
@@ -264,8 +264,10 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         name = "conll04-marked-train-and-dev"
         yield build.learn(name, seed, lessons, "mpnet-news", "conll04", learnt, dev="--data")
 
-    # what is read in the end has sentences without relations, too: of some 3,500 articles beside the chosen sentences
-    yield build.teach("news.lessons", teachers, related, build.news, options="--documents 32500")
+    # what is read in the end has sentences without relations, too: of some articles beside the chosen sentences
+    articles = build.parts.work / "articles.txt"
+    yield Stage("articles.txt", ("first", str(build.news), "3500"), light=True)
+    yield build.teach("news.lessons", teachers, related, articles)
     yield build.marked("news-marked.lessons", "news.lessons", markers)
     small = f"{SMALL} {by_itself} --minutes 5"
     yield build.learn("conll04-small", 0, "news-marked.lessons", "gte-news", "conll04", small)

@@ -63,8 +63,8 @@ def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
 
 def test_what_a_stage_needs_is_made_before_it(stages, recipes):
     _, reproduce, _ = recipes
-    order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-self-trained"])]
-    assert order[-1] == "conll04-self-trained-2"
+    order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-unmarked"])]
+    assert order[-1] == "conll04-unmarked-2"
     assert len(order) == len(set(order))
     for stage in stages.values():
         for need in stage.needs:
@@ -101,7 +101,7 @@ def test_a_name_of_no_stage_and_of_no_runs_is_refused(stages, recipes, name):
     [
         ("near.lessons", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
         ("second.lessons", "near.txt", "scierc-marked", ["scierc-marked-twice-0", "scierc-marked-twice-4"]),
-        ("related.lessons", "related.txt", "conll04-best", ["conll04-self-trained-0", "conll04-self-trained-2"]),
+        ("related.lessons", "related.txt", "conll04-best", ["conll04-unmarked-0", "conll04-unmarked-2"]),
     ],
 )
 def test_five_teachers_are_asked_once_for_all_their_students(stages, name, text, teachers, students):
@@ -149,16 +149,16 @@ def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one
     for text in ("related", "news"):
         assert stages[f"{text}-marked.lessons"].needs == (f"{text}.lessons", *markers)
     read = [word for flag, word in pairwise(stages["news.lessons"].command) if flag == "--corpus"]
-    assert read == ["work/related.txt", "corpus/news.txt"]
+    assert read == ["work/related.txt", "work/articles.txt"]
     for seed in range(3):
-        student, plain = (stages[f"conll04-{kind}-{seed}"].command for kind in ("marked", "self-trained"))
+        student, plain = (stages[f"conll04-{kind}-{seed}"].command for kind in ("marked", "unmarked"))
         assert student == tuple(word.replace("related.", "related-marked.") for word in plain)
     assert stages["conll04-small-0"].needs == ("gte-news", "news-marked.lessons")
     assert stages["news"].needs == ("conll04-small-0",)
 
 
 def test_where_dev_is_learnt_from_teachers_marker_models_and_students_learn_from_it_and_nothing_is_tuned(stages):
-    teachers = [f"conll04-train-and-dev-{seed}" for seed in range(5)]
+    teachers = [f"conll04-train-and-dev-likely-{seed}" for seed in range(5)]
     markers = [f"conll04-markers-train-and-dev-{seed}" for seed in range(3)]
     students = [f"conll04-marked-train-and-dev-{seed}" for seed in range(3)]
     for name in (*teachers, *markers, *students):
