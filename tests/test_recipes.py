@@ -291,6 +291,17 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
         reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 
+def test_the_first_texts_of_a_corpus_are_taken_as_they_are(recipes, parts):
+    plan, reproduce, _ = recipes
+    parts.corpus.mkdir()
+    text = parts.corpus / "news.txt.xz"
+    text.write_bytes(lzma.compress("One.\nTwo, “quoted”.\nThree.\n".encode()))
+    reproduce.make([plan.Stage("articles.txt", ("first", str(text), "2"))], parts, jobs=1)
+    assert (parts.work / "articles.txt").read_text(encoding="utf-8") == "One.\nTwo, “quoted”.\n"
+    with pytest.raises(UnireError, match="0 texts cannot be taken; give 1 or more"):
+        reproduce.make([plan.Stage("none.txt", ("first", str(text), "0"))], parts, jobs=1)
+
+
 def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, parts, exported):
     plan, reproduce, _ = recipes
     work = parts.work
