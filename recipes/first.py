@@ -8,17 +8,14 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from script import number, run
+from script import how_many, run
 
-from unire.exceptions import UnireError
 from unire.files import text_output
 from unire.training.text_files import read_documents
 
 
 def main(corpus: str, n: str, out: str) -> None:
-    count = number(int, "N", n)
-    if count < 1:
-        raise UnireError(f"{n} texts cannot be taken; give 1 or more")
+    count = how_many(n)
     with text_output(out) as file:
         file.writelines(f"{text}\n" for text in islice(read_documents([Path(corpus)]), count))
 

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from script import number, run
+from script import how_many, run
 
 from unire import formats
-from unire.exceptions import UnireError
 from unire.files import text_output
 from unire.training.selection import nearest
 from unire.training.text_files import read_documents
 
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:
-    count = number(int, "N", n)
-    if count < 1:
-        raise UnireError(f"{n} texts cannot be chosen; give 1 or more")
+    count = how_many(n)
     texts = list(read_documents([Path(corpus)]))
     chosen = nearest(texts, (document.text for document in formats.read(annotated)), count)
     with text_output(out) as file:

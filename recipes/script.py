@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from unire.exceptions import UnireError
 
-__all__ = ["number", "run"]
+__all__ = ["how_many", "number", "run"]
 
 Number = TypeVar("Number", int, float)
 
@@ -33,6 +33,14 @@ def run(main: Callable[..., None], about: str | None) -> None:
         print("interrupted; nothing was kept", file=sys.stderr)
         heard, *_ = *interrupt.args, signal.SIGINT
         sys.exit(128 + heard)
+
+
+def how_many(word: str) -> int:
+    """A word of the command line as a number of texts."""
+    count = number(int, "N", word)
+    if count < 1:
+        raise UnireError(f"{word} texts cannot be taken; give 1 or more")
+    return count
 
 
 def number(kind: type[Number], name: str, word: str) -> Number:

@@ -18,8 +18,8 @@ from unire.extractor import Extractor
 from unire.hub import download
 from unire.labels import LabelSpace
 from unire.modeling import encoder as encoders
-from unire.modeling.encoder import digest_of, load_encoder
-from unire.modeling.model import TensorBatch, UniRE
+from unire.modeling.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
+from unire.modeling.model import TensorBatch, UniRE, read_pieces
 from unire.training import TrainingConfig
 from unire.training.new_model import new_model
 from unire.windows import batches, collate
@@ -171,3 +171,26 @@ def test_a_model_remembers_which_weights_its_encoder_had(encoder, scierc_labels)
     with torch.no_grad():
         next(again.parameters())[0, 0] += 1e-3
     assert model.settings.provenance["encoder_weights"] != digest_of(again)
+
+
+@pytest.mark.parametrize("kind", [*POSITIONED, "mpnet"])
+def test_an_encoder_that_is_told_where_pieces_stand_reads_packed_windows_as_it_reads_each_alone(kind):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    if kind == "distilbert":
+        sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+    torch.manual_seed(0)
+    encoder = build_encoder({"model_type": kind, "vocab_size": 50, "max_position_embeddings": 40, **sizes}).eval()
+    assert takes_positions(encoder)
+    windows = [torch.randint(5, 50, (1, n)) for n in (9, 4, 7)]
+    ids = torch.cat([*windows, torch.ones(1, 4, dtype=torch.long)], 1)  # the last are padding
+    starts = torch.tensor([[0] * 9 + [9] * 4 + [13] * 7 + [20] * 4])
+    words = torch.zeros(1, 1, dtype=torch.long)
+
+    def read(ids, starts=None):
+        batch = TensorBatch(ids, torch.ones_like(ids), None, words, words[0], starts)
+        return read_pieces(encoder, batch)
+
+    with torch.no_grad():
+        apart, packed = torch.cat([read(window) for window in windows]), read(ids, starts)
+        assert torch.allclose(packed[:20], apart, atol=1e-5)
+        assert not torch.allclose(read(ids)[:20], apart, atol=1e-2)  # who is not told sees all of the row

@@ -400,6 +400,11 @@ def test_empty_lines_do_not_hide_what_standard_input_holds(monkeypatch):
         assert read(field="text") == []
 
 
+def test_standard_input_is_rows_under_its_name_as_a_file_too():
+    """Also where a file is what stands behind it."""
+    assert Inputs(["/dev/stdin"], field="text")._way(Path("/dev/stdin")) == "rows"
+
+
 def test_rows_of_standard_input_are_read_when_they_are_taken():
     def endless():
         yield b"id,text\n"

@@ -141,7 +141,7 @@ def in_batches(
             some = rest if packed else rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
             each = _Shape(*(numbers[some] for numbers in shapes))
             grown = each.joined()
-            full = (grown.cells > max_cells) | ((_rows_taken(each) if packed else grown.pieces) > max_pieces)
+            full = (grown.cells > max_cells) | ((_pieces_taken(each) if packed else grown.pieces) > max_pieces)
             full[0] = False
             batch = some[: full.argmax() if full.any() else len(some)]
             yield [passages[k] for k in batch.tolist()]
@@ -204,7 +204,7 @@ def _packed(sizes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDA
     return row, offset
 
 
-def _rows_taken(shapes: _Shape) -> NDArray[np.int64]:
+def _pieces_taken(shapes: _Shape) -> NDArray[np.int64]:
     """[P] pieces of the rows that the first passage takes if packed, the first two, and so on."""
     room = _rooms(int(shapes.longest_window.max()), ROWS[-1])[0]
     row, _ = _packed(np.repeat(shapes.longest_window, shapes.n_windows), room)
