@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,23 @@ def tensors_as_on_a_gpu() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "AS_NUMPY", None)
         yield
+
+
+@pytest.fixture
+def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every recording fails, as a GPU says it; and there need be no GPU to read memory of the host."""
+    import torch
+
+    from unire.modeling import recording
+
+    @contextmanager
+    def refuse(graph: object, pool: object, capture_error_mode: str) -> Iterator[None]:
+        raise RuntimeError("operation not permitted when stream is capturing")
+        yield
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    monkeypatch.setattr(recording, "pinned", lambda tensor: tensor)
 
 
 @pytest.fixture(scope="session")

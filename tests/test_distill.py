@@ -27,10 +27,12 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.encoder import digest_of, load_encoder
 from unire.modeling.model import UniRE
+from unire.modeling.recording import Recorder
 from unire.training import TrainingConfig, clock, train, unlabelled
 from unire.training.clock import Clock
 from unire.training.distill import DistillConfig, Distiller
 from unire.training.held_out import HeldOut
+from unire.training.interrupt import Interrupt
 from unire.training.new_model import new_model
 from unire.training.reporting import Reporter
 from unire.training.teachers import Teachers, load_teachers, same_labels
@@ -127,6 +129,35 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
     for teachers, rounded in (([teacher], "packed"), ([teacher, tmp_path / "other"], "all")):
         batching = distiller(teachers, encoder, tmp_path / "s", labels)._batching(record=True)
         assert batching[0] == rounded
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it_is_lost(
+    workers, unrecordable, teacher, encoder, tmp_path, monkeypatch
+):
+    student = distiller([teacher], encoder, tmp_path / "s", LabelSpace.load("scierc"), epochs=5)
+
+    def tables_of(step):
+        return {(table.document, table.start) for batch in step.views[0] for table in batch.tables}
+
+    expected = list(map(tables_of, steps_of(student.unlabelled, 5)))
+    device = student.accelerator.device
+    student.workers = workers
+    student.gradients = Recorder(student._gradients, device, record=True)
+    student.soft_gradients = Recorder(student._soft_gradients, device, record=True, beside=student.gradients)
+    for data in (student.data, student.unlabelled):
+        data.rounded, data.spare = student._batching(record=True)
+    read = []
+
+    def soft_tensors(batch, target, kept, step):
+        if batch is step.views[0][0]:
+            read.append((batch.starts is not None, tables_of(step)))
+        return Distiller._soft_tensors(student, batch, target, kept, step)
+
+    monkeypatch.setattr(student, "_soft_tensors", soft_tensors)
+    student.fit(Interrupt())  # the gold of every epoch has one shape, which is to be recorded in the second
+    assert read == list(zip([True, True, False, False, False], expected, strict=True))
+    assert student.unlabelled.rounded == student.data.rounded == "not"
 
 
 def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teacher, encoder, twenty, tmp_path):

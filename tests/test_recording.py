@@ -81,17 +81,37 @@ def test_nothing_is_recorded_unless_asked_for(calls):
     assert calls == [(2,)] * 3
 
 
-def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, monkeypatch, caplog):
-    @contextmanager
-    def refuse(graph, pool, capture_error_mode):
-        raise RuntimeError("operation not permitted when stream is capturing")
-        yield
-
-    monkeypatch.setattr(torch.cuda, "graph", refuse)
+def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, unrecordable, caplog):
     gradients = recorder(calls)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert not gradients.records
     assert "cannot be recorded" in caplog.text
+
+
+def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls, monkeypatch, request):
+    gradients = recorder(calls)
+    beside = Recorder(gradients.function, gradients.device, record=True, beside=gradients)
+    monkeypatch.setattr(Graph, "again", lambda graph: calls.append("replayed"))
+    for one in (gradients, beside):
+        for _ in range(3):
+            one({"x": torch.ones(2)})
+    assert calls == [(2,), "recorded", (2,), "replayed", "replayed"] * 2
+    request.getfixturevalue("unrecordable")
+    for _ in range(2):
+        gradients({"x": torch.ones(3)})
+    del calls[:]
+    for one in (gradients, beside):  # the gradients that these recordings add to may be gone
+        one({"x": torch.ones(2)})
+    assert calls == [(2,), (2,)]
+
+
+def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(unrecordable):
+    student = recorder([])
+    teacher, other = (Recorder(student.function, student.device, record=True, beside=student) for _ in range(2))
+    for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):
+        for _ in range(2):
+            one({"x": torch.ones(2)})
+        assert [made.records for made in (student, teacher, other)] == still
 
 
 def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
@@ -112,6 +132,6 @@ def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
         return made
 
     first = twice()
-    twice(memory=first.memory)
+    twice(beside=first)
     twice()
     assert pools == [None, Graph().pool(), None]

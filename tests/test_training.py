@@ -21,11 +21,12 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling import checkpoint
 from unire.modeling.encoder import load_encoder, takes_positions
+from unire.modeling.recording import Recorder
 from unire.scoring import score
 from unire.splits import draw_folds, split_folds
 from unire.training import TrainingConfig, train
 from unire.training.folds import cross_validate
-from unire.training.interrupt import SIGNALS
+from unire.training.interrupt import SIGNALS, Interrupt
 from unire.training.new_model import new_model
 from unire.training.objective import tensors_of
 from unire.training.optimizer import Schedule, rate_at
@@ -139,6 +140,26 @@ def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
     model = new_model(encoders(family), scierc_labels, config)
     trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Reporter())
     assert trainer._batching(recorded) == batching
+
+
+def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has_failed(
+    unrecordable, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    config = quick(epochs=3, batch_size=1)
+    model = new_model(encoder, scierc_labels, config)
+    trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    trainer.gradients = Recorder(trainer._gradients, trainer.accelerator.device, record=True)
+    trainer.data.rounded, trainer.data.spare = trainer._batching(record=True)
+    packed = {}
+
+    def take_step(step, position, share):
+        packed.setdefault(trainer.progress.epoch, set()).update(gold.batch.starts is not None for gold in step.batches)
+        Trainer.take_step(trainer, step, position, share)
+
+    monkeypatch.setattr(trainer, "take_step", take_step)
+    trainer.fit(Interrupt())
+    assert packed == {0: {True}, 1: {False}, 2: {False}}
+    assert (trainer.data.rounded, trainer.data.spare) == trainer._batching(record=False)
 
 
 def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):

@@ -50,7 +50,8 @@ class Recorder:
             that stay where they are. It must not look at values on the host.
         device: Where the inputs are copied to.
         record: Whether to record at all; if not, the function is just called.
-        memory: Another recorder's, which is then shared with it.
+        beside: Another recorder, whose memory is shared. Once that one cannot record, this one does not either: its
+            inputs have other shapes then, and gradients another place.
     """
 
     def __init__(
@@ -59,15 +60,21 @@ class Recorder:
         device: torch.device,
         *,
         record: bool,
-        memory: Memory | None = None,
+        beside: Recorder | None = None,
     ) -> None:
         self.function = function
         self.device = device
-        self.records = record
-        self.memory = memory or Memory()
+        self.beside = beside
+        self.memory: Memory = beside.memory if beside else Memory()
+        self._able = record
         self._rooms: dict[str, Tensor] = {}
         self._sightings: dict[tuple[tuple[str, torch.Size], ...], int] = {}
         self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
+
+    @property
+    def records(self) -> bool:
+        """Whether shapes are recorded and replayed: none is any more once one could not be."""
+        return self._able and (self.beside is None or self.beside.records)
 
     def pinned(self, inputs: Tensors) -> Tensors:
         """Inputs from where a copy does not wait for what the GPU has to do before."""
@@ -81,7 +88,7 @@ class Recorder:
         sightings = self._sightings[shape] = self._sightings.get(shape, 0) + 1
         if self.records and sightings == SIGHTINGS:
             self._record(shape, inputs)
-        recording = self._recordings.get(shape)
+        recording = self._recordings.get(shape) if self.records else None
         if recording is None:
             return self.function({name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
         for name, tensor in inputs.items():
@@ -97,7 +104,7 @@ class Recorder:
             with torch.cuda.graph(graph, pool=self.memory.pool, capture_error_mode="thread_local"):
                 result = self._placed(RESULT, self.function(static))
         except RuntimeError as error:
-            self.records = False
+            self._able = False
             log.warning("this encoder cannot be recorded as a CUDA graph, so training is slower: %s", error)
             return
         self.memory.pool = graph.pool()

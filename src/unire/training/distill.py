@@ -174,9 +174,9 @@ class Distiller(Trainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        device, record, memory = self.accelerator.device, self.gradients.records, self.gradients.memory
-        self.soft_gradients = Recorder(self._soft_gradients, device, record=record, memory=memory)
-        windowers = self.tutor.start(self.model, self.gradients, bf16=use_bf16(self.config))
+        device, gradients = self.accelerator.device, self.gradients
+        self.soft_gradients = Recorder(self._soft_gradients, device, record=gradients.records, beside=gradients)
+        windowers = self.tutor.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
         self.unlabelled = Unlabelled(
             self.tutor.texts,
             [self.extractor.windower, *windowers],
@@ -207,6 +207,14 @@ class Distiller(Trainer):
             super().fit(interrupt, save_every_epochs, save_every_minutes)
         finally:
             self._steps.close(wait=True)  # for the processes that work for it, which end when they are told to
+
+    def _rebatch(self) -> None:
+        super()._rebatch()
+        rounded, spare = self._batching(self.soft_gradients.records)
+        if rounded != self.unlabelled.rounded:
+            self._steps.close(wait=True)  # what was made ahead is made again
+            self.unlabelled.rounded, self.unlabelled.spare = rounded, spare
+            self._steps = Ahead(self._guided_steps())
 
     def _guided_steps(self) -> Iterator[tuple[SoftStep, Callable[[], list[Tensor]], list[int], Counter[str]]]:
         """Unlabelled steps with their targets, the place after each, and what is to be noted; made by a thread."""

@@ -18,7 +18,7 @@ from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.modeling.model import TensorBatch, UniRE, to_device
-from unire.modeling.recording import Memory, Recorder, Tensors
+from unire.modeling.recording import Recorder, Tensors
 from unire.settings import Settings
 from unire.training.held_out import HeldOut
 from unire.training.texts import Texts
@@ -97,12 +97,11 @@ class Teacher:
         device: torch.device,
         *,
         bf16: bool,
-        record: bool,
-        memory: Memory | None = None,
+        beside: Recorder,
     ) -> None:
         self.model = model.to(device).eval()
         self.bf16 = bf16
-        self._tables = Recorder(self._compute, device, record=record, memory=memory)
+        self._tables = Recorder(self._compute, device, record=beside.records, beside=beside)
         self._order = torch.tensor(same_labels(labels, model.labels, f"teacher {name!r}"), device=device)
 
     @property
@@ -146,8 +145,9 @@ class Teachers:
     def start(self, student: UniRE, beside: Recorder, *, bf16: bool) -> Sequence[Windower]:
         self._device = device = student.device
         self._n_labels = len(student.labels)
-        options: dict[str, Any] = {"bf16": bf16, "record": beside.records, "memory": beside.memory}
-        self._asked = [Teacher(name, model, student.labels, device, **options) for name, model in self._models]
+        self._asked = [
+            Teacher(name, model, student.labels, device, bf16=bf16, beside=beside) for name, model in self._models
+        ]
         layouts, windowers = [layout_of(student)], []
         for teacher in self._asked:
             if layout_of(teacher.model) not in layouts:

@@ -155,6 +155,10 @@ class Trainer:
             return "not", 64 if self.accelerator.device.type == "cpu" else None
         return ("packed", None) if all(map(takes_positions, self._encoders())) else ("all", 1024)
 
+    def _rebatch(self) -> None:
+        """Batch windows by whether steps are still recorded; between epochs, when no thread makes any ahead."""
+        self.data.rounded, self.data.spare = self._batching(self.gradients.records)
+
     def _encoders(self) -> Sequence[nn.Module]:
         """Those that read the batches of a step."""
         return [self.model.encoder]
@@ -189,6 +193,7 @@ class Trainer:
         self.reporter.start(self._facts())
         saved = self.clock.seconds
         while not self._finished() and not self._out_of_patience():
+            self._rebatch()
             steps = self.data.steps(self.progress.epoch)
             for step in self.collated(steps[self.progress.position :]):
                 self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
