@@ -161,7 +161,7 @@ def main() -> None:
         "--jobs",
         type=int,
         default=3,
-        help="stages side by side; 3 when left out, for students of lessons may take 45 GB of GPU memory each",
+        help="stages side by side; 3 when left out. A student of lessons takes about 15 GB of GPU memory",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
