@@ -87,7 +87,7 @@ def in_backticks(text: str) -> list[str]:
 def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encoder):
     """In order and in one folder, where a tiny encoder has the name of a large one, for two epochs or steps."""
     fixture = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-    for name in ("train.jsonl", "dev.jsonl", "test.jsonl"):
+    for name in ("train.jsonl", "more.jsonl", "dev.jsonl", "test.jsonl"):
         shutil.copy(fixture, tmp_path / name)
     texts = (" ".join(reversed(document.words)) for document in formats.read(fixture))  # no text of dev or test
     (tmp_path / "abstracts.txt").write_text("\n".join(texts), encoding="utf-8")

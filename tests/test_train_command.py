@@ -15,6 +15,7 @@ from unire.cli.main import app
 from unire.cli.training import config_from
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.labels import LabelSpace
 from unire.training import PRESETS
 
 
@@ -96,6 +97,7 @@ def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
         (("--folds", 2, "--dev", TWENTY), "leave out --dev and --test"),
         (("--fold", 1), "give that too"),
         (("--dev-fraction", 0.3), "give that too"),
+        (("--keep-head",), "no model folder 'x'"),
     ],
 )
 def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):
@@ -107,6 +109,14 @@ def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, messag
 def test_an_option_and_a_setting_that_say_the_same_are_no_mistake():
     config = config_from("paper", ["lr=1e-4", "layout=shared", "seed=7"], lr=0.0001, layout="shared", seed=None)
     assert (config.lr, config.layout, config.seed) == (0.0001, "shared", 7)
+
+
+def test_all_of_a_model_is_trained_further_in_its_labels_unless_others_are_asked_for(random_model, tmp_path):
+    words = ("train", "--encoder", random_model, "--keep-head", "--data", TWENTY, "--epochs", 1)
+    report = result(*words, "--out", tmp_path / "further")
+    assert LabelSpace.load(report["out"]) == LabelSpace.load(random_model)
+    ran = run(*words, "--labels", "conll04", "--out", tmp_path / "other")
+    assert "its own labels" in str(ran.exception)
 
 
 def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_path):

@@ -6,7 +6,7 @@ import errno
 import signal
 import subprocess
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -446,3 +446,35 @@ def test_presets_are_data_and_settings_are_checked():
         with pytest.raises(UnireError, match="wrong kind"):
             TrainingConfig.from_preset("paper", **wrong)
     assert TrainingConfig.from_preset("paper", lr=1, head_lr=None, bf16=False).lr == 1
+
+
+def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twenty, scierc_labels, encoder, tmp_path):
+    config = quick(layout="shared", d=40, window=30, decoder="likely", alpha=0.75)
+    train(encoder, twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
+
+    config = TrainingConfig.further(tmp_path / "model", lr=1e-9, head_lr=1e-9, epochs=1)
+    assert (config.preset, config.layout, config.d, config.window) == ("best", "shared", 40, 30)
+    assert (config.decoder, config.alpha, config.mlp_dropout) == ("likely", 0.75, 0.0)
+    assert TrainingConfig.further(tmp_path / "model", window=50).window == 50
+    # fewer types than the model knows: its labels are taken, and not those of the data
+    trained = train(tmp_path / "model", twenty[:1], config=config, out=tmp_path / "further")
+    assert trained.model.labels == scierc_labels
+
+    before, after = (Extractor.load(tmp_path / name, device="cpu") for name in ("model", "further"))
+    assert after.settings.alpha == before.settings.alpha
+    tables = [[P for _, P in extractor.tables(twenty)] for extractor in (before, after)]
+    assert all(np.allclose(one, other, atol=1e-3) for one, other in zip(*tables, strict=True))
+
+
+def test_a_head_is_kept_with_its_own_labels_and_size_alone(few, scierc_labels, encoder, tmp_path):
+    train(encoder, few, labels=scierc_labels, config=quick(d=40, epochs=1), out=tmp_path / "model")
+    config = TrainingConfig.further(tmp_path / "model", epochs=1)
+    others = LabelSpace(("Thing",), ("of",))
+    for labels, changes, sentence in (
+        (others, {}, "its own labels"),
+        (None, {"d": 50}, "with d = 40"),
+    ):
+        with pytest.raises(UnireError, match=sentence):
+            train(tmp_path / "model", few, labels=labels, config=replace(config, **changes), out=tmp_path / "further")
+    with pytest.raises(UnireError, match="not a unire model"):
+        TrainingConfig.further(encoder)

@@ -54,6 +54,13 @@ def train(
     labels: Labels = None,
     symmetric: Symmetric = None,
     format: Format = None,
+    keep_head: Annotated[
+        bool,
+        option(
+            "--keep-head",
+            help="Train all of the model of --encoder further, in its labels, and not its encoder with a new head.",
+        ),
+    ] = False,
     preset: training.Preset = "best",
     epochs: training.Epochs = None,
     batch_size: training.BatchSize = None,
@@ -97,6 +104,7 @@ def train(
         window=window,
         patience=patience,
         seed=seed,
+        further=encoder if keep_head else None,
     )
     if folds is None and (fold or dev_fraction is not None):
         raise UnireError("--fold and --dev-fraction are about the folds of --folds; give that too")
@@ -105,7 +113,8 @@ def train(
     if folds is None:
         check_place(out, resume=resume)
     documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
-    space = label_space(labels, symmetric, [*documents, *dev_documents])
+    kept = config.keep_head and labels is None and symmetric is None
+    space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents])
     shared: dict[str, Any] = {
         "labels": space,
         "config": config,

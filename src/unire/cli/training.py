@@ -129,11 +129,21 @@ def _leave() -> None:
     leave()
 
 
-def config_from(preset: str, settings: Sequence[str], **options: Any) -> TrainingConfig:
-    """A preset with the changes that `--set` and other options ask for; an option that is `None` asks for nothing."""
+def config_from(preset: str, settings: Sequence[str], *, further: str | None = None, **options: Any) -> TrainingConfig:
+    """A preset with the changes that `--set` and other options ask for; an option that is `None` asks for nothing.
+
+    Args:
+        preset: Its name.
+        settings: NAME=VALUE of `--set`.
+        further: A model that is to be trained further, if one is.
+        **options: Other settings.
+    """
     from unire.training import TrainingConfig
 
-    return TrainingConfig.from_preset(preset, **changes_from("--set", settings, **options))
+    changes = changes_from("--set", settings, **options)
+    if further is not None:
+        return TrainingConfig.further(further, preset, **changes)
+    return TrainingConfig.from_preset(preset, **changes)
 
 
 def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[str, Any]:

@@ -8,12 +8,15 @@ epoch, since a short training would never get to see it. `docs/paper-to-code.md`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from unire.checks import COUNT, FRACTION, NATURAL, POSITIVE, Range, check_kinds, check_ranges
 from unire.decoding import CUTTING
 from unire.exceptions import UnireError
+from unire.folders import resolve
+from unire.settings import Settings
 from unire.windows import Layout
 
 __all__ = ["PRESETS", "TrainingConfig"]
@@ -35,6 +38,8 @@ class TrainingConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    keep_head: bool = False
+    """Whether a trained model is trained further, with the head that it has, and not its encoder with a new one."""
     case_marks: bool = False
     """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
     constraints: bool = False
@@ -118,6 +123,21 @@ class TrainingConfig:
             if setting not in settings:
                 raise UnireError(f"no training setting {setting!r}; there are {', '.join(settings)}")
         return replace(PRESETS[name], **changes)
+
+    @classmethod
+    def further(cls, model: str | Path, preset: str = "best", **changes: Any) -> TrainingConfig:
+        """A preset by which all of a trained model is trained further.
+
+        Unless it is changed, the model reads and decodes as it did.
+        """
+        settings = Settings.load(resolve(model))
+        kept = {name: getattr(settings, name) for name in READING}
+        kept |= {"case_marks": bool(settings.spec.case_marks), **asdict(settings.head), "keep_head": True}
+        return cls.from_preset(preset, **kept | changes)
+
+
+READING = ("layout", "window", "max_table", "decoder", "alpha", "relation_odds", "constraints")
+"""What a model that is trained further takes over of the settings that it has."""
 
 
 RANGES = {

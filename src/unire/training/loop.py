@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from unire.documents import Document
+from unire.folders import ModelFolder
 from unire.labels import LabelSpace
 from unire.training.config import TrainingConfig
 from unire.training.place import check_place
@@ -34,12 +35,13 @@ def train(
     """Train a model and save it. Ctrl-C and SIGTERM end it early, with a state to resume from.
 
     Args:
-        encoder: A pretrained encoder, by Hub name or folder.
+        encoder: A pretrained encoder, by Hub name or folder. Of a model its encoder is taken, and with `keep_head` all.
         documents: The training data.
         out: Where the model is written: a new folder. The state to resume from lies beside it, in `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
-        labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then).
+        labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then),
+            or with `keep_head` that of the model.
         config: A preset with changes; `best` when left out.
         data: Names of the data files, for the model card.
         reporter: Told what happens.
@@ -49,7 +51,8 @@ def train(
     """
     out = Path(out)
     check_place(out, resume=resume)
-    labels = labels or LabelSpace.learn([*documents, *dev])
+    config = config or TrainingConfig.from_preset("best")
+    labels = labels or (ModelFolder.open(encoder).labels if config.keep_head else LabelSpace.learn([*documents, *dev]))
     labels.check([*dev, *test])
     trainer = Trainer.begin(
         encoder,
@@ -57,7 +60,7 @@ def train(
         out=out,
         dev=dev,
         labels=labels,
-        config=config or TrainingConfig.from_preset("best"),
+        config=config,
         data=data,
         reporter=reporter,
         resume=resume,

@@ -1,4 +1,4 @@
-"""A model before its training: a fresh head on a pretrained encoder, and the record of where it comes from."""
+"""A model before its training: a pretrained encoder, a head, and the record of where they come from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import unire
 from unire.decoding import default_alpha
+from unire.exceptions import UnireError
 from unire.folders import is_model, resolve
 from unire.labels import LabelSpace
 from unire.modeling.encoder import digest_of, load_encoder
@@ -23,7 +24,7 @@ __all__ = ["new_model", "origin", "portable"]
 def new_model(
     encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
 ) -> UniRE:
-    """An untrained head on a pretrained encoder."""
+    """An untrained head on a pretrained encoder; or, where it is kept, the head of the model that the encoder is of."""
     loaded, tokenizer, spec = load_encoder(encoder, case_marks=config.case_marks)
     settings = Settings(
         spec=spec,
@@ -48,7 +49,23 @@ def new_model(
             "config": asdict(config),
         },
     )
-    return UniRE(settings, labels, tokenizer, loaded)
+    model = UniRE(settings, labels, tokenizer, loaded)
+    if config.keep_head:
+        _keep_head(model, encoder)
+    return model
+
+
+def _keep_head(model: UniRE, source: str) -> None:
+    """Give a model the head of another one, which must be for the same labels and of the same size."""
+    trained = UniRE.from_pretrained(source)
+    if trained.labels != model.labels:
+        raise UnireError(
+            f"the head of {source!r} can only be kept with its own labels; leave others out, or begin anew"
+        )
+    if trained.settings.head.d != model.settings.head.d:
+        raise UnireError(f"the head of {source!r} can only be kept as it is, with d = {trained.settings.head.d}")
+    for part in ("head_mlp", "tail_mlp", "biaffine"):
+        getattr(model, part).load_state_dict(getattr(trained, part).state_dict())
 
 
 def _changes(config: TrainingConfig) -> dict[str, Any]:
