@@ -131,6 +131,17 @@ def test_a_model_is_evaluated(model, tmp_path):
     assert "boundaries, once, micro" in ran.output
 
 
+def test_gold_is_not_replaced_by_predictions(tmp_path):
+    gold, folder = tmp_path / "gold.jsonl", tmp_path / "gold"
+    gold.write_bytes(Path(TWENTY).read_bytes())
+    oracle = ("evaluate", "--oracle", "--labels", "scierc", "--data")
+    assert "gold.jsonl is read by the same command" in error(*oracle, gold, "--predictions", gold)
+    assert gold.read_bytes() == Path(TWENTY).read_bytes()
+    run("data", "convert", gold, "--to", "brat", "--out", folder)
+    inside = folder / "found.jsonl"
+    assert "found.jsonl is inside" in error(*oracle, folder, "--predictions", inside)
+
+
 def test_a_model_evaluated_with_another_decoder_says_so_in_its_score(model):
     hard = result("evaluate", "--model", model, "--data", TWENTY, "--decoder", "hard", "--device", "cpu")
     blunt = result("evaluate", "--model", model, "--data", TWENTY, "--alpha", 50, "--device", "cpu")

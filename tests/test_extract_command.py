@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from commanding import error_of_process
 from extracting import FIXTURES, TEXT
 from unire import formats
 from unire.cli import meter, printing
@@ -171,6 +172,63 @@ def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert found(TEXT, "--out", "-") == found(TEXT)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("papers.jsonl", '{"text": "A text."}\n', ()),
+        ("papers.csv", "text,abstract\na,A text.\n", ("--field", "abstract")),
+        ("n.txt", "A text.\n", ()),
+        ("n.html", "A text.\n", ()),
+    ],
+)
+def test_an_input_is_not_replaced_by_what_is_found_in_it(name, content, options, error, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(content)
+    Path("link").symlink_to(name)
+    for source, out in ((name, name), ("link", name), (name, tmp_path / name)):
+        assert "is read by the same command; write to another place" in error(source, *options, "--out", out)
+    assert "is read by the same command" in error(name, *options, "--out", "link", "--format", "jsonl")
+    Path("found.jsonl.part").hardlink_to(name)
+    assert "found.jsonl.part is read by the same command" in error(
+        "found.jsonl.part", "--lines", "--out", "found.jsonl"
+    )
+    assert Path(name).read_text() == Path("found.jsonl.part").read_text() == content
+
+
+def test_standard_input_is_not_replaced_either(exported, tmp_path):
+    file = tmp_path / "n.txt"
+    file.write_text("A text.")
+    with file.open() as stdin:
+        told = error_of_process("extract", "--model", exported, "--device", "cpu", "--out", file, stdin=stdin)
+    assert "n.txt is read by the same command" in told
+    assert file.read_text() == "A text."
+
+
+def test_what_is_found_does_not_go_where_the_next_run_would_read_it(error, extract, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("A text.")
+    for out, options in (
+        *(("found.jsonl", ()), ("deep/found.txt", ()), ("found.parquet", ()), ("found.csv", ("--field", "text"))),
+        ("brat", ("--format", "brat")),
+    ):
+        assert error(folder, *options, "--out", folder / out) == (
+            f"{folder / out} is inside {folder}, which is read; write to a place that is not in it"
+        )
+    for out in ("found.csv", "found.html"):
+        assert extract(folder, "--out", folder / out).exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "found.csv", "found.html"]
+
+
+def test_a_link_is_followed(extract, tmp_path):
+    link, target = tmp_path / "link.jsonl", tmp_path / "store" / "found.jsonl"
+    link.symlink_to(target)
+    for text in ("A text.", "Another text."):
+        assert extract(text, "--out", link).exit_code == 0
+        assert link.is_symlink()
+        assert json.loads(target.read_text())["text"] == text
 
 
 def test_a_device_is_written_directly(extract):

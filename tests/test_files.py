@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unire.exceptions import UnireError
-from unire.files import check_new, recover, replacing, text_output
+from unire.files import check_apart, check_new, recover, replacing, text_output
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -189,6 +189,26 @@ def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_pat
     with pytest.raises(UnireError, match="is not empty"):
         check_new(tmp_path / "model")
     assert (tmp_path / "model" / "weights").exists()
+
+
+def test_what_is_read_is_not_written_by_any_name_nor_into_its_folder(tmp_path: Path) -> None:
+    folder, link, hard = tmp_path / "folder", tmp_path / "link", tmp_path / "hard"
+    file = folder / "file"
+    folder.mkdir()
+    file.touch()
+    link.symlink_to(file)
+    hard.hardlink_to(file)
+    for out in (file, folder / ".." / "folder" / "file", link, hard):
+        with pytest.raises(UnireError, match="is read by the same command; write to another place"):
+            check_apart(out, [tmp_path / "gone", file])
+    check_apart(folder / "other", [file, folder])
+    alias = tmp_path / "alias"
+    alias.symlink_to(folder)
+    for out in (folder / "other", alias / "deep" / "other", alias):
+        with pytest.raises(UnireError, match=r"is inside .*folder, which is read; write to a place that is not in it"):
+            check_apart(out, [], [folder])
+    check_apart(tmp_path / "folder2", [], [folder])
+    check_apart("/dev/null", ["/dev/null"])
 
 
 def test_the_root_is_not_replaced() -> None:

@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, TextIO
 from unire.exceptions import UnireError
 
 __all__ = [
+    "check_apart",
     "check_new",
     "check_unpacked",
     "ending",
@@ -166,7 +167,7 @@ def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:
 
     Args:
         folder: Where it is to be made.
-        remedy: What the refusal tells to do.
+        remedy: What the error tells the user to do.
     """
     target = Path(os.path.realpath(folder))
     try:
@@ -177,6 +178,26 @@ def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:
             raise UnireError(f"{str(folder)!r} is a file; {remedy}")
     except OSError as error:
         raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}; {remedy}") from None
+
+
+def check_apart(out: str | Path, files: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
+    """Refuse to write what is read, by whatever name, or where it would be read with the rest of a folder.
+
+    Args:
+        out: What is to be written; a pipe or a device may be read from as well.
+        files: What is read.
+        folders: Those that are read with all that is in them.
+    """
+    if is_stream(out):
+        return
+    target = Path(os.path.realpath(out))
+    for file in files if target.exists() else ():
+        with suppress(OSError):  # what is not there is not read
+            if target.samefile(file):
+                raise UnireError(f"{out} is read by the same command; write to another place")
+    for folder in folders:
+        if target.is_relative_to(os.path.realpath(folder)):
+            raise UnireError(f"{out} is inside {folder}, which is read; write to a place that is not in it")
 
 
 def recover(path: str | Path) -> None:

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from unire import formats, texts
 from unire.documents import Document
 from unire.exceptions import UnireError
-from unire.files import ending, is_packed, is_stream, opened, reading, unpacked
+from unire.files import check_apart, ending, is_packed, is_stream, opened, reading, unpacked
 from unire.formats import words as words_format
 from unire.segment import segment
 
@@ -38,7 +38,7 @@ class Item:
     position: float
     """How much of all inputs has been read with it, in bytes."""
     number: int = 1
-    """The line or row of its file, or the how manieth document of it, from 1."""
+    """The line or row of its file, or which document of it, from 1."""
 
     @property
     def text(self) -> str:
@@ -78,7 +78,7 @@ class Inputs:
         given = [name for name, way in ways.items() if way]
         if len(given) > 1:
             raise UnireError(f"{' and '.join(given)} are different ways to read the input; give one of them")
-        if self.format and (not self.sources or "-" in self.sources):
+        if self.format and self._reads_standard_input:
             raise UnireError("--from reads files; standard input is one under the name /dev/stdin")
         for source in self.sources:
             if source not in ("", "-") and not _exists(source) and not any(map(str.isspace, source)):
@@ -96,15 +96,31 @@ class Inputs:
     @property
     def size(self) -> int | None:
         """In bytes; `None` where that is not known."""
-        if not self.sources or "-" in self.sources:
+        if self._reads_standard_input:
             return None
         in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
         return in_files + sum(_size(source) for source in self.sources if source not in self.files)
+
+    def check_output(self, out: Path, *, folder: bool = False) -> None:
+        """Refuse an output that is read, too: by this run, or by the next, which would find it in a folder.
+
+        Args:
+            out: What is to be written.
+            folder: Whether that is a folder, whose files may be called anything.
+        """
+        standard_input = ["/dev/stdin"] if self._reads_standard_input else []
+        found = folder or texts.takes(out, tables=self.field is not None)
+        folders = [source for source in self.files if Path(source).is_dir()] if found else []
+        check_apart(out, chain(standard_input, *self.files.values()), folders)
 
     def changed_since(self, path: Path) -> Path | None:
         """A file of the input that is newer than this one, if there is any."""
         then = path.stat().st_mtime_ns
         return next((file for files in self.files.values() for file in files if file.stat().st_mtime_ns > then), None)
+
+    @property
+    def _reads_standard_input(self) -> bool:
+        return not self.sources or "-" in self.sources
 
     @property
     def has_words(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from unire.exceptions import UnireError
 from unire.files import replacing
 
-__all__ = ["ResumableFile", "refuse_another"]
+__all__ = ["ResumableFile", "part_of", "refuse_another"]
 
 SAVE_SECONDS = 1.0
 """How long a document may be in the file without being noted."""
@@ -29,7 +29,7 @@ class ResumableFile:
     any moment: the next one repeats the documents of the last second, and none is lost or there twice.
 
     Args:
-        path: The finished file. What stands there is replaced at the end.
+        path: The finished file. What stands there is replaced at the end; a link is followed.
         about: What the documents are made from, as JSON: a part made from something else is not resumed.
         resume: Go on with a part, if there is one.
         head: What stands before the first document.
@@ -38,8 +38,8 @@ class ResumableFile:
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool, head: bytes = b"") -> None:
         if path.is_dir():
             raise UnireError(f"{path} is a folder; give the name of a file")
-        self.path = path
-        self.part = path.with_name(f"{path.name}.part")
+        self.path = path = _followed(path)
+        self.part = part_of(path)
         self._note = path.with_name(f"{path.name}.part.json")
         self._about = dict(about)
         self.documents = 0
@@ -175,6 +175,17 @@ class ResumableFile:
 
     def _unwritable(self, error: OSError) -> UnireError:
         return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
+
+
+def part_of(path: Path) -> Path:
+    """What a file is called until everything is there."""
+    path = _followed(path)
+    return path.parent / f"{path.name}.part"
+
+
+def _followed(path: Path) -> Path:
+    """Where a link leads; anything else is called what the user calls it."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _is_note(note: object) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "line_parts",
     "row_parts",
     "table_parts",
+    "takes",
     "whole",
 ]
 
@@ -105,16 +106,17 @@ def files_of(path: Path, *, tables: bool = False) -> list[Path]:
         if ending(path) in ARCHIVES or path.suffix.lower() in ARCHIVES:
             raise UnireError(f"{path} is an archive of files; unpack it first")
         return [path]
-    endings = (*FOLDER, *TABLES) if tables else FOLDER
-    found = sorted(
-        p
-        for p in path.rglob("*")
-        if (ending(p) in endings or p.suffix.lower() in PARQUET) and _is_plain(p, path)  # which packs by itself
-    )
+    found = sorted(p for p in path.rglob("*") if takes(p, tables=tables) and _is_plain(p, path))
     if not found:
         more = "" if tables else f", and {' and '.join(TABLES)} are read with --field alone"
-        raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join((*endings, *PARQUET))}{more}")
+        endings = ", ".join((*FOLDER, *(TABLES if tables else ()), *PARQUET))
+        raise UnireError(f"folder {path} holds no text: no file in it ends in {endings}{more}")
     return found
+
+
+def takes(path: Path, *, tables: bool = False) -> bool:
+    """Whether a file of that name is taken from a folder; Parquet packs by itself."""
+    return ending(path) in (*FOLDER, *(TABLES if tables else ())) or path.suffix.lower() in PARQUET
 
 
 def whole(file: BinaryIO, name: str) -> Iterator[Text]:

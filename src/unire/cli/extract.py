@@ -21,7 +21,7 @@ from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
-from unire.resumable import ResumableFile
+from unire.resumable import ResumableFile, part_of
 from unire.texts import JSON_LINES
 
 __all__ = ["INTERRUPTED", "extract"]
@@ -205,6 +205,7 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
     output = OUTPUTS[name]
     if out is not None:
         check_unpacked(out)
+        run.given.check_output(out, folder=name in formats.FORMATS and formats.FORMATS[name].folder)
     if resume and (out is None or not isinstance(output, Lines)):
         raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
     if not isinstance(output, Lines):
@@ -252,6 +253,7 @@ def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) 
         "constraints": run.constraints,
         "format": name,
     }
+    run.given.check_output(part_of(out))
     with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
         if file.complete:
             if changed := run.given.changed_since(out):

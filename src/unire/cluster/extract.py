@@ -91,7 +91,7 @@ def _job(inputs: Inputs, out: Path, model: str, gpus: int, min_score: float, con
     """What workers are told; what is wrong with it is said before any is started."""
     if set(inputs.sources) - inputs.files.keys() or not inputs.sources:
         raise UnireError("a cluster reads files and folders, no standard input and no text of the command line")
-    _refuse_inside(inputs, out)
+    inputs.check_output(out, folder=True)
     _refuse_unreadable(inputs)
     opened = ModelFolder.open(model)
     given: Any = constraints
@@ -111,13 +111,6 @@ def _job(inputs: Inputs, out: Path, model: str, gpus: int, min_score: float, con
         constraints=given,
         device="cuda" if gpus else "cpu",
     )
-
-
-def _refuse_inside(inputs: Inputs, out: Path) -> None:
-    """Or what is written would be read, if not in this run then in the next."""
-    for source in inputs.files:
-        if Path(source).is_dir() and out.resolve().is_relative_to(Path(source).resolve()):
-            raise UnireError(f"{out} is inside {source}, which is read; give an --out that is not in it")
 
 
 def _refuse_unreadable(inputs: Inputs) -> None:
