@@ -255,6 +255,25 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("papers.csv", "--field", "abstrct", "--format", "csv"), "has no column 'abstrct'"),
+        (("latin.txt", "--format", "csv"), "is not UTF-8"),
+        (("A text.", "--format", "xml"), "unknown format 'xml'"),
+        (("A text.", "--constraints", "none", "--resume"), "--resume goes on with"),
+    ],
+)
+def test_nothing_is_said_before_what_is_wrong(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("papers.csv").write_text("id,abstract\nx,A text.\n")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    monkeypatch.setattr("unire.extractor.Extractor.load", None)  # which is not needed to know it
+    ran = CliRunner().invoke(app, ["extract", *arguments])
+    assert message in str(ran.exception)
+    assert ran.output == ""
+
+
 def test_an_output_that_cannot_be_written_is_told_before_the_model_is_loaded(tmp_path):
     (tmp_path / "file").touch()
     for out in (tmp_path / "file" / "found.jsonl", tmp_path, Path("/proc/found.jsonl")):
@@ -317,6 +336,8 @@ def test_triples_have_a_head_and_a_line_for_each_relation(extract, found, tmp_pa
         (relation["head"]["text"], relation["label"], relation["tail"]["text"]) for relation in relations
     ]
     assert extract(*texts, "--format", name).stdout_bytes == out.read_bytes()
+    head = out.read_bytes().splitlines(keepends=True)[0]
+    assert extract("--lines", "--format", name, stdin="").stdout_bytes == head
 
 
 def test_entities_have_a_row_each_in_a_format_of_their_own(extract, found, tmp_path):

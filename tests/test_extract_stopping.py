@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 import pytest
 
 from extracting import TEXT, hear_sigint
+from unire.labels import LabelSpace
 
 
 def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
@@ -48,6 +50,38 @@ def test_an_archive_whose_end_was_missing_is_resumed_when_it_is_there(extract, t
     lines.write_bytes(packed)
     assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == texts
+
+
+def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    folder, out = tmp_path / "folder", tmp_path / "found.jsonl"
+    folder.mkdir()
+    (folder / "1.txt").write_text("A text.")
+    (folder / "2.txt").write_bytes(b"caf\xe9")
+    assert " ".join(extract(folder, "--out", out).stderr.split()) == (
+        f"stopped after 1 document, kept in {out}.part; mend what is wrong; then the same command with --resume goes on"
+    )
+
+
+def test_another_model_or_other_constraints_are_not_resumed(extract, random_model, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    model, types, lines = tmp_path / "model", tmp_path / "types.json", tmp_path / "lines.txt"
+    shutil.copytree(random_model, model)
+    labels = LabelSpace.load(model)
+    pairs = [list(labels.entity_types[:2]), list(labels.entity_types[1:3])]
+    types.write_text(json.dumps({labels.relation_types[0]: pairs}))
+    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
+    options = ("--lines", lines, "--out", tmp_path / "found.jsonl", "--model", model, "--constraints", types)
+    assert "not UTF-8" in str(extract(*options).exception)
+    lines.write_text("A line.\n" * 7)
+    types.write_text(json.dumps({labels.relation_types[0]: pairs[:1]}))
+    assert "was begun with another constraints; give the same" in str(extract(*options, "--resume").exception)
+    types.write_text(json.dumps({labels.relation_types[0]: pairs[::-1]}))  # the same, in another order
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "relation_odds": 0.5}))
+    assert "was begun with another model; give the same" in str(extract(*options, "--resume").exception)
+    (model / "config.json").write_bytes((random_model / "config.json").read_bytes())
+    assert extract(*options, "--resume").exit_code == 0
 
 
 def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):

@@ -20,12 +20,14 @@ from unire import resumable
 from unire.exceptions import UnireError
 from unire.resumable import ResumableFile
 
-ABOUT = {"model": "mine", "input": {"sources": ("a", "b")}}
+
+def about() -> dict[str, object]:
+    return {"model": "mine", "input": {"sources": ("a", "b")}}
 
 
 def begin(path: Path, documents: int = 3) -> None:
     """A run that is stopped after some documents."""
-    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False) as file:
+    with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=False) as file:
         for i in range(documents):
             file.add(str(i), f"line {i}\n".encode())
         raise KeyboardInterrupt
@@ -33,12 +35,12 @@ def begin(path: Path, documents: int = 3) -> None:
 
 def test_a_finished_file_is_whole_and_alone(tmp_path):
     path = tmp_path / "new" / "out"
-    with ResumableFile(path, ABOUT, resume=False) as file:
+    with ResumableFile(path, about, resume=False) as file:
         file.add("a", b"one\n")
         assert not path.exists()
     assert path.read_bytes() == b"one\n"
     assert [entry.name for entry in path.parent.iterdir()] == ["out"]
-    with ResumableFile(path, ABOUT, resume=False) as file:
+    with ResumableFile(path, about, resume=False) as file:
         file.add("a", b"other\n")
     assert path.read_bytes() == b"other\n"
 
@@ -46,7 +48,7 @@ def test_a_finished_file_is_whole_and_alone(tmp_path):
 def test_a_stopped_file_goes_on_where_it_stopped(tmp_path):
     path = tmp_path / "out"
     begin(path)
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         assert (file.documents, file.last) == (3, "2")
         file.add("3", b"line 3\n")
     assert path.read_text() == "line 0\nline 1\nline 2\nline 3\n"
@@ -55,13 +57,13 @@ def test_a_stopped_file_goes_on_where_it_stopped(tmp_path):
 
 def test_a_head_is_written_once(tmp_path):
     path = tmp_path / "out"
-    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False, head=b"head\n") as file:
+    with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=False, head=b"head\n") as file:
         file.add("0", b"line 0\n")
         raise KeyboardInterrupt
-    with ResumableFile(path, ABOUT, resume=True, head=b"head\n") as file:
+    with ResumableFile(path, about, resume=True, head=b"head\n") as file:
         file.add("1", b"line 1\n")
     assert path.read_text() == "head\nline 0\nline 1\n"
-    with ResumableFile(path, ABOUT, resume=False, head=b"head\n"):
+    with ResumableFile(path, about, resume=False, head=b"head\n"):
         ...
     assert path.read_text() == "head\n"
 
@@ -71,17 +73,17 @@ def test_what_was_written_after_the_last_note_is_cut_off(tmp_path):
     begin(path)
     with (tmp_path / "out.part").open("ab") as file:
         file.write(b"line 3\nhalf a li")
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         file.add("3", b"line 3\n")
     assert path.read_text() == "line 0\nline 1\nline 2\nline 3\n"
 
 
 def test_nothing_begun_is_begun_and_nothing_left_is_said(tmp_path):
     path = tmp_path / "out"
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         assert (file.documents, file.complete) == (0, False)
         file.add("a", b"one\n")
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         assert file.complete
     assert path.read_bytes() == b"one\n"
 
@@ -89,7 +91,7 @@ def test_nothing_begun_is_begun_and_nothing_left_is_said(tmp_path):
 def test_a_part_without_a_note_is_begun_anew(tmp_path):
     path = tmp_path / "out"
     (tmp_path / "out.part").write_text("half a li")
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         file.add("a", b"one\n")
     assert path.read_bytes() == b"one\n"
 
@@ -102,23 +104,49 @@ def test_a_run_that_fails_before_its_first_document_leaves_nothing(tmp_path):
 def test_hours_of_work_are_not_overwritten_by_a_forgotten_option(tmp_path):
     begin(tmp_path / "out")
     with pytest.raises(UnireError, match=r"out\.part holds 3 documents of an earlier run; go on with --resume"):
-        ResumableFile(tmp_path / "out", ABOUT, resume=False)
+        ResumableFile(tmp_path / "out", about, resume=False)
+
+
+def test_one_document_is_no_documents(tmp_path):
+    begin(tmp_path / "out", documents=1)
+    with pytest.raises(UnireError, match=r"holds 1 document of an earlier run"):
+        ResumableFile(tmp_path / "out", about, resume=False)
+
+
+def test_what_documents_are_made_from_is_not_asked_for_where_there_are_none(tmp_path):
+    def unknown() -> dict[str, object]:
+        raise UnireError("there is no model")
+
+    with pytest.raises(ValueError, match="the input"), ResumableFile(tmp_path / "out", unknown, resume=False):
+        raise ValueError("the input")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_is_followed_to_what_is_replaced(tmp_path):
+    link, target = tmp_path / "link", tmp_path / "store" / "out"
+    link.symlink_to(target)
+    begin(link)
+    assert target.with_name("out.part").exists()
+    with ResumableFile(link, about, resume=True) as file:
+        file.add("3", b"line 3\n")
+    assert target.read_text().splitlines()[-1] == "line 3"
+    assert link.is_symlink()
 
 
 def test_a_part_of_something_else_is_not_resumed(tmp_path):
     begin(tmp_path / "out")
     with pytest.raises(UnireError, match="begun with another model"):
-        ResumableFile(tmp_path / "out", {**ABOUT, "model": "yours"}, resume=True)
+        ResumableFile(tmp_path / "out", lambda: {**about(), "model": "yours"}, resume=True)
 
 
 def test_damage_is_told(tmp_path):
     begin(tmp_path / "out")
     (tmp_path / "out.part").write_text("line")
     with pytest.raises(UnireError, match="is shorter than it was"):
-        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+        ResumableFile(tmp_path / "out", about, resume=True)
     (tmp_path / "out.part.json").write_text("{")
     with pytest.raises(UnireError, match="cannot be read"):
-        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+        ResumableFile(tmp_path / "out", about, resume=True)
 
 
 @pytest.mark.parametrize("note", ["[]", "{}", "3", "null", '{"documents": 3}', '{"documents": "3", "bytes": 1}'])
@@ -126,16 +154,16 @@ def test_a_note_of_another_form_is_told(tmp_path, note):
     begin(tmp_path / "out")
     (tmp_path / "out.part.json").write_text(note)
     with pytest.raises(UnireError, match=r"out\.part\.json does not say how far .*; delete it to begin anew"):
-        ResumableFile(tmp_path / "out", ABOUT, resume=True)
+        ResumableFile(tmp_path / "out", about, resume=True)
 
 
 def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
     path = tmp_path / "out"
-    with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=False) as file:
+    with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=False) as file:
         file.add("0", b"line 0\n", "text 0")
         raise KeyboardInterrupt
     for _ in range(2):
-        with suppress(KeyboardInterrupt), ResumableFile(path, ABOUT, resume=True) as file:
+        with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=True) as file:
             file.refuse_another_last("0", "text 0")
             for name, text in ((None, ""), ("1", "text 0"), ("0", "text 1")):
                 with pytest.raises(UnireError, match="the input is not what it was: document 1 of it"):
@@ -145,12 +173,12 @@ def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
 
 def test_what_cannot_be_written_is_refused_at_once(tmp_path):
     with pytest.raises(UnireError, match="is a folder"):
-        ResumableFile(tmp_path, ABOUT, resume=False)
+        ResumableFile(tmp_path, about, resume=False)
     (tmp_path / "file").touch()
     with pytest.raises(UnireError, match="cannot be written"):
-        ResumableFile(tmp_path / "file" / "out", ABOUT, resume=False)
+        ResumableFile(tmp_path / "file" / "out", about, resume=False)
     with pytest.raises(UnireError, match="cannot be written"):
-        ResumableFile(Path("/proc/out"), ABOUT, resume=False)
+        ResumableFile(Path("/proc/out"), about, resume=False)
 
 
 def noted(path: Path, documents: int) -> None:
@@ -166,14 +194,14 @@ def noted(path: Path, documents: int) -> None:
 def test_documents_that_come_together_are_all_noted_before_the_next_one_comes(tmp_path, monkeypatch):
     monkeypatch.setattr(resumable, "SAVE_SECONDS", 0.05)
     path, killed = tmp_path / "out", tmp_path / "killed"
-    with ResumableFile(path, ABOUT, resume=False) as file:
+    with ResumableFile(path, about, resume=False) as file:
         for together in ((0, 1, 2), (3, 4)):
             for i in together:
                 file.add(str(i), f"line {i}\n".encode())
             noted(path, file.documents)
         for end in (".part", ".part.json"):  # what a kill would leave
             copy(f"{path}{end}", f"{killed}{end}")
-    with ResumableFile(killed, ABOUT, resume=True) as file:
+    with ResumableFile(killed, about, resume=True) as file:
         assert (file.documents, file.last) == (5, "4")
     assert killed.read_bytes() == path.read_bytes()
 
@@ -188,7 +216,7 @@ def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     def fill() -> None:
-        with ResumableFile(path, ABOUT, resume=False) as file:
+        with ResumableFile(path, about, resume=False) as file:
             file.add("0", b"line 0\n")
             noted(path, 1)
             monkeypatch.setattr(resumable.os, "fsync", full)
@@ -200,7 +228,7 @@ def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
     with pytest.raises(UnireError, match="No space left"):
         fill()
     monkeypatch.undo()
-    with ResumableFile(path, ABOUT, resume=True) as file:
+    with ResumableFile(path, about, resume=True) as file:
         assert file.documents == 1
         file.add("1", b"line 1\n")
     assert path.read_text() == "line 0\nline 1\n"
@@ -213,7 +241,7 @@ WRITER = """
     from unire.resumable import ResumableFile
 
     resumable.SAVE_SECONDS = 0.01
-    with ResumableFile(Path(sys.argv[1]), {}, resume=True) as file:
+    with ResumableFile(Path(sys.argv[1]), dict, resume=True) as file:
         print(file.documents, flush=True)
         for i in range(file.documents, 3000):
             file.add(str(i), (f"line {i} " + 50 * "x" + "\\\\n").encode())

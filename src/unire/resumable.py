@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from unire.exceptions import UnireError
 from unire.files import replacing
 
-__all__ = ["ResumableFile", "part_of", "refuse_another"]
+__all__ = ["ResumableFile", "part_of", "refuse_another", "so_many"]
 
 SAVE_SECONDS = 1.0
 """How long a document may be in the file without being noted."""
@@ -30,18 +30,19 @@ class ResumableFile:
 
     Args:
         path: The finished file. What stands there is replaced at the end; a link is followed.
-        about: What the documents are made from, as JSON: a part made from something else is not resumed.
+        about: What the documents are made from, as JSON: a part made from something else is not resumed. It is asked
+            for when something is resumed or noted: to know it may take time.
         resume: Go on with a part, if there is one.
         head: What stands before the first document.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool, head: bytes = b"") -> None:
+    def __init__(self, path: Path, about: Callable[[], Mapping[str, Any]], *, resume: bool, head: bytes = b"") -> None:
         if path.is_dir():
             raise UnireError(f"{path} is a folder; give the name of a file")
         self.path = path = _followed(path)
         self.part = part_of(path)
         self._note = path.with_name(f"{path.name}.part.json")
-        self._about = dict(about)
+        self._about = about
         self.documents = 0
         """How many the file holds."""
         self.last = ""
@@ -57,7 +58,7 @@ class ResumableFile:
         begun = self._read_note()
         if begun and not resume:
             raise UnireError(
-                f"{self.part} holds {begun['documents']:,} documents of an earlier run; go on with --resume, or delete "
+                f"{self.part} holds {so_many(begun['documents'])} of an earlier run; go on with --resume, or delete "
                 "it to begin anew"
             )
         self.complete = resume and path.exists() and not self.part.exists()
@@ -90,7 +91,8 @@ class ResumableFile:
             self._timer.cancel()
         try:
             with self._busy, self._file:
-                self._save()
+                if kind is None or self.documents:
+                    self._save()
             if kind is not None and not self.documents:
                 self.part.unlink()
                 self._note.unlink(missing_ok=True)
@@ -148,7 +150,7 @@ class ResumableFile:
                 if self._text is not None:  # a document was added: only of the last the hash is worth its time
                     self._hash, self._text = _hash(self._text), None
                 note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}
-                note.update(hash=self._hash, about=self._about)
+                note.update(hash=self._hash, about=self._about())
                 temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from None
@@ -167,7 +169,7 @@ class ResumableFile:
         return note if note["documents"] else None
 
     def _go_on(self, note: Mapping[str, Any]) -> None:
-        refuse_another(self.part, json.loads(json.dumps(self._about)), note["about"])
+        refuse_another(self.part, json.loads(json.dumps(self._about())), note["about"])
         if self.part.stat().st_size < note["bytes"]:
             raise UnireError(f"{self.part} is shorter than it was; delete it to begin anew")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
@@ -175,6 +177,11 @@ class ResumableFile:
 
     def _unwritable(self, error: OSError) -> UnireError:
         return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
+
+
+def so_many(documents: int) -> str:
+    """How many documents, in words."""
+    return f"{documents:,} document{'' if documents == 1 else 's'}"
 
 
 def part_of(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -21,7 +20,7 @@ from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
-from unire.resumable import ResumableFile, part_of
+from unire.resumable import ResumableFile, part_of, so_many
 from unire.texts import JSON_LINES
 
 __all__ = ["INTERRUPTED", "extract"]
@@ -163,10 +162,9 @@ def extract(
         return
     if workers or gpus:
         raise UnireError("--workers and --gpus go with --ray")
-    if model is None and out is None:
-        about = f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)"
-        printing.say((about, "dim"))
     run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
+    if model is None and out is None:
+        run.on_load = _tell_default
     on_terminal = out is None and sys.stdout.isatty()
     try:
         name = format or _default_format(given, out, readable=on_terminal and not json)
@@ -178,9 +176,13 @@ def extract(
         raise typer.Exit(INTERRUPTED) from None
     if out is not None:
         summary = {"documents": run.count, "model": run.model, "out": str(out), "notes": dict(+run.notes)}
-        what = f"{run.count:,} document{'' if run.count == 1 else 's'}, read by {run.model}, written to {out}"
+        what = f"{so_many(run.count)}, read by {run.model}, written to {out}"
         printing.print_json(summary) if json else printing.say(what)
     printing.print_notes(run.notes)
+
+
+def _tell_default() -> None:
+    printing.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
 
 
 def _waits_for_typing() -> bool:
@@ -239,22 +241,17 @@ def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) ->
 
 def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
     """Files are UTF-8, whatever the terminal speaks."""
-    stream.write(output.head.encode())
+    head = output.head  # not before the first document: the input may be none
     for document in run.documents(screen="raw" if stream.isatty() else None):
-        stream.write(output.of(document).encode())
+        stream.write((head + output.of(document)).encode())
         stream.flush()
+        head = ""
+    stream.write(head.encode())
 
 
 def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
-    about = {
-        "input": asdict(run.given),
-        "model": run.model,
-        "min-score": run.min_score,
-        "constraints": run.constraints,
-        "format": name,
-    }
     run.given.check_output(part_of(out))
-    with ResumableFile(out, about, resume=resume, head=output.head.encode()) as file:
+    with ResumableFile(out, lambda: {**run.about, "format": name}, resume=resume, head=output.head.encode()) as file:
         if file.complete:
             if changed := run.given.changed_since(out):
                 raise UnireError(f"{out} is complete, but {changed} has changed since; {ANEW}")
@@ -263,10 +260,11 @@ def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) 
         try:
             for document in run.documents(file):
                 file.add(document.id, output.of(document).encode(), document.text)
-        except (KeyboardInterrupt, UnireError):
+        except (KeyboardInterrupt, UnireError) as reason:
             if file.documents:
+                mended = "mend what is wrong; then " if isinstance(reason, UnireError) else ""
                 printing.say(
-                    f"stopped after {file.documents:,} documents, which are in {file.part}; the same command with "
+                    f"stopped after {so_many(file.documents)}, kept in {file.part}; {mended}the same command with "
                     "--resume goes on"
                 )
             raise

@@ -16,6 +16,7 @@ from unire.cluster import Block, Finished, extract
 from unire.cluster.connection import ADDRESS
 from unire.exceptions import UnireError
 from unire.inputs import Inputs
+from unire.resumable import so_many
 
 __all__ = ["address_in", "extract_on_cluster"]
 
@@ -55,8 +56,7 @@ def extract_on_cluster(given: Inputs, out: Path | None, *, json: bool, model: st
         summary = {"documents": done.documents, "failed": done.failed, "errors": done.errors}
         printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(done.notes)})
     else:
-        count = f"{done.documents:,} document{'' if done.documents == 1 else 's'}"
-        printing.say(f"{count}, read by {model}, written to {out}")
+        printing.say(f"{so_many(done.documents)}, read by {model}, written to {out}")
     printing.print_notes(done.notes)
     if done.failed:
         printing.print_notes({"document that could not be done; its row has an `error`": done.failed}, "failed")

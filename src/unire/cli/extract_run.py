@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rich.console import Console
@@ -17,7 +18,9 @@ from unire.decoding.findings import Findings
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.flow import CHUNK, characters
-from unire.inputs import Inputs
+from unire.folders import fingerprint, resolve
+from unire.inputs import Inputs, Item
+from unire.labels import LabelSpace
 from unire.prefetch import Ahead, Source
 from unire.rendering.views import View, views
 from unire.resumable import ResumableFile
@@ -43,14 +46,42 @@ class Run:
     device: str | None
     min_score: float
     constraints: str | None
+    on_load: Callable[[], None] = lambda: None
+    """Told when the input begins well and the model is there."""
     notes: Counter[str] = field(default_factory=Counter)
     count: int = 0
     """Documents done."""
 
     @cached_property
+    def folder(self) -> Path:
+        """Of the model."""
+        return resolve(self.model)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What findings depend on: a run that is resumed must have the same."""
+        given: Any = self.constraints
+        if given not in (None, "none", "learnt"):
+            given = LabelSpace.load(self.folder).given_signatures(given)
+        return {
+            "input": asdict(self.given),
+            "model": fingerprint(self.folder),
+            "min-score": self.min_score,
+            "constraints": given,
+        }
+
+    @cached_property
+    def items(self) -> Iterator[Item]:
+        """The input, of which the first is read at once: a wrong field or file is told before a model is loaded."""
+        items = iter(self.given)
+        return chain(list(islice(items, 1)), items)
+
+    @cached_property
     def extractor(self) -> _Watched:
-        loaded = _Watched.load(self.model, device=self.device, constraints=self.constraints)
+        _ = self.items
+        loaded = _Watched.load(self.folder, device=self.device, constraints=self.constraints)
         look_for_garbage_rarely()
+        self.on_load()
         return loaded
 
     def documents(self, begun: ResumableFile | None = None, *, screen: Screen = None) -> Iterator[Document]:
@@ -72,8 +103,10 @@ class Run:
     def _results(
         self, of: Callable[..., Iterator[Result]], begun: ResumableFile | None = None, *, screen: Screen = None
     ) -> Iterator[Result]:
-        items = iter(self.given)
+        items = self.items
         start = 0.0
+        if begun is not None:
+            _ = self.about  # the model as it is now, not as it may be when this is noted
         if begun is not None and begun.documents:
             self.count = begun.documents
             last = next(islice(items, self.count - 1, None), None)
