@@ -143,6 +143,16 @@ def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == summary
 
 
+def test_files_that_are_left_out_are_in_the_summary(extract, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a.txt", "b.rst", "c.rst"):
+        (folder / name).write_text(TEXT)
+    ran = extract(folder, "--out", tmp_path / "found.jsonl", "--json")
+    assert json.loads(ran.stdout)["notes"] == {"file of another kind left out (.rst)": 2}
+    assert "note: 2 × file of another kind left out (.rst)" in " ".join(ran.stderr.split())
+
+
 @pytest.mark.parametrize("name", ["x[red].jsonl", "x[/red].jsonl", ":smile:.jsonl"])
 def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

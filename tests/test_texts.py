@@ -52,7 +52,89 @@ def test_an_argument_is_a_text_unless_a_file_has_its_name(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     Path("Ada lives here.").write_text("a file")
     assert read("Ada lives here.") == [("Ada lives here.", "a file")]
-    assert "no file or folder 'abstracts.txt'" in refused("abstracts.txt")
+    assert refused("abstracts.txt") == (
+        "there is no file or folder 'abstracts.txt'; to pass a text on the command line, give at least two words"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["my abstracts.txt", "data/my file.TXT.gz", "My Papers/", "results 2024.jsonl", "a b.csv", "all of it.zip"]
+)
+def test_the_name_of_a_file_that_is_not_there_is_no_text(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for ways in ({}, {"lines": True}, {"words": True}):
+        assert refused(name, **ways) == (
+            f"there is no file or folder {name!r}; if it is a text, pipe it into standard input"
+        )
+    piped(name.encode(), monkeypatch)
+    assert read() == [("standard input", name)]
+
+
+def test_a_field_and_a_format_are_of_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert (
+        refused("my papers", field="abstract") == "there is no file or folder 'my papers', and --field is not for texts"
+    )
+    assert refused("my papers", format="spert") == "there is no file or folder 'my papers', and --from is not for texts"
+    assert read("We read it from a file.", "It says:\nsee notes.txt")[1] == ("text-2", "It says:\nsee notes.txt")
+
+
+def test_lines_are_the_same_whatever_they_come_in(tmp_path, monkeypatch):
+    text = "one\x85still\u2028one\fone\x0bone\r\n\ntwo \x1c two\rtwo\n"
+    file = tmp_path / "a.txt"
+    file.write_bytes(text.encode())
+    for way in ("lines", "words"):
+        contents = []
+        for source in (text, file, "-"):
+            piped(text.encode(), monkeypatch)
+            found = [content for _, content in read(source, **{way: True})]
+            contents.append(found if way == "lines" else [words.sentences for words in found])
+        assert contents[0] == contents[1] == contents[2]
+        assert len(contents[0]) == (3 if way == "lines" else 2)
+
+
+def test_lines_and_words_are_not_for_parquet(tmp_path):
+    file = parquet(tmp_path / "a.parquet", text=["one"])
+    for way in ("lines", "words"):
+        sentence = f"{file} has rows and not lines; leave out --{way}, and name a column with --field"
+        assert refused(file, **{way: True}) == refused(tmp_path, **{way: True}) == sentence
+
+
+def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
+    for name in ("a.txt", "B.TXT", "c.rst", "noext", "h.html", "deep/i.html", ".hidden", ".git/config", "p.csv"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"packed"))
+    inputs = Inputs([str(tmp_path)])
+    assert len(list(inputs)) == 3
+    ((note, count),) = inputs.notes.items()
+    assert count == 5
+    assert note.startswith("file of another kind left out (.html, ")
+    assert set(note.partition("(")[2].rstrip(")").split(", ")) == {".html", ".rst", "no ending", ".csv"}
+    for name in ("1.pdf", "2.xml"):
+        (tmp_path / name).touch()
+    assert next(iter(Inputs([str(tmp_path)]).notes)).endswith(", …)")
+    assert not Inputs([str(tmp_path / "a.txt")]).notes
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_semicolons_part_the_cells_of_csv_if_the_column_is_seen_by_them_alone(mark, tmp_path, monkeypatch):
+    file = tmp_path / "papers.csv"
+    content = mark + b'\r\n"id";"abstract"\r\nx;"a; ""b"", c"\r\n;1,5\r\n'
+    file.write_bytes(content)
+    assert read(file, field="abstract") == [("x", 'a; "b", c'), (f"{file}:4", "1,5")]
+    with file.open("rb") as opened:
+        parts = list(table_parts(opened, str(file), "abstract", 1))
+        found = []
+        for part in parts:
+            opened.seek(0)
+            found += [(text.id, text.text) for text in from_table(opened, str(file), "abstract", part)]
+    assert (len(parts), found) == (2, read(file, field="abstract"))
+    piped(content, monkeypatch)
+    assert [text for _, text in read(field="abstract")] == ['a; "b", c', "1,5"]
+    file.write_bytes(b"text;note,text\na;b,c\n")
+    assert [text for _, text in read(file)] == ["c"]
 
 
 def test_a_file_is_a_text_and_with_lines_every_line(tmp_path):
@@ -216,7 +298,7 @@ def test_tabs_part_the_cells_of_a_table_in_which_nothing_is_in_quotes(tmp_path):
     file.write_bytes(b'id\ttext\na\t"Start of a parser\nb\t"BERT" is, say, one\nc\tand the end"\n')
     assert read(file) == [("a", '"Start of a parser'), ("b", '"BERT" is, say, one'), ("c", 'and the end"')]
     file.write_bytes(b"id\ttext\na\tone\ttwo\n")
-    assert "row 2 has 3 cells and not 2, as the first row; nothing is in quotes" in refused(file)
+    assert "row 2 has 3 cells, but the first row has 2; nothing is in quotes" in refused(file)
 
 
 def test_a_table_beside_the_texts_of_a_folder_is_read_if_its_column_is_named(tmp_path):
@@ -240,9 +322,10 @@ def test_an_archive_of_files_is_no_text(tmp_path, name):
     [
         (b"", "has no column 'text' but nothing; name one with --field"),
         (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with --field"),
-        (b"id;text\nx;one\n", "has no column 'text' but id;text; name one with --field"),
-        (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells and not 2, as the first row; texts with commas"),
-        (b"id,text\nx\n", "row 2 has 1 cells and not 2"),
+        (b"id;title\nx;one\n", "has no column 'text' but id;title; name one with --field"),
+        (b"id;text\nx;one;two\n", "row 2 has 3 cells, but the first row has 2; texts with semicolons, line ends"),
+        (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells, but the first row has 2; texts with commas"),
+        (b"id,text\nx\n", "row 2 has 1 cells, but the first row has 2"),
         (b'id,text\nx,one\ny,"two\nthree\n', "row 3 cannot be read: unexpected end of data; texts with"),
         (b'id,text\nx,"one" two\n', "row 2 cannot be read: ',' expected after '\"'"),
         (b"id,text\nx,one\n\xff,two\n", "row 3 is not UTF-8; convert it first"),
@@ -422,7 +505,7 @@ def test_rows_of_standard_input_are_read_when_they_are_taken():
         (b"We train a parser. " * 50, "has no column 'abstract' but We train a parser. We"),
         (b'{"text": "one"}', "line 1 has no 'abstract' but text; name the field with --field"),
         (b"[\n", "line 1 is not valid JSON"),
-        (b"id,abstract\nx,one,two\n", "row 2 has 3 cells and not 2, as the first row; texts with commas"),
+        (b"id,abstract\nx,one,two\n", "row 2 has 3 cells, but the first row has 2; texts with commas"),
         (b"PAR1\x15\x04\xff\x00\n", "row 1 is binary, not text"),
     ],
 )
@@ -433,7 +516,7 @@ def test_rows_of_standard_input_that_are_none_are_refused(content, message, monk
     assert len(said) < 320
 
 
-@pytest.mark.parametrize("content", [b"id,text\nx,one\n", b'"id"\t"text"\r\nx\tone\r\n'])
+@pytest.mark.parametrize("content", [b"id,text\nx,one\n", b"id;text\nx;one\n", b'"id"\t"text"\r\nx\tone\r\n'])
 def test_a_table_on_standard_input_is_not_taken_for_a_text(content, monkeypatch):
     piped(content, monkeypatch)
     assert "standard input holds rows of a table; say where their text is, as with --field text" in refused()

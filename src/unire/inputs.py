@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +26,8 @@ from unire.segment import segment
 __all__ = ["Inputs", "Item", "Piece"]
 
 STANDARD_INPUT = "standard input"
+KINDS = 5
+"""Endings of files that are named where such files are left out."""
 
 Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "rows", "whole"]
 """How a file holds its documents; `rows` are JSON lines or a table, whichever the first of them shows."""
@@ -81,17 +85,47 @@ class Inputs:
         if self.format and self._reads_standard_input:
             raise UnireError("--from reads files; standard input is one under the name /dev/stdin")
         for source in self.sources:
-            if source not in ("", "-") and not _exists(source) and not any(map(str.isspace, source)):
-                raise UnireError(f"there is no file or folder {source!r}; a text must have more than one word")
+            if source != "-" and not _exists(source):
+                self._check_text(source)
 
-    @cached_property
+    def _check_text(self, source: str) -> None:
+        """Refuse what is no text but the name of a file that is not there."""
+        missing = f"there is no file or folder {source!r}"
+        if self.field is not None or self.format:
+            raise UnireError(f"{missing}, and {'--from' if self.format else '--field'} is not for texts")
+        if source and not any(map(str.isspace, source)):
+            raise UnireError(f"{missing}; to pass a text on the command line, give at least two words")
+        if "\n" not in source and (source.endswith("/") or ending(source) in texts.KNOWN):
+            raise UnireError(f"{missing}; if it is a text, pipe it into standard input")
+
+    @property
     def files(self) -> dict[str, list[Path]]:
         """The files of those inputs that are a file or a folder."""
-        return {
-            source: texts.files_of(Path(source), tables=self.field is not None)
+        return self._found[0]
+
+    @property
+    def notes(self) -> Counter[str]:
+        """How many files of folders are not read, hidden ones aside."""
+        endings = self._found[1]
+        kinds = [kind or "no ending" for kind, _ in endings.most_common(KINDS)]
+        shown = ", ".join(kinds + ["…"] * (len(endings) > KINDS))
+        return Counter({f"file of another kind left out ({shown})": endings.total()} if endings else {})
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, list[Path]], Counter[str]]:
+        """The files, and those that folders have besides, by their endings."""
+        left_out: Counter[str] = Counter()
+        files = {
+            source: texts.files_of(Path(source), tables=self.field is not None, left_out=left_out)
             for source in self.sources
             if source != "-" and _exists(source)
         }
+        if self.lines or self.words:
+            for path in chain(*files.values()):
+                if path.suffix.lower() in texts.PARQUET:
+                    flag = "--lines" if self.lines else "--words"
+                    raise UnireError(f"{path} has rows and not lines; leave out {flag}, and name a column with --field")
+        return files, left_out
 
     @property
     def size(self) -> int | None:
@@ -165,16 +199,16 @@ class Inputs:
 
     def _of_argument(self, text: str, names: Iterator[str], base: float) -> Iterator[Item]:
         try:
-            text.encode()
+            raw = text.encode()
         except UnicodeEncodeError:
             raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
+        file = io.BytesIO(raw)
         if self.words:
-            documents = words_format.from_lines(text.splitlines(), next(names) or "words")
-            yield from (Item(document.id, document, base) for document in documents)
-            return
-        for line in text.splitlines(keepends=True) if self.lines else [text]:
-            base += _size(line)
-            yield Item(next(names), line.splitlines()[0] if self.lines else line, base)
+            yield from _of_words(file, next(names) or "words", base)
+        elif self.lines:
+            yield from (replace(item, id=next(names)) for item in _placed(texts.from_lines(file, "text"), base))
+        else:
+            yield Item(next(names), text, base + len(raw))
 
     def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
         way = self._way(path)
@@ -278,7 +312,7 @@ def _rows_by(line: str) -> str | None:
     try:
         return "JSON lines" if isinstance(json.loads(line), dict) else None
     except (ValueError, RecursionError):
-        names = [name.strip('"') for name in re.split("[,\t]", line.rstrip())]
+        names = [name.strip('"') for name in re.split("[,;\t]", line.rstrip())]
         return "rows of a table" if "text" in names and len(names) > 1 else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -53,14 +54,14 @@ LONGEST = 2**28
 """Characters that a cell of a table may have: one whose quotes are never closed would be all the rest of the file."""
 
 NAMES = 200
-"""Characters of a table's first row that are shown: it may be none, but a paragraph."""
+"""Characters of a table's first row that are shown: the first row may not be a header but a paragraph."""
 
 
 class Dialect(NamedTuple):
     delimiter: str
     quoting: int
     rule: str
-    """What texts must look like, for who breaks it."""
+    """What texts must look like, shown to whoever breaks it."""
 
 
 TABLES = {
@@ -72,6 +73,10 @@ TABLES = {
     ".tsv": Dialect("\t", csv.QUOTE_NONE, "nothing is in quotes, so a text has neither tabs nor line ends in it"),
 }
 """How tables are spelt, by the endings of their files."""
+KNOWN = (*FOLDER, *PARQUET, *TABLES, *ARCHIVES, ".json")
+"""Endings by which something is known for the name of a file."""
+SEMICOLONS = TABLES[".csv"]._replace(delimiter=";", rule=TABLES[".csv"].rule.replace("commas", "semicolons"))
+"""CSV as spreadsheets write it where commas are in numbers."""
 
 
 class Text(NamedTuple):
@@ -97,16 +102,22 @@ class Part(NamedTuple):
     """In bytes of text, or about that."""
 
 
-def files_of(path: Path, *, tables: bool = False) -> list[Path]:
+def files_of(path: Path, *, tables: bool = False, left_out: Counter[str] | None = None) -> list[Path]:
     """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order.
 
-    A folder of texts often has a table about them beside them: `tables` says whether such are taken, too.
+    Args:
+        path: The file or folder.
+        tables: Whether tables are taken from a folder, too: one of texts often has a table about them beside them.
+        left_out: Counts, when given, the other files of a folder by their endings, but for hidden ones.
     """
     if not path.is_dir():
         if ending(path) in ARCHIVES or path.suffix.lower() in ARCHIVES:
             raise UnireError(f"{path} is an archive of files; unpack it first")
         return [path]
-    found = sorted(p for p in path.rglob("*") if takes(p, tables=tables) and _is_plain(p, path))
+    plain = [p for p in path.rglob("*") if _is_plain(p, path)]
+    found = sorted(p for p in plain if takes(p, tables=tables))
+    if left_out is not None:
+        left_out.update(ending(p) for p in plain if not takes(p, tables=tables))
     if not found:
         more = "" if tables else f", and {' and '.join(TABLES)} are read with --field alone"
         endings = ", ".join((*FOLDER, *(TABLES if tables else ()), *PARQUET))
@@ -163,8 +174,8 @@ def from_table(
         part: Of the rows; all when left out.
         guessed: How the table is spelt, where its name does not say it.
     """
-    dialect = guessed or TABLES[ending(name)]
-    rows = _cells(file, name, dialect)
+    lines, dialect = _spelt(file, name, field, guessed or TABLES[ending(name)])
+    rows = _cells(lines, name, dialect)
     remedy = ", or take each line as a text with --lines" if guessed else ""
     names, _, _ = _columns(rows, name, field, remedy)
     named = names.index("id") if "id" in names and field != "id" else None
@@ -173,23 +184,17 @@ def from_table(
             continue
         place = f"{name}, row {number}"
         if len(cells) != len(names):
-            raise UnireError(f"{place} has {len(cells)} cells and not {len(names)}, as the first row; {dialect.rule}")
+            raise UnireError(f"{place} has {len(cells)} cells, but the first row has {len(names)}; {dialect.rule}")
         given = _cell(cells[named], place) if named is not None else ""
         yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
 
 
 def from_rows(file: BinaryIO, name: str, field: str = "text") -> Iterator[Text]:
     """JSON lines, CSV or TSV, where no ending says which: by the first line that is not empty."""
-    seen, start = [], b""
-    with reading(name):
-        for raw in file:
-            seen.append(raw)
-            if start := raw.removeprefix(codecs.BOM_UTF8).strip():
-                break
-    lines = cast("BinaryIO", chain(seen, file))  # line by line is all the way that a stream is gone
-    if not start or start.startswith((b"{", b"[")):
+    lines, start = _peeked(file, name)
+    if not start.strip() or start.lstrip().startswith((b"{", b"[")):
         return from_json_lines(lines, name, field)
-    return from_table(lines, name, field, guessed=TABLES[".tsv" if b"\t" in seen[-1] else ".csv"])
+    return from_table(lines, name, field, guessed=TABLES[".tsv" if b"\t" in start else ".csv"])
 
 
 def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
@@ -219,8 +224,8 @@ def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -
 
 def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
     """The rows of a table but for the first, or of a part of it, in the same way."""
-    dialect = TABLES[ending(name)]
-    rows = _cells(file, name, dialect)
+    lines, dialect = _spelt(file, name, field, TABLES[ending(name)])
+    rows = _cells(lines, name, dialect)
     _, first, begin = _columns(rows, name, field)
     ends = ((number, position) for number, _, position in (_cells(file, name, dialect, part) if part else rows))
     return _parts(ends, size, part or Part(first, first, begin))
@@ -281,7 +286,7 @@ def _parquet(path: Path, field: str) -> Iterator[Any]:
 
 
 def _rows(rows: Any, name: str, before: int) -> Iterator[dict[str, Any]]:
-    """Rows of a table as Python has them; one that is no Unicode costs none before it."""
+    """Rows of a table as Python has them; one that is no Unicode does not lose those before it."""
     try:
         yield from rows.to_pylist()
     except UnicodeDecodeError:
@@ -319,6 +324,27 @@ def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, 
             position += len(raw)
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line.removesuffix(b"\n").removesuffix(b"\r"), position
+
+
+def _peeked(file: BinaryIO, name: str) -> tuple[BinaryIO, bytes]:
+    """A file with its first line that is not empty, without a byte-order mark."""
+    seen, start = [], b""
+    with reading(name):
+        for raw in file:
+            seen.append(raw)
+            start = raw.removeprefix(codecs.BOM_UTF8)
+            if start.strip():
+                break
+    return cast("BinaryIO", chain(seen, file)), start  # callers only iterate over lines
+
+
+def _spelt(file: BinaryIO, name: str, field: str, dialect: Dialect) -> tuple[BinaryIO, Dialect]:
+    """A table and how it is spelt: by semicolons, if these and not commas show the column that is wanted."""
+    lines, start = _peeked(file, name)
+    first = start.decode(errors="replace").strip()
+    by_commas, by_semicolons = ([cell.strip('"') for cell in first.split(mark)] for mark in ",;")
+    meant = dialect == TABLES[".csv"] and field in by_semicolons and field not in by_commas
+    return lines, SEMICOLONS if meant else dialect
 
 
 def _cells(

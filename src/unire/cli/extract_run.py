@@ -52,6 +52,9 @@ class Run:
     count: int = 0
     """Documents done."""
 
+    def __post_init__(self) -> None:
+        self.notes.update(self.given.notes)
+
     @cached_property
     def folder(self) -> Path:
         """Of the model."""

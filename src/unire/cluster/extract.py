@@ -68,7 +68,7 @@ def extract(
     files = stamps(inputs)
     folder = OutputFolder(out, _about(job, files), resume=resume)
     there, missing = folder.parted(plan(inputs, files))
-    total = Finished()
+    total = Finished(notes=inputs.notes)
     left = []
     new = _done(ray, missing, job, address, workers, gpus, total.notes)
     for block, earlier in chain(zip(there, repeat(True)), zip(new, repeat(False))):

@@ -185,7 +185,7 @@ class Worker:
 
     def _tables(self, items: Iterable[tuple[str, Item]], block: Block, done: Finished) -> Iterator[Any]:
         """The rows of what was found in some items."""
-        origins: deque[Origin] = deque()  # a thread reads ahead
+        origins: deque[Origin] = deque()  # documents are read some time before their findings come
 
         def documents() -> Iterator[Document]:
             for source, item in items:
