@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from commanding import FIXTURES, TWENTY, command, error, error_of_process, result, run
+from made_ace import news
 from scored import BOTH_WAYS, GOLD, LABELS
 from unire import formats
 from unire.__main__ import main as start
@@ -140,6 +141,14 @@ def test_gold_is_not_replaced_by_predictions(tmp_path):
     run("data", "convert", gold, "--to", "brat", "--out", folder)
     inside = folder / "found.jsonl"
     assert "found.jsonl is inside" in error(*oracle, folder, "--predictions", inside)
+
+
+def test_gold_and_predictions_have_each_a_format_of_their_own(tmp_path):
+    ace, found = news().write(tmp_path / "ace"), tmp_path / "found.jsonl"
+    run("data", "convert", ace, "--from", "ace05", "--out", found)
+    for more in ((), ("--predictions-format", "unire")):
+        assert result("score", ace, found, "--format", "ace05", *more)["scores"]["entities"]["f1"] == 1
+    assert "cannot be read" in error("score", ace, found, "--format", "ace05", "--predictions-format", "brat")
 
 
 def test_a_model_evaluated_with_another_decoder_says_so_in_its_score(model):

@@ -245,6 +245,13 @@ def test_without_torch_one_sentence_says_what_to_do(which, request, monkeypatch)
     with pytest.raises(UnireError, match=r'needs PyTorch: pip install "unire\[train\]"') as caught:
         Extractor.load(folder, engine="torch")
     assert ("unire export" in str(caught.value)) == (which == "unexported")
+    assert str(caught.value).startswith("the engine torch" if which == "exported" else "this model")
+
+
+def test_without_torch_it_is_the_device_that_needs_it(exported, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UnireError, match=r"^the device 'cuda' needs PyTorch: pip install \"unire\[train\]\"$"):
+        Extractor.load(exported, device="cuda")
 
 
 # What it refuses to read

@@ -28,6 +28,14 @@ def score(
     labels: Labels = None,
     symmetric: Symmetric = None,
     format: Format = None,
+    predictions_format: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions-format",
+            help="Format of the predictions, where --format is that of the annotated file. Guessed when left out.",
+            show_default=False,
+        ),
+    ] = None,
     match: protocols.Match = "strict",
     directions: protocols.Directions = "doubled",
     average: protocols.Averaging = "micro",
@@ -42,11 +50,12 @@ def score(
     \b
         unire score gold.jsonl predictions.jsonl --labels scierc
         unire score gold.json predictions.json --all-protocols --bootstrap 1000
+        unire score ace/ predictions.jsonl --format ace05
 
     A prediction file in DyGIE's form may keep its findings in `predicted_ner` and `predicted_relations`.
     """
     annotated = documents_from([gold], format)
-    predicted = documents_from([predictions], format, predicted=True)
+    predicted = documents_from([predictions], predictions_format, predicted=True)
     space = label_space(labels, symmetric, [*annotated, *predicted])
     halves = one_way(predicted, space) if directions == "doubled" else 0
     notes = {ONE_WAY: halves} if halves else {}

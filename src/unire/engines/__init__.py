@@ -69,14 +69,16 @@ def choose_engine(model: ModelFolder, engine: str | None = None, device: str | N
     """
     if engine is not None and engine not in get_args(EngineName):
         raise UnireError(f"no engine {engine!r}; there are {' and '.join(get_args(EngineName))}")
+    asked = f"the engine {engine}" if engine else f"the device {device!r}"
     has_torch = find_spec("torch") is not None and find_spec("transformers") is not None
     if engine is None:
         on_gpu = has_torch and _has_gpu() if device is None else device != "cpu"
         engine = "onnx" if model.has_graph and not on_gpu else "torch"
     if engine == "torch":
         if not has_torch:
+            who = asked if model.has_graph else "this model"
             otherwise = "" if model.has_graph else ", or export the model where that is installed (unire export)"
-            raise UnireError(f'this model needs PyTorch: pip install "unire[train]"{otherwise}')
+            raise UnireError(f'{who} needs PyTorch: pip install "unire[train]"{otherwise}')
         return "torch"
     if not model.has_graph:
         raise UnireError(f"model folder {str(model.path)!r} has no graph for onnxruntime; make one with unire export")
