@@ -53,6 +53,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert error(tmp_path, "--out", tmp_path / "into" / "it") == (
         f"{tmp_path / 'into' / 'it'} is inside {tmp_path}, which is read; write to a place that is not in it"
     )
+    assert "leave out --skip-errors" in error(text, "--out", out, "--skip-errors")
     assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")
     assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
     assert not out.exists()

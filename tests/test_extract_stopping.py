@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from extracting import TEXT, hear_sigint
@@ -61,6 +63,73 @@ def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path
     assert " ".join(extract(folder, "--out", out).stderr.split()) == (
         f"stopped after 1 document, kept in {out}.part; mend what is wrong; then the same command with --resume goes on"
     )
+
+
+def test_what_cannot_be_read_is_skipped_told_and_counted(extract, tmp_path):
+    folder, out = tmp_path / "folder", tmp_path / "found.jsonl"
+    folder.mkdir()
+    (folder / "1.txt").write_bytes(b"caf\xe9")
+    (folder / "2.txt").write_text("Good.")
+    (folder / "3.jsonl").write_text('{"text": 3}\nno JSON\n{"title": "no text"}\n{"text": "Good."}\n')
+    (folder / "4.txt.gz").write_bytes(b"not packed")
+    (folder / "5.jsonl").write_text('{"id": "x", "text": "Good.", "sentences": 5}\n')
+    pq.write_table(pa.table({"text": [3, 4]}), folder / "6.parquet")
+    ran = extract(folder, "--out", out, "--skip-errors", "--json")
+    assert ran.exit_code == 0, ran.exception
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == ["Good.", "Good."]
+    skipped = [line for line in ran.stderr.splitlines() if line.startswith("skipped: ")]
+    places = (
+        "1.txt",
+        "3.jsonl, line 1",
+        "3.jsonl, line 2",
+        "3.jsonl, line 3",
+        "4.txt.gz",
+        "5.jsonl, line 1",
+        "5.jsonl holds no document that can be read",
+        "6.parquet, row 1",
+        "6.parquet, row 2",
+    )
+    for place, line in zip(places, skipped, strict=True):
+        assert line.startswith(f"skipped: {folder / place}")
+    assert json.loads(ran.stdout)["notes"] == {"line, row or file that cannot be read, skipped": len(skipped)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "skipped"),
+    [
+        ("a.txt", b"one\ncaf\xe9\ntwo\n", ("--lines",), 1),
+        ("a.csv", b"id,text\n1,one\n2\n3,two\n", (), 1),
+        ("a.csv", b'id,text\n1,one\n2,two\n3,"three" x\n4,four\n', (), 1),
+    ],
+)
+def test_of_a_file_only_lines_and_rows_that_cannot_be_read_are_skipped(
+    name, content, options, skipped, extract, tmp_path
+):
+    file, out = tmp_path / name, tmp_path / "found.jsonl"
+    file.write_bytes(content)
+    ran = extract(file, *options, "--out", out, "--skip-errors")
+    assert ran.exit_code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == ["one", "two"]
+    assert ran.stderr.count("skipped: ") == skipped
+    piped = extract(*(options or ("--field", "text")), "--skip-errors", stdin=content)
+    assert [json.loads(line)["text"] for line in piped.stdout.splitlines()] == ["one", "two"]
+
+
+def test_where_everything_would_be_skipped_the_command_is_wrong(extract, tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"text": "one"}\n{"text": "two"}\n')
+    ran = extract(file, "--field", "abstract", "--skip-errors", "--out", tmp_path / "found.jsonl")
+    assert "line 1 has no 'abstract' but text" in str(ran.exception)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
+    lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n" + b"Another line.\n")
+    assert extract("--lines", lines, "--out", out).exit_code == 1
+    assert extract("--lines", lines, "--out", out, "--resume", "--skip-errors").exit_code == 0
+    assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == ["A line."] * 6 + ["Another line."]
 
 
 def test_another_model_or_other_constraints_are_not_resumed(extract, random_model, tmp_path, monkeypatch):

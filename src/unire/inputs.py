@@ -21,7 +21,9 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import check_apart, ending, is_packed, is_stream, opened, reading, unpacked
 from unire.formats import words as words_format
+from unire.formats.format import refuse
 from unire.segment import segment
+from unire.texts import OnError, skipping
 
 __all__ = ["Inputs", "Item", "Piece"]
 
@@ -162,15 +164,26 @@ class Inputs:
         return self.words or any(self._is_annotated(files[0]) for files in self.files.values())
 
     def __iter__(self) -> Iterator[Item]:
+        return self.items()
+
+    def items(self, on_error: OnError | None = None) -> Iterator[Item]:
+        """All documents to be.
+
+        Args:
+            on_error: Told of each line, row or file that cannot be read, which is passed over then; when left out, the
+                first of them is refused.
+        """
         base = 0.0
         texts_given = sum(source != "-" and source not in self.files for source in self.sources)
         names = (f"text-{number}" if texts_given > 1 or self.lines else "" for number in count(1))
         for source in self.sources or ("-",):
             if source == "-":
-                yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way())
+                with skipping(on_error):
+                    yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way(), None, on_error)
             elif source in self.files:
                 for path in self.files[source]:
-                    yield from self._of_file(path, base)
+                    with skipping(on_error):
+                        yield from self._of_file(path, base, None, on_error)
                     base += path.stat().st_size
             else:
                 yield from self._of_argument(source, names, base)
@@ -210,31 +223,39 @@ class Inputs:
         else:
             yield Item(next(names), text, base + len(raw))
 
-    def _of_file(self, path: Path, base: float, part: texts.Part | None = None) -> Iterator[Item]:
+    def _of_file(
+        self, path: Path, base: float, part: texts.Part | None = None, on_error: OnError | None = None
+    ) -> Iterator[Item]:
         way = self._way(path)
         if way == "annotated":
-            for number, document in enumerate(formats.read(path, self.format), 1):
+            for number, document in enumerate(formats.read(path, self.format, on_error=on_error or refuse), 1):
                 yield Item(document.id, document, base, number)
         elif way == "parquet":
-            yield from _placed(texts.from_parquet(path, self.field or "text", part), base)
+            yield from _placed(texts.from_parquet(path, self.field or "text", part, on_error), base)
         else:
             with reading(path), path.open("rb") as packed, unpacked(packed, path) as file:
-                for item in self._of_stream(file, _name(path), base, way, part):
+                for item in self._of_stream(file, _name(path), base, way, part, on_error):
                     yield item if file is packed else replace(item, position=base + packed.tell())
 
     def _of_stream(
-        self, file: BinaryIO, name: str, base: float, way: Way, part: texts.Part | None = None
+        self,
+        file: BinaryIO,
+        name: str,
+        base: float,
+        way: Way,
+        part: texts.Part | None,
+        on_error: OnError | None,
     ) -> Iterator[Item]:
         if way == "words":
             yield from _of_words(file, name, base)
         elif way == "lines":
-            yield from _placed(texts.from_lines(file, name, part), base)
+            yield from _placed(texts.from_lines(file, name, part, on_error), base)
         elif way == "json lines":
-            yield from _placed(texts.from_json_lines(file, name, self.field or "text", part), base)
+            yield from _placed(texts.from_json_lines(file, name, self.field or "text", part, on_error), base)
         elif way == "table":
-            yield from _placed(texts.from_table(file, name, self.field or "text", part), base)
+            yield from _placed(texts.from_table(file, name, self.field or "text", part, on_error), base)
         elif way == "rows":
-            yield from _placed(texts.from_rows(file, name, self.field or "text"), base)
+            yield from _placed(texts.from_rows(file, name, self.field or "text", on_error), base)
         else:
             for text in texts.whole(file, name):
                 if name == STANDARD_INPUT and (rows := _rows_by(text.text.partition("\n")[0])):

@@ -11,7 +11,7 @@ import codecs
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
     "JSON_LINES",
     "PARQUET",
     "TABLES",
+    "OnError",
     "Part",
     "Text",
     "files_of",
@@ -35,6 +36,7 @@ __all__ = [
     "from_table",
     "line_parts",
     "row_parts",
+    "skipping",
     "table_parts",
     "takes",
     "whole",
@@ -55,6 +57,10 @@ LONGEST = 2**28
 
 NAMES = 200
 """Characters of a table's first row that are shown: the first row may not be a header but a paragraph."""
+
+
+OnError = Callable[[UnireError], None]
+"""Told of a line or row that cannot be read; if it returns, the others still are."""
 
 
 class Dialect(NamedTuple):
@@ -130,19 +136,33 @@ def takes(path: Path, *, tables: bool = False) -> bool:
     return ending(path) in (*FOLDER, *(TABLES if tables else ())) or path.suffix.lower() in PARQUET
 
 
+@contextmanager
+def skipping(on_error: OnError | None) -> Iterator[None]:
+    """What cannot be read inside is told and passed over, if there is anybody to tell."""
+    try:
+        yield
+    except UnireError as error:
+        if on_error is None:
+            raise
+        on_error(error)
+
+
 def whole(file: BinaryIO, name: str) -> Iterator[Text]:
     """All that the file holds as one text."""
     raw = _read(file, name)
     yield Text(name, _decoded(raw.removeprefix(codecs.BOM_UTF8), name), len(raw))
 
 
-def from_lines(file: BinaryIO, name: str, part: Part | None = None) -> Iterator[Text]:
+def from_lines(file: BinaryIO, name: str, part: Part | None = None, on_error: OnError | None = None) -> Iterator[Text]:
     """A text for every line, or every line of a part; for an empty line an empty one."""
     for number, raw, position in _lines(file, name, part):
-        yield Text(f"{name}:{number}", _decoded(raw, f"{name}, line {number}"), position, number)
+        with skipping(on_error):
+            yield Text(f"{name}:{number}", _decoded(raw, f"{name}, line {number}"), position, number)
 
 
-def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part | None = None) -> Iterator[Text]:
+def from_json_lines(
+    file: BinaryIO, name: str, field: str = "text", part: Part | None = None, on_error: OnError | None = None
+) -> Iterator[Text]:
     """The string under `field` of the JSON object on every line; its `id`, if it has one, is the text's.
 
     `null` is an empty text, as in Parquet.
@@ -151,17 +171,24 @@ def from_json_lines(file: BinaryIO, name: str, field: str = "text", part: Part |
         if not raw.strip():
             continue
         place = f"{name}, line {number}"
-        item = _object(_decoded(raw, place), place)
-        if field not in item:
-            raise UnireError(
-                f"{place} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with --field"
-            )
-        text = _string(item[field], field, place)
-        yield Text(_id(item.get("id"), f"{name}:{number}", place), text, position, number)
+        with skipping(on_error):
+            item = _object(_decoded(raw, place), place)
+            if field not in item:
+                raise UnireError(
+                    f"{place} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with --field"
+                )
+            text = _string(item[field], field, place)
+            yield Text(_id(item.get("id"), f"{name}:{number}", place), text, position, number)
 
 
 def from_table(
-    file: BinaryIO, name: str, field: str = "text", part: Part | None = None, guessed: Dialect | None = None
+    file: BinaryIO,
+    name: str,
+    field: str = "text",
+    part: Part | None = None,
+    on_error: OnError | None = None,
+    *,
+    guessed: Dialect | None = None,
 ) -> Iterator[Text]:
     """The cells of the column `field`, by the names in the first row; a column `id`, if there is one, names them.
 
@@ -172,6 +199,7 @@ def from_table(
         name: Of the file; its ending says how the table is spelt.
         field: The column.
         part: Of the rows; all when left out.
+        on_error: Told of rows that cannot be read; when left out, the first of them is refused.
         guessed: How the table is spelt, where its name does not say it.
     """
     lines, dialect = _spelt(file, name, field, guessed or TABLES[ending(name)])
@@ -183,21 +211,24 @@ def from_table(
         if not cells:
             continue
         place = f"{name}, row {number}"
-        if len(cells) != len(names):
-            raise UnireError(f"{place} has {len(cells)} cells, but the first row has {len(names)}; {dialect.rule}")
-        given = _cell(cells[named], place) if named is not None else ""
-        yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
+        with skipping(on_error):
+            if len(cells) != len(names):
+                raise UnireError(f"{place} has {len(cells)} cells, but the first row has {len(names)}; {dialect.rule}")
+            given = _cell(cells[named], place) if named is not None else ""
+            yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
 
 
-def from_rows(file: BinaryIO, name: str, field: str = "text") -> Iterator[Text]:
+def from_rows(file: BinaryIO, name: str, field: str = "text", on_error: OnError | None = None) -> Iterator[Text]:
     """JSON lines, CSV or TSV, where no ending says which: by the first line that is not empty."""
     lines, start = _peeked(file, name)
     if not start.strip() or start.lstrip().startswith((b"{", b"[")):
-        return from_json_lines(lines, name, field)
-    return from_table(lines, name, field, guessed=TABLES[".tsv" if b"\t" in start else ".csv"])
+        return from_json_lines(lines, name, field, on_error=on_error)
+    return from_table(lines, name, field, on_error=on_error, guessed=TABLES[".tsv" if b"\t" in start else ".csv"])
 
 
-def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> Iterator[Text]:
+def from_parquet(
+    path: Path, field: str = "text", part: Part | None = None, on_error: OnError | None = None
+) -> Iterator[Text]:
     """The strings in the column `field`; a column `id`, if there is one, names them. A missing value is no text."""
     with _parquet(path, field) as table:
         names = table.schema_arrow.names
@@ -210,8 +241,9 @@ def from_parquet(path: Path, field: str = "text", part: Part | None = None) -> I
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
             for row_number, row in enumerate(_rows(wanted, str(path), first), first + 1):
                 place = f"{path}, row {row_number}"
-                name = _id(row.get("id"), f"{path}:{row_number}", place)
-                yield Text(name, _string(row[field], field, place), row_number * share, row_number)
+                with skipping(on_error):
+                    name = _id(row.get("id"), f"{path}:{row_number}", place)
+                    yield Text(name, _string(row[field], field, place), row_number * share, row_number)
             if number >= stop:
                 break
 

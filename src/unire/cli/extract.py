@@ -91,6 +91,12 @@ def extract(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an --out that was stopped; none is lost or doubled.")
     ] = False,
+    skip_errors: Annotated[
+        bool,
+        typer.Option(
+            "--skip-errors", help="Go on after a line, row or file that cannot be read; each is told, and counted."
+        ),
+    ] = False,
     min_score: Annotated[
         float,
         typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
@@ -144,6 +150,8 @@ def extract(
     if ray:
         if format not in (None, "parquet") or device is not None:
             raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
+        if skip_errors:
+            raise UnireError("--ray goes on after what cannot be read, and has a row for it; leave out --skip-errors")
         try:
             extract_on_cluster(
                 given,
@@ -162,7 +170,7 @@ def extract(
         return
     if workers or gpus:
         raise UnireError("--workers and --gpus go with --ray")
-    run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints)
+    run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints, skip_errors)
     if model is None and out is None:
         run.on_load = _tell_default
     on_terminal = out is None and sys.stdout.isatty()

@@ -13,9 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from rich.console import Console
 
+from unire.cli import printing
 from unire.cli.meter import Meter
 from unire.decoding.findings import Findings
 from unire.documents import Document
+from unire.exceptions import UnireError
 from unire.extractor import Extractor
 from unire.flow import CHUNK, characters
 from unire.folders import fingerprint, resolve
@@ -30,6 +32,8 @@ __all__ = ["Run", "look_for_garbage_rarely"]
 
 UNSEARCHED = 100_000
 """New objects before Python looks for garbage among them; its own choice is 700 or 2,000, by its version."""
+
+SKIPPED = "line, row or file that cannot be read, skipped"
 
 Result = TypeVar("Result")
 Screen = Console | Literal["raw"] | None
@@ -46,6 +50,8 @@ class Run:
     device: str | None
     min_score: float
     constraints: str | None
+    skip_errors: bool = False
+    """Whether what cannot be read is told and passed over."""
     on_load: Callable[[], None] = lambda: None
     """Told when the input begins well and the model is there."""
     notes: Counter[str] = field(default_factory=Counter)
@@ -76,8 +82,18 @@ class Run:
     @cached_property
     def items(self) -> Iterator[Item]:
         """The input, of which the first is read at once: a wrong field or file is told before a model is loaded."""
-        items = iter(self.given)
-        return chain(list(islice(items, 1)), items)
+        errors: list[UnireError] = []
+
+        def skip(error: UnireError) -> None:
+            errors[:] = errors or [error]
+            self.notes[SKIPPED] += 1
+            printing.say(("skipped:", "yellow"), f" {error}")
+
+        items = self.given.items(skip if self.skip_errors else None)
+        first = list(islice(items, 1))
+        if not first and errors:  # it is not the input but the command that is wrong, such as the name of a field
+            raise errors[0]
+        return chain(first, items)
 
     @cached_property
     def extractor(self) -> _Watched:
