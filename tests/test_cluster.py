@@ -223,6 +223,15 @@ def test_workers_without_a_core_or_a_block_are_counted(local_cluster, exported, 
     assert done.notes == {IDLE: 5, WAITING: n_blocks - 2}
 
 
+def test_files_of_a_folder_that_are_left_out_are_counted(local_cluster, exported, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a.txt", "b.rst"):
+        (folder / name).write_text("A text.")
+    done = cluster.extract(Inputs([str(folder)]), tmp_path / "found", model=str(exported), workers=1)
+    assert (done.documents, done.notes) == (1, {"file of another kind left out (.rst)": 1})
+
+
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
     inputs = Inputs([str(tmp_path / "text.txt")])
