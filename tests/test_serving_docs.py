@@ -68,7 +68,7 @@ def test_the_options_and_their_defaults_are_those_of_the_command():
     for option, value in rows.items():
         assert f"`{option}`, {value:,.0f} " in PAGE
         assert OPTIONS[option].default == value
-    assert (OPTIONS["--batch"].default, OPTIONS["--window"].default / 1000) == (limits.batch, limits.window)
+    assert (OPTIONS["--batch"].default, OPTIONS["--wait"].default / 1000) == (limits.batch, limits.wait)
 
 
 def test_how_long_callers_and_threads_are_waited_for_is_what_the_page_says():

@@ -46,8 +46,8 @@ def serve(
     ] = 20.0,
     connections: Annotated[int, typer.Option("--connections", help="Connections that are open at a time.")] = 512,
     batch: Annotated[int, typer.Option("--batch", help="Characters that are computed together.")] = 2**13,
-    window: Annotated[
-        float, typer.Option("--window", min=0, help="Milliseconds, at most, that a request waits for others.")
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, help="Milliseconds, at most, that a request waits for others.")
     ] = 5.0,
     constraints: Constraints = None,
     device: Device = None,
@@ -81,7 +81,7 @@ def serve(
         grace=grace,
         connections=connections,
         batch=batch,
-        window=window / 1000,
+        wait=wait / 1000,
     )
     listening = server.bind(host, port)
     server.keep_memory_flat()

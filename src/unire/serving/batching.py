@@ -1,6 +1,6 @@
 """Dynamic batching: what many callers ask at about the same time is computed at once.
 
-A request waits a moment for others: until none has come for `QUIET` seconds, the batch is full, or the window is over.
+A request waits for others: until none has come for `QUIET` seconds, the batch is full, or it has waited enough.
 So a single caller hardly waits, and many are computed together. What comes while a batch is computed makes the next:
 that one is not begun as long as callers whose answers have just been sent are about to ask again. No thread takes more
 than its share of what there is to do, so that none is without work while another has too much.
@@ -222,11 +222,11 @@ class Batcher(Generic[Part, Result]):
             return jobs
 
     def _wait_for_others(self) -> None:
-        end = monotonic() + self._limits.window
+        end = monotonic() + self._limits.wait
         while self._orders and not self._closed and not self._enough():
             known = len(self._orders)
             # beside another batch the cores have work, and a fuller one costs nothing
-            patience = self._limits.window if self._computing else min(QUIET, end - monotonic())
+            patience = self._limits.wait if self._computing else min(QUIET, end - monotonic())
             if patience <= 0 or not self._changed.wait_for(lambda: len(self._orders) != known, patience):  # noqa: B023
                 break
 

@@ -30,13 +30,13 @@ class Limits:
     """Connections that are open at a time."""
     batch: int = 2**13
     """Characters that are computed together, where no text by itself has more."""
-    window: float = 0.005
+    wait: float = 0.005
     """Seconds, at most, that a request waits for others to be computed with it."""
     workers: int = 2
     """Batches that are computed at a time: while one is prepared or answered, another keeps the cores busy."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, least = getattr(self, field.name), 0 if field.name in ("window", "grace") else 1
+            value, least = getattr(self, field.name), 0 if field.name in ("wait", "grace") else 1
             if not least <= value < math.inf:
                 raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")
