@@ -306,6 +306,19 @@ def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -
         adapt(maskless, [corpus], tmp_path / "out", small(max_steps=1))
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "resume/notes.txt"])
+def test_what_the_user_put_beside_the_state_is_not_replaced(name, encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    (tmp_path / "out" / name).touch()
+    with pytest.raises(UnireError, match=f"out' holds '{name}', which the encoder would replace; move that elsewhere"):
+        adapt(*task, device="cpu", resume=True)
+    (tmp_path / "out" / name).unlink()
+    assert adapt(*task, device="cpu", resume=True).steps == 2
+
+
 def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
     with pytest.raises(KeyboardInterrupt):

@@ -158,7 +158,7 @@ def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--folds", 2), "fold-02' is not empty; go on with --resume, or give a new folder"),
+        (("--folds", 2), "fold-02' is not empty; resume the folds, or give a new folder"),
         (("--folds", 2, "--fold", 3), "there is no fold 3: they are counted from 1 to 2"),
         (("--folds", 99), "99 folds"),
         (("--folds", "missing.json"), "missing.json"),

@@ -60,7 +60,7 @@ def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
 def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
     out = tmp_path / "model"
     assert trained(out, reporter=InterruptAfter(1)).interrupted
-    with pytest.raises(UnireError, match="go on with --resume, or remove the folder"):
+    with pytest.raises(UnireError, match="; resume it, or remove the folder$"):
         trained(out)
     shutil.rmtree(tmp_path / "model.resume")
     assert not trained(out).interrupted
@@ -83,6 +83,29 @@ def test_a_training_killed_as_it_replaced_its_state_is_resumed(trained, tmp_path
     assert not state.parent.exists()
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, trained, teacher, encoder, tmp_path):
+    chapter = tmp_path / "model.resume" / "thesis" / "ch1.tex"
+    chapter.parent.mkdir(parents=True)
+    chapter.touch()
+    sentence = "model.resume' is where the state of the training goes, but it holds 'thesis'; move that elsewhere"
+    with pytest.raises(UnireError, match=sentence):
+        trained(tmp_path / "model", resume=resume)
+    with pytest.raises(UnireError, match=sentence):
+        taught([teacher], encoder, tmp_path / "model", resume=resume)
+    assert chapter.exists()
+
+
+def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(trained, tmp_path):
+    class Noting(Reporter):
+        def epoch(self, record):
+            (tmp_path / "model.resume").mkdir(exist_ok=True)
+            (tmp_path / "model.resume" / "step-notes.txt").touch()
+
+    trained(tmp_path / "model", reporter=Noting(), save_every_epochs=1)
+    assert [left.name for left in (tmp_path / "model.resume").iterdir()] == ["step-notes.txt"]
+
+
 @pytest.mark.parametrize("work", ["calibration", "export"])
 def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
     out, then = tmp_path / "model", tmp_path / "then"
@@ -99,7 +122,7 @@ def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, sc
     (second,) = cross_validate(encoder, folds, only=[2], **options)
     before = fingerprint(tmp_path / "fold-02")
     for only in ([], [2]):
-        with pytest.raises(UnireError, match="fold-02' is not empty; go on with --resume, or give a new folder"):
+        with pytest.raises(UnireError, match="fold-02' is not empty; resume the folds, or give a new folder"):
             cross_validate(encoder, folds, only=only, **options)
     assert not (tmp_path / "fold-01").exists()
     (tmp_path / "fold-01").mkdir()  # with nothing in it

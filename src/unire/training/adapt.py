@@ -188,6 +188,8 @@ def _folder(out: Path, *, resume: bool) -> Iterator[None]:
     """Make a folder to write into; one that was not there before, and has stayed empty, is not left behind."""
     try:
         resumable = can_resume(out)  # first of all: it puts back what a killed process left aside
+        if resume and resumable:
+            ResumeFolder(out).check_alone()
         if not resume:
             check_new(out, "give a new folder" + (", or resume the adaptation in it" if resumable else ""))
         new = [folder for folder in (out, *out.parents) if not folder.exists()]

@@ -57,6 +57,16 @@ class ResumeFolder:
             raise UnireError(f"{str(self.out)!r} cannot be looked into: {error.strerror or error}") from None
         return (self.folder / STATE).exists()
 
+    def check_alone(self) -> None:
+        """Refuse to go on where something of the user's lies beside the state, or in it: the encoder replaces all."""
+        known = {MODEL, OPTIMIZER, STATE, self.folder.name}
+        for path in (*self.out.iterdir(), *self.folder.iterdir()):
+            if path.name not in known and not path.name.startswith(f".{self.folder.name}."):
+                raise UnireError(
+                    f"{str(self.out)!r} holds {str(path.relative_to(self.out))!r}, which the encoder would replace; "
+                    "move that elsewhere, and resume again"
+                )
+
     def save(self, state: AdaptationState, trainer: MaskedTrainer) -> None:
         try:
             with replacing(self.folder, directory=True) as temporary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from unire.files import check_new, recover
 from unire.folders import check_target
 from unire.settings import Settings
 
-__all__ = ["check_folds", "check_place", "fold_folder", "is_finished", "latest", "resume_folder"]
+__all__ = ["check_folds", "check_place", "fold_folder", "is_finished", "latest", "resume_folder", "states_in"]
+
+STATE = re.compile(r"step-\d{9,}|\.step-\d{9,}\.[0-9a-f]{8}\.(partial|previous)")
+"""The name of a state in a resume folder, and of one that is being written or replaced."""
 
 
 def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -> None:
@@ -24,10 +28,11 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
     recover(out)
     check_target(out)
     finished, waiting = is_finished(out), resume_folder(out)
+    _check_own(waiting)
     if not resume:
         if latest(waiting) is not None:
             raise UnireError(
-                f"there is an unfinished training in {str(waiting)!r}; go on with --resume, or remove the folder"
+                f"there is an unfinished training in {str(waiting)!r}; resume it, or remove the folder"
             )
         if finished:
             check_new(out, remedy)
@@ -38,7 +43,7 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
 def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
     """The same for the folds of these numbers. With `resume` those that are finished may be there."""
     for number in () if resume else numbers:
-        check_place(fold_folder(out, number), resume=False, remedy="go on with --resume, or give a new folder")
+        check_place(fold_folder(out, number), resume=False, remedy="resume the folds, or give a new folder")
 
 
 def fold_folder(out: Path, number: int) -> Path:
@@ -50,6 +55,24 @@ def resume_folder(out: Path) -> Path:
     """Where the state of a training lies that writes its model to `out`."""
     out = out.resolve()
     return out.with_name(out.name + ".resume")
+
+
+def states_in(folder: Path) -> list[Path]:
+    """All that trainings have written into such a folder, whole or not."""
+    return [path for path in folder.iterdir() if STATE.fullmatch(path.name) and path.is_dir()]
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a resume folder that holds something of the user's: a finished training removes it."""
+    try:
+        strange = sorted({*folder.iterdir()} - {*states_in(folder)}) if folder.exists() else []
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}") from None
+    if strange:
+        raise UnireError(
+            f"{str(folder)!r} is where the state of the training goes, but it holds {strange[0].name!r}; "
+            "move that elsewhere, or give another folder for the model"
+        )
 
 
 def latest(folder: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""The state of a training, on disk: what `--resume` continues from.
+"""The state of a training, on disk: what resuming continues from.
 
 A folder of numbered snapshots, each safetensors and JSON. A snapshot gets its name only when it is whole, and older
 ones go only then, so that a training killed at any moment finds a good one: `latest` puts back the one that a process
@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
-from unire.training.place import latest, resume_folder
+from unire.training.place import latest, resume_folder, states_in
 
 __all__ = ["Progress", "Share", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
 
@@ -106,7 +107,7 @@ class Snapshots:
                 f"the training state could not be saved in {str(self.folder)!r}: {error.strerror or error}; "
                 "the state before it is kept"
             ) from None
-        for old in self.folder.iterdir():
+        for old in states_in(self.folder):
             if old != target:
                 shutil.rmtree(old, ignore_errors=True)
 
@@ -121,7 +122,7 @@ class Snapshots:
         """Bring model, optimiser and the random numbers of a process back to the latest snapshot."""
         snapshot = self.latest()
         if snapshot is None:
-            raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start without --resume")
+            raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start a new training")
         try:
             record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
             started, progress = record["settings"], [Progress(**each) for each in record["progress"]]
@@ -145,7 +146,11 @@ class Snapshots:
             raise UnireError(f"the training state in {str(snapshot)!r} is damaged ({reason}); start anew") from None
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the states, and the folder if it holds nothing else."""
+        with suppress(OSError):
+            for state in states_in(self.folder):
+                shutil.rmtree(state, ignore_errors=True)
+            self.folder.rmdir()
 
 
 def fingerprint(*parts: Iterable[Document]) -> str:
