@@ -63,6 +63,14 @@ def test_the_card_says_what_text_an_adapted_encoder_has_read(encoder, scierc_lab
     assert "adapted (mpnet, adapted on 285M tokens of science.txt)" in card
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"encoder": "mpnet", "corpus": [1], "tokens": 2}'])
+def test_a_damaged_record_of_an_adaptation_gets_one_sentence(text, encoder, scierc_labels, tmp_path):
+    adapted = shutil.copytree(encoder, tmp_path / "adapted")
+    (adapted / "adaptation.json").write_text(text)
+    with pytest.raises(UnireError, match=r"adaptation.json' is damaged, or not what `unire adapt` wrote; remove it if"):
+        new_model(str(adapted), scierc_labels, TrainingConfig())
+
+
 def test_saving_over_a_model_replaces_it(model, folder):
     changed = UniRE.from_pretrained(folder)
     changed.settings = changed.settings.with_(alpha=0.9)

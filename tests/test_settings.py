@@ -62,6 +62,8 @@ def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_a
         ({"head": {"d": 0}}, "head setting d = 0 makes no sense; it must be 1 or more"),
         ({"head": {"mlp_dropout": 1}}, "mlp_dropout = 1 makes no sense; it must be 0 or more, and below 1"),
         ({"signatures": 3}, "signatures is not a list of lists"),
+        ({"signatures": ["abc"]}, "signatures is not a list of lists"),
+        ({"signatures": [["Method", "USED-FOR"]]}, "signatures = .* it must be a list, each part a list of 3"),
         ({"constraints": "on"}, "constraints = 'on'"),
         ({"calibration": []}, "calibration is not an object"),
         ({"calibration": {"entities": 1}}, "calibration of entities is not an object"),
@@ -111,6 +113,8 @@ def test_a_threshold_that_cannot_cut_is_refused(alpha):
         (float | None, (None, 1, 1.5), ("x", False)),
         (Literal["a", "b"], ("a", "b"), ("c", None, ["a"])),
         (tuple[int, ...], ((), (1, 2)), ([1], (1, "2"), 1)),
+        (tuple[int, str], ((1, "2"),), ((), (1,), ("1", "2"), (1, "2", "3"))),
+        (tuple[tuple[int, int], ...], ((), ((1, 2), (3, 4))), (((1, 2), (3,)), (1, 2))),
         (Mapping[str, Any], ({}, {"a": 1}), (None, [], "a")),
     ],
 )

@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 
 from commanding import TWENTY, command, result
+from distilling import taught
 from interrupting import InterruptAfter
 from unire.documents import Document
 from unire.exceptions import UnireError
@@ -378,6 +379,14 @@ def test_a_sentence_of_two_thousand_words_is_split_stitched_counted_and_trained_
     assert trained.notes["sentence longer than the encoder, stitched"] > 0
     found = next(Extractor.load(tmp_path / "model", device="cpu").annotate([long]))
     assert found.words == tuple(words)
+
+
+def test_data_without_an_entity_is_refused(teacher, encoder, tmp_path):
+    nothing = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
+    with pytest.raises(UnireError, match="^there is no type of entity to learn: neither the training data nor dev"):
+        train(encoder, nothing, out=tmp_path / "model")
+    with pytest.raises(UnireError, match="^there is no type of entity to learn"):
+        taught([teacher], encoder, tmp_path / "student", labels=LabelSpace.learn(nothing))
 
 
 def test_unknown_labels_are_refused_before_training(twenty, encoder, tmp_path):

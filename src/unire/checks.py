@@ -80,8 +80,11 @@ def fits(value: object, kind: Any) -> bool:
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value in options
-    if origin is tuple:  # tuple[X, ...]
-        return isinstance(value, tuple) and all(fits(part, options[0]) for part in value)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        kinds = options[:1] * len(value) if options[-1] is Ellipsis else options
+        return len(value) == len(kinds) and all(map(fits, value, kinds))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return isinstance(value, origin)
     if options:
@@ -95,8 +98,10 @@ def _in_words(kind: Any) -> str:
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         return f"one of {', '.join(options)}"
+    if origin is tuple and options[-1] is not Ellipsis:
+        return f"a list of {len(options)}"
     if origin is tuple:
-        return "a list"
+        return "a list" + (f", each part {_in_words(options[0])}" if get_origin(options[0]) is tuple else "")
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "an object"
     if options:

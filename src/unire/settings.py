@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -96,10 +96,10 @@ class Settings:
             if not isinstance(values.get(name), Mapping):
                 raise UnireError(f"its config.json is incomplete or damaged: {name} is not an object")
         values["spec"] = EncoderSpec.from_dict(values["spec"])
-        try:
-            values["signatures"] = tuple(map(tuple, values.get("signatures", ())))
-        except TypeError:
-            raise UnireError("its config.json is incomplete or damaged: signatures is not a list of lists") from None
+        signatures = values.get("signatures", ())
+        if not isinstance(signatures, Sequence) or not all(isinstance(each, list | tuple) for each in signatures):
+            raise UnireError("its config.json is incomplete or damaged: signatures is not a list of lists")
+        values["signatures"] = tuple(map(tuple, signatures))
         # before there was a choice, a model had signatures where it was to keep to them
         values.setdefault("constraints", bool(values["signatures"]))
         values["calibration"] = _calibration(values["calibration"])
@@ -138,7 +138,7 @@ def checked_alpha(alpha: float) -> float:
 def checked_odds(odds: float) -> float:
     """Odds that a relation can have."""
     if not 0 < odds < math.inf:
-        raise UnireError(f"relation_odds = {odds} makes no sense; they are a number above zero, 1 in the paper")
+        raise UnireError(f"relation_odds = {odds} makes no sense; it must be a number above zero, 1 in the paper")
     return odds
 
 

@@ -80,7 +80,7 @@ def train_markers(
     place = choose_device(device)
     labels.check([*documents, *dev])
     set_seed(config.seed)
-    loaded = load_encoder(encoder, case_marks=config.case_marks)
+    loaded, name = load_encoder(encoder, case_marks=config.case_marks), origin(str(encoder))["encoder"]
     finder = new_finder(*loaded, labels, config, approximate=approximate, device=place)
     data = RelationData(documents, finder.model, finder.reader, labels)
 
@@ -88,6 +88,6 @@ def train_markers(
         return score(dev, finder.find(dev), labels).relations.f1
 
     history = fit(finder.model, data, config, evaluate=f1 if dev else None, tell=tell)
-    save_finder(finder, out, encoder=origin(str(encoder))["encoder"], config=config)
+    save_finder(finder, out, encoder=name, config=config)
     best = max((epoch["dev"] for epoch in history), default=None) if dev else None
     return TrainedMarkers(history, best, round(time.monotonic() - began, 1), dict(data.notes))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import unire
+from unire.checks import fits
 from unire.decoding import default_alpha
 from unire.exceptions import UnireError
 from unire.folders import is_model, resolve
@@ -19,6 +20,9 @@ from unire.settings import HeadSettings, Settings
 from unire.training.config import PRESETS, TrainingConfig
 
 __all__ = ["new_model", "origin", "portable"]
+
+ADAPTATION = {"encoder": str, "corpus": list, "tokens": int}
+"""What a model card says of an adaptation."""
 
 
 def new_model(
@@ -82,9 +86,22 @@ def origin(encoder: str) -> dict[str, Any]:
         return {"encoder": Path(encoder).name, "base": made.get("base", made.get("encoder", "unknown")), **known}
     if not Path(encoder).exists():
         return {"encoder": encoder}
-    record = Path(encoder) / "adaptation.json"
-    adaptation = {"adaptation": json.loads(record.read_text(encoding="utf-8"))} if record.exists() else {}
-    return {"encoder": Path(encoder).resolve().name, **adaptation}
+    return {"encoder": Path(encoder).resolve().name, **_adaptation(Path(encoder) / "adaptation.json")}
+
+
+def _adaptation(path: Path) -> dict[str, Any]:
+    """What `adapt` has written beside an encoder, if it has."""
+    if not path.exists():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        known = all(fits(record[name], kind) for name, kind in ADAPTATION.items())
+        known = known and all(isinstance(file, str) for file in record["corpus"])
+    except (OSError, ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise UnireError(f"{str(path)!r} is damaged, or not what `unire adapt` wrote; remove it if it is another's")
+    return {"adaptation": record}
 
 
 def portable(config: Any) -> dict[str, Any]:

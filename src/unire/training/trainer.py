@@ -102,6 +102,11 @@ class Trainer:
         **more: Any,
     ) -> Self:
         """A training that is ready for its first step, or for its next one; the arguments are those of `train`."""
+        if not labels.entity_types:
+            raise UnireError(
+                "there is no type of entity to learn: neither the training data nor dev names one, nor does a label "
+                "space that was given"
+            )
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
