@@ -51,3 +51,16 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
         check_text_files([])
     with pytest.raises(UnireError, match=r"there is no corpus file '.*nowhere\.txt'"):
         check_text_files([tmp_path / "nowhere.txt"])
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.ndjson.gz", "c.json", "c.CSV", "c.tsv", "c.parquet"])
+def test_files_that_are_not_plain_text_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("id,text\n", encoding="utf-8")
+    with pytest.raises(UnireError, match=f"{name}' is not plain text; write the texts in it to a file of their own"):
+        check_text_files([tmp_path / name])
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "marked.txt"
+    path.write_bytes("\ufeffone\n\ufefftwo\n".encode())
+    assert list(read_documents([path])) == ["one", "\ufefftwo"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +42,23 @@ def test_the_same_documents_come_from_every_format(twenty, windower, tmp_path):
         (step,) = data[0].steps
         counts.append((step.n_tables, step.n_words))
     assert counts == [(20, sum(document.n_words for document in twenty))] * 3
+
+
+@pytest.mark.parametrize("name", ["unire", "dygie"])
+def test_documents_come_from_a_file_that_ends_otherwise_and_begins_with_a_mark(name, twenty, tmp_path):
+    formats.write(twenty, tmp_path / "a.jsonl", name)
+    marked = tmp_path / "a.ndjson"
+    marked.write_bytes(codecs.BOM_UTF8 + (tmp_path / "a.jsonl").read_bytes())
+    assert list(Texts.read([marked])) == list(Texts.read([tmp_path / "a.jsonl"]))
+
+
+def test_texts_alone_come_from_json_lines_and_tables_are_refused(tmp_path):
+    lines, table = tmp_path / "texts.jsonl", tmp_path / "texts.csv"
+    lines.write_text('{"id": "a", "text": "One text."}\n{"id": "b", "text": "Another."}\n', encoding="utf-8")
+    assert [document.text for document in Texts.read([lines])] == ["One text.", "Another."]
+    table.write_text("id,text\na,One text.\n", encoding="utf-8")
+    with pytest.raises(UnireError, match=r"texts.csv' is not plain text"):
+        Texts.read([table])
 
 
 def test_every_pass_has_every_document_once_in_another_order(twenty, windower, monkeypatch):

@@ -16,12 +16,10 @@ from unire.files import ending
 from unire.formats import dygie, native
 from unire.segment import segment
 from unire.training.held_out import HeldOut
-from unire.training.text_files import check_text_files, read_documents
+from unire.training.text_files import ANNOTATED, check_text_files, read_documents
 
 __all__ = ["Texts"]
 
-ANNOTATED = (".json", ".jsonl")
-"""How files end that hold documents in one of our formats; others are plain text, a document per line."""
 LINES = {"unire": native.from_json, "dygie": dygie.from_json}
 """Formats with a document a line, which is made into one where it is needed; others are read first."""
 FIRST = 512
@@ -46,12 +44,12 @@ class Texts:
         """Those of some files.
 
         Args:
-            files: Plain text, a document per line; or documents in one of our formats (`.json`, `.jsonl`). `.gz`, `.xz`
-                and `.bz2` are unpacked.
+            files: Plain text, a document per line; or documents in one of our formats (`.json`, `.jsonl`, `.ndjson`).
+                `.gz`, `.xz` and `.bz2` are unpacked.
             limit: Take so many documents from the start of the files; `None` for all.
         """
         paths = [Path(file) for file in files]
-        check_text_files(paths)
+        check_text_files(paths, beside=ANNOTATED)
         return cls(itertools.islice(_items(paths), limit))
 
     def some(self, sentences: int, held_out: HeldOut) -> list[Document]:
