@@ -7,18 +7,19 @@ import io
 import json
 import re
 import sys
+import timeit
 import xml.etree.ElementTree as ET
 
 import networkx
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.graph import WRITERS, Graph, cypher, graphml, key, merged
 from unire.graph.entities import ENTITIES
-from unire.graph.rows import CSV, TSV
+from unire.graph.rows import CSV, TSV, evidence
 from unire.graph.triples import TRIPLES
 
 HOSTILE = [
@@ -237,6 +238,26 @@ def test_a_relation_across_sentences_shows_them_all():
     (row,) = read_csv(written("csv", [document]))
     assert row["sentence"] == "Ada came\nShe left"
     assert row["score"] == ""
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.data())
+def test_the_evidence_is_every_sentence_from_the_first_to_the_last(lengths, data):
+    numbers = iter(range(100))
+    document = Document.from_words([[f"w{next(numbers)}" for _ in range(length)] for length in lengths])
+    assume(document.n_words)
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, document.n_words - 1)] * 2)))
+    inside = [s.words for s in document.sentences if s.start <= last and first < s.end]
+    assert evidence(document, first, last).split() == [word for words in inside for word in words]
+
+
+@pytest.mark.no_cover
+def test_a_row_takes_as_long_in_a_long_document_as_in_a_short_one():
+    def seconds(sentences: int) -> float:
+        document = Document.from_words([["a"]] * sentences, [(i, i + 1, "A") for i in range(sentences)])
+        assert document.entities  # made once
+        return min(timeit.repeat(lambda: ENTITIES.lines(document), number=1, repeat=3)) / sentences
+
+    assert seconds(8000) < 4 * seconds(500)
 
 
 @pytest.mark.parametrize("format", WRITERS)

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import csv
 import io
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TextIO
 
@@ -75,8 +77,9 @@ class Table:
 
 def evidence(document: Document, first: int, last: int) -> str:
     """The text of the sentences from the one with the word `first` to the one with the word `last`."""
-    inside = [s for s in document.sentences if s.start <= last and first < s.end and s.words]
-    return document.text[inside[0].offsets[0][0] : inside[-1].offsets[-1][1]]
+    # the last sentence that starts there or before: those without words come before it
+    begin, end = (bisect_right(document.sentences, word, key=attrgetter("start")) - 1 for word in (first, last))
+    return document.text[document.sentences[begin].offsets[0][0] : document.sentences[end].offsets[-1][1]]
 
 
 def rounded(score: float | None) -> float | None:
