@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tiny import FAMILIES
 from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.inspection import Kind, inspect
 from unire.inspection.leaks import find_leaks
+from unire.inspection.pieces import piece_counter
 from unire.labels import LabelSpace
+from windowing import GENOME, LONG, ODD_WORDS, spec_of, tokenizer_of, windower
 
 runner = CliRunner()
 WORDS = ["w"] * 6
@@ -223,3 +226,23 @@ def test_an_encoder_says_what_is_too_long(tmp_path: Path, encoder: Path) -> None
     broken = check(tmp_path / "a.jsonl", "--encoder", tmp_path)
     assert isinstance(broken.exception, UnireError)
     assert "give a folder with tokenizer.json and config.json" in str(broken.exception)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_pieces_of_a_sentence_are_counted_as_windows_have_them(family, tmp_path):
+    tokenizer_of(family).save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 128}')
+    count, longest = piece_counter(tmp_path)
+    assert longest == 128
+    for words in (["-LRB-"] * 20, [*ODD_WORDS[:-1], *LONG[:5]], [GENOME, "Jr."]):
+        (passage,) = windower(family, window=0).passages(Document.from_words([words]))
+        (window,) = passage.windows
+        assert count(words) == len(window.pieces)
+
+
+def test_the_pieces_of_a_model_with_case_marks_are_counted_with_them(tmp_path):
+    tokenizer_of("bert").save(str(tmp_path / "tokenizer.json"))
+    spec = replace(spec_of("bert"), case_marks=(1, 2))
+    (tmp_path / "config.json").write_text(json.dumps({"format": "unire", "spec": spec.to_dict()}))
+    count, _ = piece_counter(tmp_path)
+    assert count(["-LRB-", "Jr."]) == count(["-LRB-", "jr."]) + 1
