@@ -316,9 +316,27 @@ def leave_nowhere(model: onnx.ModelProto, outside: onnx.TensorProto) -> None:
     del next(tensor for tensor in model.graph.initializer if tensor.name == outside.name).external_data[:]
 
 
+def hide_behind_its_like(model: onnx.ModelProto, outside: onnx.TensorProto) -> None:
+    next(entry for entry in outside.external_data if entry.key == "location").value = "/etc/passwd"
+    model.graph.initializer.insert(0, outside)
+
+
+def hide_behind_another_place(model: onnx.ModelProto, outside: onnx.TensorProto) -> None:
+    tensor = next(tensor for tensor in model.graph.initializer if tensor.name == outside.name)
+    tensor.external_data.insert(0, onnx.StringStringEntryProto(key="location", value="/etc/passwd"))
+
+
 @pytest.mark.parametrize(
     "hide",
-    [hide_in_constant, hide_in_subgraph, hide_in_sparse, hide_in_function, leave_nowhere],
+    [
+        hide_in_constant,
+        hide_in_subgraph,
+        hide_in_sparse,
+        hide_in_function,
+        leave_nowhere,
+        hide_behind_its_like,
+        hide_behind_another_place,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_graph_with_a_tensor_where_ours_have_none_is_refused(copy, hide):
@@ -331,7 +349,7 @@ def test_a_graph_with_a_tensor_where_ours_have_none_is_refused(copy, hide):
         check_graph(copy)
 
 
-@pytest.mark.parametrize("content", [b"\x07", b"\x3a\xff\xff\x03ab", b"\xff" * 20, b"hello, this is text"])
+@pytest.mark.parametrize("content", [b"\x07", b"\x3a\xff\xff\x03ab", b"\xff" * 20, b"hello, this is text", b"\x38\x01"])
 def test_a_file_that_is_no_graph_is_refused(copy, content):
     (copy / "model.onnx").write_bytes(content)
     with pytest.raises(UnireError, match="damaged, or not a graph"):

@@ -70,12 +70,12 @@ def check_graph(folder: Path) -> None:
     """Refuse a graph that asks for anything but the tensors of the folder's own weights."""
     path, places = folder / GRAPH, places_in(folder / WEIGHTS)
     try:
-        outside = dict(_outside(path.read_bytes()))
+        outside = list(_outside(path.read_bytes()))
     except OSError as error:
         raise UnireError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
-    except (IndexError, ValueError):
+    except (LookupError, ValueError, TypeError, AttributeError):
         raise UnireError(f"{str(path)!r} is damaged, or not a graph that `unire export` wrote") from None
-    for name, (kind, about) in outside.items():
+    for name, kind, about in outside:
         if about.get("location") != WEIGHTS:
             raise UnireError(f"{str(path)!r} wants to read {about.get('location')!r}; it is not used")
         place = places.get(in_file(name))
@@ -99,8 +99,9 @@ ATTRIBUTE_TENSOR, ATTRIBUTES_WITH_MORE = 5, {6, 10, 11, 22, 23}
 TENSOR_KIND, TENSOR_NAME, TENSOR_OUTSIDE, TENSOR_LOCATION = 2, 8, 13, 14
 
 
-def _outside(model: bytes) -> Iterator[tuple[str, tuple[int, dict[str, str]]]]:
+def _outside(model: bytes) -> Iterator[tuple[str, int, dict[str, str]]]:
     """Name, kind and place of each tensor that is stored outside; whatever could hide another one is an error."""
+    names: set[str] = set()
     for number, graph in _fields(model):
         if number in (MODEL_TRAINING, MODEL_FUNCTIONS):
             raise ValueError("training or functions in a graph")
@@ -111,8 +112,11 @@ def _outside(model: bytes) -> Iterator[tuple[str, tuple[int, dict[str, str]]]]:
                 raise ValueError("sparse tensor")
             if part == GRAPH_INITIALIZER:
                 tensor = _tensor(value)
+                if tensor[TENSOR_NAME] in names:
+                    raise ValueError("two tensors of one name")
+                names.add(tensor[TENSOR_NAME])
                 if tensor[TENSOR_OUTSIDE]:
-                    yield tensor[TENSOR_NAME], (tensor[TENSOR_KIND], tensor[TENSOR_OUTSIDE])
+                    yield tensor[TENSOR_NAME], tensor[TENSOR_KIND], tensor[TENSOR_OUTSIDE]
             elif part == GRAPH_NODE:
                 _check_node(value)
 
@@ -132,7 +136,10 @@ def _tensor(message: bytes) -> Mapping[int, Any]:
     for number, value in _fields(message):
         if number == TENSOR_OUTSIDE:
             entry = dict(_fields(value))
-            found[number][entry[1].decode()] = entry[2].decode()
+            key = entry[1].decode()
+            if key in found[number]:
+                raise ValueError("a tensor in two places")
+            found[number][key] = entry[2].decode()
         elif number == TENSOR_NAME:
             found[number] = value.decode()
         elif number in (TENSOR_KIND, TENSOR_LOCATION):
