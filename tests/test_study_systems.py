@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -243,3 +244,36 @@ def test_models_and_files_are_compared_by_one_command(random_model, unexported, 
     assert len(load(tmp_path, "compare")["systems"]) == 3
     for study in (command, ("study", "errors", random_model, "--data", TWENTY)):
         assert "its own label space" in str(run(*study, "--labels", "conll04", code=1).exception)
+
+
+def test_a_study_of_another_model_or_of_other_data_is_not_replaced(random_model, unexported, tmp_path):
+    study = ("study", "errors", random_model, "--data", TWENTY, "--out", tmp_path)
+    run(*study)
+    before = (tmp_path / "errors.json").read_bytes()
+    for words in (
+        ("study", "errors", unexported, "--data", TWENTY, "--out", tmp_path),
+        ("study", "errors", random_model, "--data", TWENTY, "--data", TWENTY, "--out", tmp_path),
+    ):
+        refused = str(run(*words, code=1).exception)
+        assert refused == f"{tmp_path}/errors.json is of random on twenty.jsonl; remove it, or give another --out"
+    assert (tmp_path / "errors.json").read_bytes() == before
+    assert "it is replaced" not in run(*study).output
+
+
+def test_a_study_of_a_model_that_was_trained_anew_is_replaced_and_said_so(random_model, unexported, tmp_path):
+    model, out = tmp_path / "model", tmp_path / "out"
+    study = ("study", "errors", model, "--data", TWENTY, "--out", out)
+    shutil.copytree(random_model, model)
+    run(*study)
+    before = (out / "errors.json").read_bytes()
+    shutil.rmtree(model)
+    shutil.copytree(unexported, model)
+    assert "errors.json was of a model of that name with other weights; it is replaced" in run(*study).output
+    assert (out / "errors.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "missing.json.gz", "missing.parquet"])
+def test_a_file_of_predictions_that_is_missing_is_not_taken_for_a_model(name, random_model):
+    for words in (("compare", random_model, name), ("errors", name)):
+        refused = run("study", *words, "--data", TWENTY, code=1)
+        assert str(refused.exception) == f"there is no file of predictions '{name}'"

@@ -44,7 +44,7 @@ def threshold(
     from unire.studies.systems import check_labels, facts
     from unire.studies.threshold import threshold as run
 
-    prepare(out)
+    prepare(out, "threshold", [model], data)
     documents = documents_from(data, format)
     extractor = Extractor.load(model, device=device)
     check_labels(model, extractor.labels, documents)
@@ -72,7 +72,7 @@ def errors(
     from unire.studies.errors import found as found_in
     from unire.studies.systems import facts, predict
 
-    prepare(out)
+    prepare(out, "errors", [system], data)
     gold = documents_from(data, format)
     found = predict(system, gold, device=device, format=format)
     space = _space([found], labels, symmetric, gold)
@@ -107,7 +107,7 @@ def speed(
     from unire.studies.speed import speed as run
     from unire.studies.systems import facts
 
-    prepare(out)
+    prepare(out, "speed", models, data)
     documents = documents_from(data, format)
     rows = [row for model in models for row in run(model, documents, device=device, rounds=rounds, tell=tell)]
     finish({**collected(rows, documents, device), **facts(models, data)}, out, json)
@@ -139,7 +139,7 @@ def compare(
     from unire.studies.compare import compare as run
     from unire.studies.systems import facts, predict
 
-    prepare(out)
+    prepare(out, "compare", systems, data)
     gold = documents_from(data, format)
     found = [predict(system, gold, device=device, format=format) for system in systems]
     space = _space(found, labels, symmetric, gold)

@@ -12,7 +12,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import text_output
 
-__all__ = ["Json", "Table", "load", "millions", "n_sentences", "percent", "save", "with_deviation"]
+__all__ = ["Json", "Table", "load", "millions", "n_sentences", "names", "percent", "save", "with_deviation"]
 
 Json = dict[str, Any]
 """The raw numbers of a study; `study` is its name, and rates are fractions."""
@@ -40,10 +40,15 @@ def load(folder: Path, name: str) -> Json | None:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UnireError(f"{path} cannot be read ({error}); run the study {name} again") from None
+        raise UnireError(f"{path} cannot be read ({error}); remove it, and run the study {name} again") from None
     if not isinstance(result, dict) or result.get("study") != name:
         raise UnireError(f"{path} is not the result of the study {name}; is it the folder of another program?")
     return result
+
+
+def names(paths: Sequence[str | Path]) -> list[str]:
+    """What systems and files are called in the numbers of a study."""
+    return [Path(path).name for path in paths]
 
 
 def percent(rate: float) -> str:

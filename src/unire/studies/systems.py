@@ -10,12 +10,18 @@ from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
+from unire.files import ending
 from unire.folders import fingerprint, resolve
 from unire.labels import LabelSpace
 from unire.scoring.pairing import paired
-from unire.studies.results import Json
+from unire.studies.results import Json, names
+from unire.texts import JSON_LINES, PARQUET
 
 __all__ = ["System", "check_labels", "common_labels", "facts", "in_sentences_of", "predict"]
+
+
+FILES = (".json", *JSON_LINES, *PARQUET, ".spacy", ".txt")
+"""How files of predictions end: no model is looked for under such a name."""
 
 
 class System(NamedTuple):
@@ -31,6 +37,8 @@ def predict(source: str, gold: Sequence[Document], *, device: str | None = None,
     """What a system finds in the documents: `source` is a file of predictions, or a model wherever it is found."""
     if Path(source).is_file():
         return System(Path(source).stem, list(formats.read(source, format, predicted=True)), None)
+    if ending(source) in FILES and not Path(source).exists():
+        raise UnireError(f"there is no file of predictions {source!r}")
     extractor = Extractor.load(source, device=device)
     check_labels(source, extractor.labels, gold)
     return System(Path(source).name, list(extractor.annotate(gold)), extractor.labels)
@@ -63,7 +71,7 @@ def common_labels(systems: Sequence[System]) -> LabelSpace | None:
 def facts(systems: Sequence[str | Path], data: Sequence[Path]) -> Json:
     """Of what the numbers of a study are: which systems, as they are now, and which files."""
     return {
-        "of": [Path(system).name for system in systems],
+        "of": names(systems),
         "fingerprints": [None if Path(system).is_file() else fingerprint(resolve(system)) for system in systems],
-        "data": [path.name for path in data],
+        "data": names(data),
     }
