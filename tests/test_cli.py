@@ -81,9 +81,30 @@ def test_ctrl_c_while_the_command_is_being_imported_is_no_crash(monkeypatch):
 
 
 def test_a_narrow_terminal_cuts_nothing_from_a_table(monkeypatch):
-    monkeypatch.setattr(printing, "out", Console(file=(shown := io.StringIO()), width=30))
+    monkeypatch.setattr(printing, "out", Console(file=(shown := io.StringIO()), width=30, force_terminal=True))
     printing.table("a title", ("", "base checkpoint"), [("science", "thenlper/gte-small-and-more")])
     assert "thenlper/gte-small-and-more" in "".join(shown.getvalue().split())
+
+
+SPEED = ("windows", "encoder", "biaffine", "decoder")
+
+
+@pytest.mark.parametrize("width", [50, 52, 60])
+def test_a_table_breaks_no_word_where_there_is_room_for_words(width, monkeypatch):
+    monkeypatch.setattr(
+        printing, "out", Console(file=(shown := io.StringIO()), width=width, force_terminal=True, color_system=None)
+    )
+    printing.table("Speed", ("", *SPEED), [("batches of 65,536 pieces", *["0.123"] * 4)])
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert set(shown.getvalue().split()) == {"Speed", *SPEED, "batches", "of", "65,536", "pieces", "0.123"}
+
+
+def test_a_table_that_no_terminal_shows_is_as_wide_as_its_rows(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    name = " ".join(["a name of many words"] * 20)
+    printing.table("Long", ("", *SPEED), [(name, *["0.123"] * 4)])
+    assert capsys.readouterr().out.splitlines()[-2].split("  ")[0] == name
 
 
 def test_the_version_is_printed():
@@ -220,7 +241,7 @@ def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path)
     for arguments in (
         ("evaluate", "--model", model, "--data", TWENTY, "--device", "cpu", "--alpha", "nan"),
         ("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--alpha", "nan"),
-        ("adapt", "--encoder", "x", "--corpus", TWENTY, "--out", tmp_path / "a", "--max-steps", 1, "--device", "foo"),
+        ("adapt", "--encoder", "x", "--corpus", __file__, "--out", tmp_path / "a", "--max-steps", 1, "--device", "foo"),
     ):
         ran = run(*arguments)
         assert isinstance(ran.exception, UnireError)

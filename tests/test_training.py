@@ -383,9 +383,9 @@ def test_a_sentence_of_two_thousand_words_is_split_stitched_counted_and_trained_
 
 def test_data_without_an_entity_is_refused(teacher, encoder, tmp_path):
     nothing = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
-    with pytest.raises(UnireError, match="^there is no type of entity to learn: neither the training data nor dev"):
+    with pytest.raises(UnireError, match=r"^there is no type of entity to learn: neither the training data nor dev"):
         train(encoder, nothing, out=tmp_path / "model")
-    with pytest.raises(UnireError, match="^there is no type of entity to learn"):
+    with pytest.raises(UnireError, match=r"^there is no type of entity to learn"):
         taught([teacher], encoder, tmp_path / "student", labels=LabelSpace.learn(nothing))
 
 

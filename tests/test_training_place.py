@@ -60,7 +60,7 @@ def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
 def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
     out = tmp_path / "model"
     assert trained(out, reporter=InterruptAfter(1)).interrupted
-    with pytest.raises(UnireError, match="; resume it, or remove the folder$"):
+    with pytest.raises(UnireError, match=r"; resume it, or remove the folder$"):
         trained(out)
     shutil.rmtree(tmp_path / "model.resume")
     assert not trained(out).interrupted

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +33,9 @@ out = Console()
 errors = Console(stderr=True)
 """Progress, notes and errors: never mixed into what a program may read."""
 
+WIDE = 10_000
+"""Columns that a table may take where it is not shown on a terminal."""
+
 
 def say(*parts: str | tuple[str, str], to: Console | None = None) -> None:
     """Print a line as it stands, to `errors` unless told otherwise: a file may be called `[red].txt`, or worse.
@@ -51,11 +57,16 @@ def print_json(data: Mapping[str, Any]) -> None:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console | None = None) -> None:
     """A table whose first column is names and whose others are numbers, on `out` unless told otherwise."""
     console = out if to is None else to
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(file=console.file, width=WIDE)
+    cells = [[_cell(value) for value in row] for row in rows]
+    heads = [Text(visible(column), "bold") for column in columns]
     shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
-    for i, column in enumerate(columns):
-        shown.add_column(Text(visible(column), "bold"), justify="left" if i == 0 else "right", overflow="fold")
-    for row in rows:
-        shown.add_row(*(_cell(value) for value in row))
+    widths = _widths([*zip_longest(heads, *cells, fillvalue=Text())], console.width)
+    for i, (head, width) in enumerate(zip(heads, widths, strict=True)):
+        shown.add_column(head, justify="left" if i == 0 else "right", overflow="fold", width=width)
+    for row in cells:
+        shown.add_row(*row)
     console.print(shown)
     console.print()
 
@@ -96,6 +107,19 @@ def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:
     for what, count in sorted(notes.items()):
         if count:
             say((f"{kind}:", "yellow"), f" {count:,} × {what}")
+
+
+def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int | None]:
+    """Widths of columns that do not fit as they are, with which no word is broken; none where that cannot be."""
+    words = [max((cell_len(word) for cell in column for word in cell.plain.split()), default=0) for column in columns]
+    whole = [max(cell.cell_len for cell in column) for column in columns]
+    left = room - 2 * len(columns) - sum(words)
+    if left < 0 or sum(whole) <= sum(words) + left:
+        return [None] * len(columns)
+    for _ in range(left):
+        most = max(range(len(columns)), key=lambda i: whole[i] - words[i])
+        words[most] += 1
+    return [*words]
 
 
 def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:

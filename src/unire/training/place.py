@@ -31,9 +31,7 @@ def check_place(out: Path, *, resume: bool, remedy: str = "give a new folder") -
     _check_own(waiting)
     if not resume:
         if latest(waiting) is not None:
-            raise UnireError(
-                f"there is an unfinished training in {str(waiting)!r}; resume it, or remove the folder"
-            )
+            raise UnireError(f"there is an unfinished training in {str(waiting)!r}; resume it, or remove the folder")
         if finished:
             check_new(out, remedy)
     elif finished and latest(waiting) is None:
