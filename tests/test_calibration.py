@@ -265,7 +265,10 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     scores = score(twenty, extractor.annotate([document.bare for document in twenty]), extractor.labels)
     assert settings.provenance["scores"] == report["scores"] == {"dev": scores.to_dict()}
     f1 = [f"{100 * counts.f1:.1f}" for counts in (scores.entities, scores.relations)]
-    assert ["dev", *f1] in [line.split() for line in run("calibrate", folder, "--tune", "--data", TWENTY).splitlines()]
+    printed = run("calibrate", folder, "--tune", "--data", TWENTY)
+    assert ["data", *f1] in [line.split() for line in printed.splitlines()]
+    assert "F1, tuned on data" in printed  # as the table behind it calls the same file
+    assert "data: entities" in printed
 
 
 def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordinary_text import restored
 from unire import formats
 from unire.documents import Document
-from unire.treebank import SPELLINGS, plain, restored
+from unire.treebank import SPELLINGS, plain
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ from unire.tuning import tuned
 
 __all__ = ["calibrate"]
 
+NAMES = {"dev": "data", "test": "test"}
+"""The options behind the parts that a model card names."""
+
 
 def calibrate(
     model: Annotated[str, typer.Argument(help="A model: a folder, in the box, or a Hub name.", show_default=False)],
@@ -93,10 +96,10 @@ def calibrate(
         return
     if tune:
         f1 = [
-            (part, *(f"{100 * scores[kind]['f1']:.1f}" for kind in ("entities", "relations")))
+            (NAMES[part], *(f"{100 * scores[kind]['f1']:.1f}" for kind in ("entities", "relations")))
             for part, scores in settings.provenance["scores"].items()
         ]
-        printing.table("F1, tuned on dev", ("", "entities", "relations"), f1)
+        printing.table("F1, tuned on data", ("", "entities", "relations"), f1)
     rows = [
         (f"{part}: {name}", found["n"], f"{100 * found['before']:.1f}%", f"{100 * found['after']:.1f}%")
         for part, effect in effects.items()
