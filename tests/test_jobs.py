@@ -134,7 +134,7 @@ def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
 
 
 def test_a_job_that_is_alone_has_all_cores_to_itself(job, monkeypatch):
-    monkeypatch.setattr(jobs.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(jobs, "cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     note = "import os; notes.write(os.environ['OMP_NUM_THREADS'] + '\\n')"
     run_jobs([job("alone", code=note, alone=True), job("a", code=note)], 4)

@@ -14,7 +14,7 @@ import typer
 from unire.cli import printing, study_systems
 from unire.cli.options import Format, Json, Labels, Symmetric
 from unire.cli.study_output import finish, tell
-from unire.cli.training import PRESETS, changes_from, config_from
+from unire.cli.training import PRESETS, changes_from, config_from, stopped
 from unire.exceptions import UnireError
 
 if TYPE_CHECKING:
@@ -236,6 +236,6 @@ def _interruptible() -> Iterator[None]:
     """An interrupt is no accident: what is finished is kept."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         tell("interrupted; what is finished is kept, and the same command goes on from there")
-        raise typer.Exit(130) from None
+        raise stopped(*interrupt.args) from None

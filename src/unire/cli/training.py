@@ -15,6 +15,7 @@ import typer
 
 from unire.cli import printing
 from unire.exceptions import UnireError
+from unire.training.interrupt import exit_status
 from unire.windows import Layout
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:
 
 def stopped(number: int = signal.SIGINT) -> typer.Exit:
     """How a command ends that a signal has stopped: as shells count it."""
-    return typer.Exit(128 + number)
+    return typer.Exit(exit_status(number))
 
 
 def report(trained: Trained, out: Path, json: bool) -> None:

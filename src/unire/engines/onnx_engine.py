@@ -17,6 +17,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from unire.engines import Started
+from unire.engines.cores import cores
 from unire.engines.onnx_file import check_graph
 from unire.exceptions import UnireError
 from unire.folders import GRAPH
@@ -50,7 +51,7 @@ class OnnxEngine:
 
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
         check_graph(folder)
-        threads = threads or _cores()
+        threads = threads or cores()
         try:
             self._session = start_session(str(folder / GRAPH))
         except Exception as error:  # onnxruntime has no common type for its errors
@@ -195,11 +196,6 @@ def _smallest_parts(batch: Batch) -> Iterator[_Part]:
             windows, tables = slice(first, end), slice(int(table), 0)
         tables = slice(tables.start, int(table) + 1)
     yield _Part.of(batch, windows, tables)
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

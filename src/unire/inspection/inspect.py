@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unire import tables
@@ -11,6 +11,7 @@ from unire.documents import Document, Entity, Relation, Sentence
 from unire.formats.characters import CHARACTERS
 from unire.inspection.finding import Finding, Kind
 from unire.inspection.leaks import find_leaks
+from unire.inspection.types import types_of
 from unire.labels import LabelSpace
 
 __all__ = ["inspect"]
@@ -101,7 +102,7 @@ def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[Kind,
 
 def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
     """What is odd about the types themselves, over all files."""
-    for kind, counted in _types(document for documents in files.values() for document in documents).items():
+    for kind, counted in types_of(document for documents in files.values() for document in documents).items():
         for label, count in sorted(counted.items()):
             if count < RARE:
                 yield Finding(Kind.RARE, "all files", "", f"{kind} type {label!r}, {count} ×")
@@ -117,21 +118,11 @@ def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
 def _unseen_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Finding]:
     """Types that files have, and the first of them, which is to train on, has not."""
     (_, trained), *others = files.items() or [("", ())]
-    known = _types(trained)
+    known = types_of(trained)
     for file, documents in others:
-        for kind, counted in _types(documents).items():
+        for kind, counted in types_of(documents).items():
             for label in sorted(counted.keys() - known[kind].keys()):
                 yield Finding(Kind.UNSEEN_TYPE, file, "", f"{kind} type {label!r}, {counted[label]:,} ×")
-
-
-def _types(documents: Iterable[Document]) -> dict[str, Counter[str]]:
-    """How many there are of every type."""
-    entities: Counter[str] = Counter()
-    relations: Counter[str] = Counter()
-    for document in documents:
-        entities.update(entity.label for entity in document.entities)
-        relations.update(relation.label for relation in document.relations)
-    return {"entity": entities, "relation": relations}
 
 
 def _both_ways(files: Mapping[str, Sequence[Document]], labels: LabelSpace) -> Iterator[Finding]:

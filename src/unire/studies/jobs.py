@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from unire.engines.cores import cores
 from unire.exceptions import UnireError
 from unire.files import text_output
 
@@ -201,7 +202,7 @@ def _may_start(job: Job, waiting: Sequence[Job], running: Sequence[_Running], at
 
 def _start(job: Job, at_once: int) -> _Running:
     printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
-    threads = str(max(1, (os.cpu_count() or 1) // (1 if job.alone else at_once)))
+    threads = str(max(1, cores() // (1 if job.alone else at_once)))
     with _own_log(job) as log:
         job.clear()
         process = subprocess.Popen(  # noqa: S603 - our own commands

@@ -6,7 +6,6 @@ model that was trained with W = 200 and reads windows of 100 words is not one th
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from unire.decoding import DECODERS
 from unire.documents import Document
 from unire.engines import Engine
+from unire.engines.cores import cores
 from unire.extractor import Extractor, decoding_by
 from unire.folders import ModelFolder
 from unire.scoring import score
@@ -134,9 +134,8 @@ def machine(device: torch.device) -> Json:
     """What the time was taken on."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {"machine": gpu or f"{platform.machine()} CPU, {cores} cores", "torch": torch.__version__}
+    return {"machine": gpu or f"{platform.machine()} CPU, {cores()} cores", "torch": torch.__version__}
 
 
 def tables(result: Json) -> list[Table]:

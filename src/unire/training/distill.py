@@ -10,7 +10,6 @@ before (`teach.py`), and their lessons are read.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 
 from unire.checks import COUNT, POSITIVE, check_kinds, check_ranges
 from unire.documents import Document
+from unire.engines.cores import cores
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.modeling.losses import TableWeights, soft_entry_loss
@@ -141,7 +141,7 @@ def distill(
         held_out=HeldOut(document.text for document in [*dev, *test]),
         distillation=distillation,
         clock=clock,
-        workers=min(12, max(1, (os.cpu_count() or 1) - 1)) if workers is None else workers,
+        workers=min(12, max(1, cores() - 1)) if workers is None else workers,
     )
     return distiller.run(test, save_every_epochs, save_every_minutes)
 

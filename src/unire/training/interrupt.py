@@ -9,10 +9,15 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["SIGNALS", "Interrupt"]
+__all__ = ["SIGNALS", "Interrupt", "exit_status"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """What people send, and what queues and containers send before they kill."""
+
+
+def exit_status(number: int = signal.SIGINT) -> int:
+    """That of a process which a signal has stopped, as shells count it."""
+    return 128 + number
 
 
 class Interrupt:

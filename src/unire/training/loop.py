@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from unire.documents import Document
 from unire.folders import ModelFolder
+from unire.inspection.types import types_of
 from unire.labels import LabelSpace
 from unire.training.config import TrainingConfig
 from unire.training.place import check_place
@@ -71,18 +71,13 @@ def train(
 
 def _unseen(documents: Iterable[Document], dev: Iterable[Document]) -> dict[str, int]:
     """How much of dev is of types that the training data never shows, and which these are."""
-    shown = _types(documents)
-    unseen = {type_: count for type_, count in _types(dev).items() if type_ not in shown}
-    names = ", ".join(sorted({name for _, name in unseen}))
+    shown = types_of(documents)
+    unseen = [
+        (label, count)
+        for kind, counted in types_of(dev).items()
+        for label, count in counted.items()
+        if label not in shown[kind]
+    ]
+    names = ", ".join(sorted({label for label, _ in unseen}))
     what = f"in dev of a type that the training data never shows, and that can never be found: {names}"
-    return {what: sum(unseen.values())} if unseen else {}
-
-
-def _types(documents: Iterable[Document]) -> Counter[tuple[str, str]]:
-    """Entity and relation types, which may share a name, and how often they occur."""
-    return Counter(
-        (kind, item.label)
-        for document in documents
-        for kind, items in (("entity", document.entities), ("relation", document.relations))
-        for item in items
-    )
+    return {what: sum(count for _, count in unseen)} if unseen else {}

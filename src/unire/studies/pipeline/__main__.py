@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from unire.exceptions import UnireError
 from unire.studies.pipeline.cells import Cell
+from unire.training.interrupt import exit_status
 
 __all__ = ["main"]
 
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except KeyboardInterrupt:
-        return 130
+        return exit_status()
     sys.stdout.write(json.dumps(printed))
     return 0
 
