@@ -84,3 +84,18 @@ def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     written = (folder / "README.md").read_text(encoding="utf-8")
     assert written == model_card(Settings.load(folder), LabelSpace.load(folder), folder.name)
     assert ModelCard(written).data.eval_results
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"sentences": 1_000, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt"),
+        ({"sentences": 25_250, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt, 25.2 times"),
+        ({"sentences": 25_250}, "25,250 sentences of a.txt, b.txt, repeats included"),
+    ],
+)
+def test_a_card_says_how_many_sentences_were_read_and_how_often(counts, said, exported: Path):
+    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    distillation = {"teachers": [], "corpus": ["a.txt", "b.txt"], **counts}
+    card = model_card(settings.with_(provenance={"distillation": distillation}), labels)
+    assert f"| unlabelled text | {said} |" in card

@@ -241,6 +241,17 @@ def test_only_what_needed_care_is_noted(folder):
     assert set(notes) == {"sentence larger than a table, split", "word without a piece, read as unknown"}
 
 
+def test_a_text_and_words_are_given_an_id_and_noted_alike(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    for found in (extractor.extract, lambda text, **more: extractor.extract_words([text.split()], **more)):
+        notes: Counter[str] = Counter()
+        assert found("a " * 200, id="mine", notes=notes).id == "mine"
+        assert "sentence larger than a table, split" in notes
+        assert found("a").id == ""
+    with pytest.raises(UnireError, match="an id is for a single text; give none where there are several"):
+        extractor.extract(["a", "b"], id="mine")
+
+
 def test_no_documents_and_no_words_give_as_much(folder):
     extractor = Extractor.load(folder, device="cpu")
     assert list(extractor.annotate([])) == []

@@ -213,7 +213,7 @@ def test_other_addresses_and_other_ways_are_refused(server):
     for path in ("/nowhere", "/extract/"):
         assert server.get(path).error == "there is nothing at this address"
     answer = server.get("/extract")
-    assert (answer.status, answer.error) == (405, "this address is not asked that way")
+    assert (answer.status, answer.error) == (405, "this address does not accept that method")
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/ready", "/openapi.json"])

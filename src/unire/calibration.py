@@ -33,7 +33,7 @@ class Curve:
     """x ↦ σ(slope · asinh(bend · x) / bend + intercept): log-odds become chances, just their own until it is fitted.
 
     Without a bend it is Platt's, straight in the log-odds. A model's log-odds go on rising, to 40 and more, where the
-    share of right findings has long stopped to follow; bent, they go on as their logarithm does.
+    share of right findings long stopped following; bent, they go on as their logarithm does.
     """
 
     slope: float = 1.0

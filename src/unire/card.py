@@ -171,10 +171,16 @@ def _distillation(provenance: Mapping[str, Any]) -> dict[str, str]:
         ]
         about = "; ".join([str(teacher["encoder"] or "unknown encoder"), *scores])
         teachers.append(f"{teacher['name']} ({about})")
-    return {
-        "teachers": ", ".join(teachers),
-        "unlabelled text": f"{made['sentences']:,} sentences of {', '.join(made['corpus'])}",
-    }
+    return {"teachers": ", ".join(teachers), "unlabelled text": _unlabelled(made)}
+
+
+def _unlabelled(made: Mapping[str, Any]) -> str:
+    """The sentences that the teachers were asked about, and how often the student came to each."""
+    read, corpus = made["sentences"], ", ".join(made["corpus"])
+    distinct = made.get("distinct")
+    if not distinct:  # models were once told the sum alone
+        return f"{read:,} sentences of {corpus}, repeats included"
+    return f"{distinct:,} sentences of {corpus}" + (f", {read / distinct:.1f} times" if read > distinct else "")
 
 
 def _export(provenance: Mapping[str, Any]) -> dict[str, str]:

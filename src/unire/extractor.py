@@ -97,7 +97,9 @@ class Extractor:
 
     # A string is an iterable of strings too, and so is a list: the first that fits is meant.
     @overload
-    def extract(self, texts: str, *, notes: Counter[str] | None = None) -> Document: ...  # type: ignore[overload-overlap]
+    def extract(  # type: ignore[overload-overlap]
+        self, texts: str, *, id: str = "", notes: Counter[str] | None = None
+    ) -> Document: ...
 
     @overload
     def extract(  # type: ignore[overload-overlap]
@@ -108,31 +110,42 @@ class Extractor:
     def extract(self, texts: Iterable[str], *, notes: Counter[str] | None = None) -> Iterator[Document]: ...
 
     def extract(
-        self, texts: str | Iterable[str], *, notes: Counter[str] | None = None
+        self, texts: str | Iterable[str], *, id: str = "", notes: Counter[str] | None = None
     ) -> Document | list[Document] | Iterator[Document]:
         """Find the entities and relations of raw text.
 
         Args:
             texts: A text, a list of texts, or any other iterable of them, which is read as its results are taken: a
                 bounded number of texts is in memory at a time.
+            id: That of the document, where a single text is given.
             notes: Counts, when given, what needed special care, in the words of `notes_of`.
 
         Returns:
             A document for a text, a list for a list, an iterator for anything else; in the order of the texts.
         """
         if isinstance(texts, str):
-            return next(self.annotate([segment(texts)], notes=notes))
+            return next(self.annotate([segment(texts, id=id)], notes=notes))
         if isinstance(texts, (bytes, bytearray)) or not isinstance(texts, Iterable):
             raise UnireError(f"a text is a string, but {type(texts).__name__} was given; decode or read it first")
+        if id:
+            raise UnireError("an id is for a single text; give none where there are several")
         documents = map(_segmented, texts)
         if isinstance(texts, (list, tuple)):
             return list(self.annotate(Pulled(documents, characters), notes=notes))
         return self.annotate(documents, notes=notes)
 
-    def extract_words(self, sentences: Iterable[Sequence[str]], *, id: str = "") -> Document:
-        """Annotate one document whose words are already split: a list of words for each sentence."""
+    def extract_words(
+        self, sentences: Iterable[Sequence[str]], *, id: str = "", notes: Counter[str] | None = None
+    ) -> Document:
+        """Annotate one document whose words are already split: a list of words for each sentence.
+
+        Args:
+            sentences: Of the document.
+            id: That of the document.
+            notes: Counts, when given, what needed special care, in the words of `notes_of`.
+        """
         split = [_checked_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
-        return next(self.annotate([Document.from_words(split, id=id)]))
+        return next(self.annotate([Document.from_words(split, id=id)], notes=notes))
 
     def annotate(
         self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None

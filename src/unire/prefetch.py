@@ -1,6 +1,7 @@
 """Items of a stream, some at a time: as they are asked for, or made by a thread while others are used.
 
-Both give what they have before they tell of an error, so that an item which cannot be made costs none before it.
+Both give what they have before they tell of an error, so that an item which cannot be made does not lose those before
+it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ __all__ = ["DEFAULT", "find", "names"]
 
 BOX = Path(__file__).parent
 DEFAULT = "science"
-"""The model that reads what is given to none."""
+"""The model used when none is named."""
 
 
 def names() -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def _lock(key: str | None) -> list[Any]:
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - Starlette promises it
-    sentences = {404: "there is nothing at this address", 405: "this address is not asked that way"}
+    sentences = {404: "there is nothing at this address", 405: "this address does not accept that method"}
     return JSONResponse(
         {"error": sentences.get(error.status_code, error.detail)}, error.status_code, headers=error.headers
     )

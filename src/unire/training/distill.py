@@ -51,7 +51,9 @@ from unire.windows import Batch
 __all__ = ["DistillConfig", "Distiller", "distill"]
 
 SENTENCES = "sentences"
-"""What `Progress.read` counts beside notes: unlabelled sentences that were learnt from."""
+"""What `Progress.read` counts beside notes: unlabelled sentences that were learnt from, as often as they were."""
+DISTINCT = "distinct"
+"""The same for those of the first pass, each of which is another."""
 
 
 @dataclass(frozen=True)
@@ -230,12 +232,18 @@ class Distiller(Trainer):
 
     def _add_gradients(self) -> None:
         step, targets, self.progress.place, notes = next(self._steps)
-        self.progress.read = dict(Counter(self.progress.read) + notes + Counter({SENTENCES: step.n_tables}))
+        counts = {SENTENCES: step.n_tables, DISTINCT: step.n_tables if self._in_first_pass() else 0}
+        self.progress.read = dict(Counter(self.progress.read) + notes + Counter(counts))
         for batch, target, kept in zip(step.views[0], targets(), step.kept, strict=True):
             with self.accelerator.no_sync(self.wrapped):  # gradients are exchanged with those of the gold tables
                 loss = self.soft_gradients(self._soft_tensors(batch, target, kept, step))
             # every process has a step of its own, and the mean of their means is learnt from
             self._losses[-1] += loss / self.accelerator.num_processes
+
+    def _in_first_pass(self) -> bool:
+        """Whether the last step was of documents that no process had come to before."""
+        chunk, company = self.progress.place[0], self.accelerator
+        return chunk * company.num_processes + company.process_index < len(self.unlabelled)
 
     def _soft_tensors(self, batch: Batch, target: Tensor, kept: NDArray[np.bool_], step: SoftStep) -> Tensors:
         """A batch, what the teachers say of it, and what its cells count in the step."""
@@ -269,13 +277,15 @@ class Distiller(Trainer):
         return sum(gather_object([Counter(self.progress.read)]), Counter())
 
     def _notes(self) -> Counter[str]:
-        read = {what: count for what, count in self._read().items() if what != SENTENCES}
+        read = {what: count for what, count in self._read().items() if what not in (SENTENCES, DISTINCT)}
         return super()._notes() + Counter(read)
 
     def _save_model(self, scores: Mapping[str, Scores | None], **more: Any) -> None:
+        read = self._read()
         distillation = {
             **self._taught_by(),
-            "sentences": self._read()[SENTENCES],
+            "sentences": read[SENTENCES],
+            "distinct": read[DISTINCT],
             **asdict(self.distillation),
         }
         super()._save_model(scores, distillation=distillation, **more)
