@@ -242,8 +242,9 @@ class Distiller(Trainer):
 
     def _in_first_pass(self) -> bool:
         """Whether the last step was of documents that no process had come to before."""
-        chunk, company = self.progress.place[0], self.accelerator
-        return chunk * company.num_processes + company.process_index < len(self.unlabelled)
+        company = self.accelerator
+        chunk: int = self.progress.place[0] * company.num_processes + company.process_index
+        return chunk < len(self.unlabelled)
 
     def _soft_tensors(self, batch: Batch, target: Tensor, kept: NDArray[np.bool_], step: SoftStep) -> Tensors:
         """A batch, what the teachers say of it, and what its cells count in the step."""
