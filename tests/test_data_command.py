@@ -353,3 +353,47 @@ def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -
         assert "a.json holds no document that can be read: item 0 (counted from 0): entity" in wrong
         assert "lies outside the document" in wrong
     assert not (tmp_path / "b.jsonl").exists()
+
+
+# what readers note
+
+
+LOST = {
+    "annotation beside another one of the same text, left out": 1,
+    "entity on no word, left out": 1,
+    "relation whose entity is left out": 1,
+}
+
+
+def lossy(path: Path) -> Path:
+    """Tasks of Label Studio, of which the reader cannot hold everything."""
+    regions = [
+        {"id": name, "type": "labels", "value": {"start": start, "end": end, "labels": ["A"]}}
+        for name, start, end in (("1", 0, 3), ("2", 3, 4))
+    ]
+    relation = {"type": "relation", "from_id": "1", "to_id": "2", "labels": ["R"]}
+    annotations = [{"result": [*regions, relation]}, {"result": []}]
+    tasks = [{"data": {"text": "Ada lives here."}, "annotations": annotations}]
+    path.write_text(json.dumps([*tasks, {"data": {"text": "Bob."}, "annotations": [{"result": []}]}]), encoding="utf-8")
+    return path
+
+
+def test_every_command_that_reads_data_tells_what_its_readers_left_out(tmp_path: Path) -> None:
+    file = lossy(tmp_path / "a.json")
+    commands: list[list[object]] = [["stats", file], ["split", file, "--parts", "a=1,b=1", "--out", tmp_path / "parts"]]
+    for i, words in enumerate([*commands, ["split", file, "--folds", 2, "--out", tmp_path / "folds.json"]]):
+        ran = data(*words)
+        assert ran.exit_code == 0, ran.output
+        assert all(f"note: 1 × {what}" in ran.stderr for what in LOST), ran.stderr
+        as_json = [f"{word}-{i}" if word == tmp_path / "parts" else word for word in words]
+        ran = data(*as_json, "--json")
+        assert json.loads(ran.stdout)["notes"] == LOST
+        assert ran.stderr == ""
+    for more in ([], ["--html", tmp_path / "a.html"]):
+        assert all(f"note: 1 × {what}" in data("show", file, *more).stderr for what in LOST)
+    ran = runner.invoke(app, ["score", str(file), str(file)])
+    assert all(f"note: 2 × {what}" in ran.stderr for what in LOST)
+    ran = runner.invoke(app, ["score", str(file), str(file), "--json"])
+    assert json.loads(ran.stdout)["notes"] == dict.fromkeys(LOST, 2)
+    ran = runner.invoke(app, ["evaluate", "--oracle", "--data", str(file), "--json"])
+    assert json.loads(ran.stdout)["notes"] == LOST

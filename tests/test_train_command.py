@@ -12,7 +12,7 @@ from typer.main import get_command
 from commanding import TWENTY, error, one_sentence, result, run, without_torch
 from unire import formats
 from unire.cli.main import app
-from unire.cli.training import config_from
+from unire.cli.training import config_from, read_parts
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
@@ -182,3 +182,18 @@ def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
     assert notes[note] == 3
     assert note.endswith("can never be found: Live_In, Loc")
     assert result(*asked, "--dev", data, "--out", tmp_path / "other")["notes"] == {}
+
+
+def test_what_readers_of_the_data_left_out_is_told_once_and_stands_in_the_json(encoder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.txt").write_text("Ada lives", encoding="utf-8")
+    (tmp_path / "a.ann").write_text("T1\tPeop 0 3\tAda\nT2\tLoc 3 4\t \n", encoding="utf-8")
+    asked = ("train", "--encoder", encoder, "--data", tmp_path, "--epochs", 1, "--out")
+    ran = run(*asked, tmp_path / "m" / "1")
+    assert ran.stderr.count("note: 1 × entity on no word, left out") == 1
+    ran = run(*asked, tmp_path / "m" / "2", "--json")
+    assert json.loads(ran.stdout)["notes"] == {"entity on no word, left out": 1}
+    assert "note:" not in ran.stderr
+    for rank, times in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        read_parts([[tmp_path], None], None, json=False)
+        assert capsys.readouterr().err.count("entity on no word, left out") == times

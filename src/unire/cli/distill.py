@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from unire.cli import printing, training
-from unire.cli.options import Format, Json, documents_from
-from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, report, stopped
+from unire.cli.options import Format, Json
+from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, read_parts, report, stopped
 
 __all__ = ["distill"]
 
@@ -103,7 +103,7 @@ def distill(
         seed=seed,
     )
     distillation = DistillConfig(soft_batch, soft_weight, n_documents, minutes)
-    documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
+    (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
     trained = run(
         student,
         documents,
@@ -122,7 +122,7 @@ def distill(
         save_every_minutes=save_every_minutes,
         workers=workers,
     )
-    report(trained, out, json)
+    report(trained, out, notes, json)
     if not json and trained.main:
         printing.print_notes(trained.notes)
     if trained.stopped_by is not None:

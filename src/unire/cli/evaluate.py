@@ -78,8 +78,8 @@ def evaluate(
         raise UnireError("give a --model to evaluate, or --oracle to decode the gold tables")
     if predictions is not None:
         check_apart(predictions, data, [path for path in data if path.is_dir()])
-    gold = documents_from(data, format)
     notes: Counter[str] = Counter()
+    gold = documents_from(data, format, notes=notes)
     if model is None:
         if reliability or any(option is not None for option in (odds, constraints, device)):
             raise UnireError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from unire.cli import printing, training
-from unire.cli.options import Device, Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_space
 from unire.cli.training import changes_from, in_company, option, stopped
 
 __all__ = ["markers"]
@@ -63,7 +63,7 @@ def markers(
 
     asked = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "head_lr": head_lr, "window": window, "seed": seed}
     config = marker_config(**changes_from("--set", settings or [], **asked))
-    documents, dev_documents = (documents_from(files or [], format) for files in (data, dev))
+    (documents, dev_documents), notes = training.read_parts((data, dev), format, json=json)
     space = label_space(labels, symmetric, [*documents, *dev_documents])
     try:
         trained = train_markers(
@@ -82,7 +82,7 @@ def markers(
         raise stopped(*interrupt.args) from None
     if json:
         about = {"out": str(out), "dev_rel_f1_between_gold_entities": trained.f1, "seconds": trained.seconds}
-        printing.print_json({**about, "notes": dict(trained.notes), "history": list(trained.history)})
+        printing.print_json({**about, "notes": {**notes, **trained.notes}, "history": list(trained.history)})
         return
     printing.print_notes(trained.notes)
     reached = "" if trained.f1 is None else f"Rel F1 {100 * trained.f1:.1f} between the entities of dev; "

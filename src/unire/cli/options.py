@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from unire import formats
+from unire.cli import printing
 from unire.documents import Document
 from unire.labels import LabelSpace
 
@@ -62,9 +64,18 @@ Words = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
 
 
-def documents_from(paths: Iterable[Path], format: str | None, *, predicted: bool = False) -> list[Document]:
-    """All documents of some files."""
-    return [document for path in paths for document in formats.read(path, format, predicted=predicted)]
+def documents_from(
+    paths: Iterable[Path], format: str | None, *, predicted: bool = False, notes: Counter[str] | None = None
+) -> list[Document]:
+    """All documents of some files.
+
+    What their readers changed or left out is counted in `notes`, for a command that tells it itself, or else printed.
+    """
+    found: Counter[str] = Counter() if notes is None else notes
+    documents = formats.read_all(paths, format, predicted=predicted, notes=found)
+    if notes is None:
+        printing.print_notes(found)
+    return documents
 
 
 def label_space(name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:

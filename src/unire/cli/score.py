@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -54,11 +55,11 @@ def score(
 
     A prediction file in DyGIE's form may keep its findings in `predicted_ner` and `predicted_relations`.
     """
-    annotated = documents_from([gold], format)
-    predicted = documents_from([predictions], predictions_format, predicted=True)
+    notes: Counter[str] = Counter()
+    annotated = documents_from([gold], format, notes=notes)
+    predicted = documents_from([predictions], predictions_format, predicted=True, notes=notes)
     space = label_space(labels, symmetric, [*annotated, *predicted])
-    halves = one_way(predicted, space) if directions == "doubled" else 0
-    notes = {ONE_WAY: halves} if halves else {}
+    notes[ONE_WAY] = one_way(predicted, space) if directions == "doubled" else 0
     protocols.report(
         annotated,
         predicted,
@@ -67,7 +68,7 @@ def score(
         all_protocols=all_protocols,
         resamples=bootstrap,
         json=json,
-        facts={"gold": gold.name, "predictions": predictions.name, "notes": notes},
+        facts={"gold": gold.name, "predictions": predictions.name, "notes": +notes},
     )
     if not json:
         printing.print_notes(notes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unire.cli import printing, training
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
-from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, report, stopped
+from unire.cli.options import Format, Json, Labels, Symmetric, label_space
+from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, read_parts, report, stopped
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.splits import draw_folds, read_folds, split_folds
@@ -112,7 +113,7 @@ def train(
         raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
     if folds is None:
         check_place(out, resume=resume)
-    documents, dev_documents, test_documents = (documents_from(files or [], format) for files in (data, dev, test))
+    (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
     kept = config.keep_head and labels is None and symmetric is None
     space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents])
     shared: dict[str, Any] = {
@@ -125,7 +126,7 @@ def train(
     }
     if folds is not None:
         share = 0.1 if dev_fraction is None else dev_fraction
-        _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, json)
+        _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, notes, json)
         return
     from unire.training import train as run
 
@@ -138,7 +139,7 @@ def train(
         reporter=new_reporter(json, tensorboard),
         **shared,
     )
-    report(trained, out, json)
+    report(trained, out, notes, json)
     if trained.stopped_by is not None:
         raise stopped(trained.stopped_by)
 
@@ -152,6 +153,7 @@ def _train_folds(
     dev_fraction: float,
     shared: dict[str, Any],
     tensorboard: Path | None,
+    notes: Mapping[str, int],
     json: bool,
 ) -> None:
     """Train a model per fold and print the mean over folds."""
@@ -177,7 +179,7 @@ def _train_folds(
         return
     means = [over_folds(results, average) for average in ("micro", "macro")] if len(results) == len(ids) else []
     if json:
-        printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means})
+        printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means, "notes": notes})
         return
     rows = [
         (

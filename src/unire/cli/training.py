@@ -6,7 +6,8 @@ import json as json_module
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unire.cli import printing
+from unire.cli.options import documents_from
+from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.training.interrupt import exit_status
 from unire.windows import Layout
@@ -47,6 +50,7 @@ __all__ = [
     "in_company",
     "new_reporter",
     "option",
+    "read_parts",
     "report",
     "stopped",
 ]
@@ -171,6 +175,20 @@ def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[s
     return changes
 
 
+def read_parts(
+    parts: Sequence[Sequence[Path] | None], format: str | None, *, json: bool
+) -> tuple[list[list[Document]], Counter[str]]:
+    """The documents of each part, and what readers note of them all, which is printed unless the result is JSON.
+
+    Where a launcher has started several processes, the first of a machine prints it.
+    """
+    notes: Counter[str] = Counter()
+    documents = [documents_from(files or [], format, notes=notes) for files in parts]
+    if not json and not int(os.environ.get("LOCAL_RANK", "0")):
+        printing.print_notes(notes)
+    return documents, +notes
+
+
 def new_reporter(json: bool, tensorboard: Path | None) -> Reporter:
     """What shows a training on the terminal, or does not, and keeps it for TensorBoard."""
     from unire.cli.progress import TerminalReporter
@@ -190,8 +208,8 @@ def stopped(number: int = signal.SIGINT) -> typer.Exit:
     return typer.Exit(exit_status(number))
 
 
-def report(trained: Trained, out: Path, json: bool) -> None:
-    """Print how a training came out."""
+def report(trained: Trained, out: Path, notes: Mapping[str, int], json: bool) -> None:
+    """Print how a training came out; `notes` are those of its data, which are printed already unless it is as JSON."""
     if not trained.main:
         return
     provenance = trained.model.settings.provenance
@@ -204,7 +222,7 @@ def report(trained: Trained, out: Path, json: bool) -> None:
                 "relation_odds": trained.model.settings.relation_odds,
                 "epoch": provenance["epochs"],
                 "interrupted": trained.interrupted,
-                "notes": dict(trained.notes),
+                "notes": {**notes, **trained.notes},
                 **{key: provenance[key] for key in MADE_OF if key in provenance},
                 "scores": {name: part.to_dict() for name, part in scores.items()},
                 "history": trained.history,

@@ -38,7 +38,7 @@ from unire.formats.format import Format, OnError, Reading, refuse
 from unire.formats.guessing import guess
 from unire.formats.hugging_face import from_dataset, to_dataset
 
-__all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "to_dataset", "write"]
+__all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "read_all", "to_dataset", "write"]
 
 FORMATS = {
     "unire": Format(native.read, native.write),
@@ -95,6 +95,17 @@ def read(
 
     how = Reading(predicted, spaces, Counter() if notes is None else notes, failed)
     return _some(form.read(path, how), path, failures)
+
+
+def read_all(
+    paths: Iterable[str | Path],
+    format: str | None = None,
+    *,
+    predicted: bool = False,
+    notes: Counter[str] | None = None,
+) -> list[Document]:
+    """The documents of some files and folders as one list; the arguments are those of `read`."""
+    return [document for path in paths for document in read(path, format, predicted=predicted, notes=notes)]
 
 
 def write(

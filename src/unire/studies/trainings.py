@@ -191,7 +191,8 @@ class Setup:
         return LabelSpace.asked(self.labels, self.symmetric, [*self.documents(self.data), *self.documents(self.dev)])
 
     def documents(self, files: Sequence[Path]) -> list[Document]:
-        return [document for path in files for document in formats.read(path, self.format)]
+        """All documents of some files; what readers note of them is in the record of every training."""
+        return formats.read_all(files, self.format)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -46,9 +47,10 @@ def show(
 
     A page has the gold table of every sentence.
     """
+    notes: Counter[str] = Counter()
     chosen = (
         document
-        for document in formats.read(file, format, spaces=words)
+        for document in formats.read(file, format, spaces=words, notes=notes)
         if (id is None or document.id == id) and (label is None or label in _labels(document))
     )
     documents = list(islice(chosen, limit or None))
@@ -62,6 +64,7 @@ def show(
         palette = Palette(space)
         for document in documents:
             printing.out.print(View(document, palette))
+    printing.print_notes(notes)
 
 
 def _labels(document: Document) -> set[str]:

@@ -64,7 +64,9 @@ def split(
         check_new(out)
         if target not in formats.FORMATS:
             raise UnireError(f"unknown format {target!r}; give one of {', '.join(formats.FORMATS)}")
-    documents = documents_from(files, format)
+    notes: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    documents = documents_from(files, format, notes=notes)
     if folds:
         dealt = draw_folds(documents, folds, seed)
         try:
@@ -75,7 +77,6 @@ def split(
         sizes = {f"fold {number}": len(ids) for number, ids in enumerate(dealt, start=1)}
     else:
         suffix = formats.FORMATS[target].suffix
-        lost: Counter[str] = Counter()
         dealt_documents = deal(documents, list(shares.values()), seed)
         try:
             with replacing(out, directory=True) as temporary:
@@ -83,12 +84,13 @@ def split(
                     formats.write(part, temporary / f"{name}{suffix}", target, lost=lost)
         except OSError as error:
             raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
-        printing.print_notes(lost, "not held")
         sizes = {name: len(part) for name, part in zip(shares, dealt_documents, strict=True)}
     if json:
-        printing.print_json({"out": str(out), "documents": sizes})
+        printing.print_json({"out": str(out), "documents": sizes, "notes": +notes, "lost": +lost})
     else:
         printing.table(f"Documents, in {out}", ("", "documents"), list(sizes.items()))
+        printing.print_notes(notes)
+        printing.print_notes(lost, "not held")
 
 
 def _shares(text: str) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,8 @@ def stats(
     \b
         unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc --plot scierc.svg
     """
-    parts = [documents_from([path], format) for path in files]
+    notes: Counter[str] = Counter()
+    parts = [documents_from([path], format, notes=notes) for path in files]
     space = label_space(labels, symmetric, [document for part in parts for document in part])
     counted = [Statistics.of(part, space) for part in parts]
     total = sum(counted, start=Statistics())
@@ -38,10 +40,11 @@ def stats(
         draw(total, plot, ", ".join(path.name for path in files))
     if json:
         each = [{"file": str(path), **part.to_dict()} for path, part in zip(files, counted, strict=True)]
-        printing.print_json({"files": each, "total": total.to_dict()})
+        printing.print_json({"files": each, "total": total.to_dict(), "notes": +notes})
         return
     several = len(files) > 1
     _show([path.name for path in files] + ["total"] * several, counted + [total] * several)
+    printing.print_notes(notes)
 
 
 def _show(columns: list[str], parts: list[Statistics]) -> None:

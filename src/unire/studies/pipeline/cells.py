@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,7 +89,8 @@ class Cell:
 
     def _train(self, tell: Callable[[str], None]) -> Json:
         labels, config = LabelSpace.from_dict(self.labels), self.config
-        documents, dev = self._documents(self.data), self._documents(self.dev)
+        notes: Counter[str] = Counter()
+        documents, dev = self._documents(self.data, notes), self._documents(self.dev, notes)
         if self.part != "entities":
             trained = train_markers(
                 self.encoder,
@@ -101,7 +103,7 @@ class Cell:
                 again=True,
                 tell=tell,
             )
-            return {"history": trained.history, "notes": trained.notes}
+            return {"history": trained.history, "notes": {**+notes, **trained.notes}}
         labels.check([*documents, *dev])
         set_seed(self.joint.seed)
         finder = self._entity_finder()
@@ -113,7 +115,7 @@ class Cell:
 
         history = fit(finder.model, data, training, evaluate=f1 if dev else None, tell=tell)
         self._save(finder)
-        return {"history": history, "notes": dict(data.notes)}
+        return {"history": history, "notes": {**+notes, **data.notes}}
 
     def _save(self, finder: EntityFinder) -> None:
         """All or nothing; what an earlier run has saved is replaced."""
@@ -140,5 +142,5 @@ class Cell:
         folders = {"exact": exact, **({"approximate": approximate} if approximate.exists() else {})}
         return {part: load_marker(folder).finder for part, folder in folders.items()}
 
-    def _documents(self, files: Sequence[str]) -> list[Document]:
-        return [document for file in files for document in formats.read(file, self.format)]
+    def _documents(self, files: Sequence[str], notes: Counter[str] | None = None) -> list[Document]:
+        return formats.read_all(files, self.format, notes=notes)
