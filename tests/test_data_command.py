@@ -271,7 +271,10 @@ def test_lists_are_read_with_whatever_paths_and_endings_they_have(tmp_path: Path
     (tmp_path / "train.txt").write_text("\ufeffnw/timex2norm/A.1\n\nB.sgm\n", encoding="utf-8")
     (tmp_path / "fold0" / "test").write_text("..\\C.apf.xml\n")
     (tmp_path / ".hidden").write_text("x")
-    assert read_lists(tmp_path) == {"fold0/test": ["C"], "train": ["A.1", "B"]}
+    documents = [Document.from_words([["w"]], id=name) for name in ("A.1", "texts/B", "C")]
+    parts = part_by_lists(documents, read_lists(tmp_path), dev_fraction=0)
+    ids = {part: [document.id for document in dealt] for part, dealt in parts.items()}
+    assert ids == {"fold0/test": ["C"], "train": ["A.1", "texts/B"], "dev": []}
 
 
 def test_folders_that_hold_no_lists_are_refused(tmp_path: Path) -> None:
@@ -287,6 +290,33 @@ def test_folders_that_hold_no_lists_are_refused(tmp_path: Path) -> None:
 def test_documents_that_share_a_name_cannot_be_listed() -> None:
     with pytest.raises(UnireError, match="need documents with different ids"):
         part_by_lists([labelled([], 0), labelled([], 0)], {"train": ["0"]})
+
+
+def listed(ids: list[str], lists: dict[str, list[str]]) -> dict[str, list[str]]:
+    parts = part_by_lists([Document.from_words([["w"]], id=name) for name in ids], lists, dev_fraction=0)
+    return {part: [document.id for document in parts[part]] for part in lists}
+
+
+def test_a_name_on_a_list_is_a_whole_id_before_it_is_the_end_of_one() -> None:
+    ids = ["train/001", "test/001", "001"]
+    lists = {"train": ["train/001.txt", "001", "001.ann"], "test": ["test\\001"]}
+    assert listed(ids, lists) == {"train": ["train/001", "001"], "test": ["test/001"]}
+
+
+@pytest.mark.parametrize("name", ["001", "elsewhere/001.txt"])
+def test_a_name_that_may_be_that_of_two_documents_is_refused(name: str) -> None:
+    ambiguous = "the split list 'dev' names '.*001.*', which may be 'train/001' or 'test/001'; give the whole name"
+    with pytest.raises(UnireError, match=ambiguous):
+        listed(["train/001", "test/001"], {"train": ["train/001"], "dev": [name]})
+
+
+def test_a_document_on_two_lists_of_a_fold_is_refused_and_one_of_two_folds_is_not() -> None:
+    twice = "the document 'a/1' is on the split lists 'fold-1/test' and 'fold-1/train'; take it off one of them"
+    with pytest.raises(UnireError, match=twice):
+        listed(["a/1", "2"], {"fold-1/test": ["1"], "fold-1/train": ["2", "a/1.txt"]})
+    folds = {"fold-1/train": ["1"], "fold-1/test": ["2"], "fold-2/train": ["2"], "fold-2/test": ["1"]}
+    assert listed(["1", "2"], folds) == folds
+    assert listed(["1"], {"test0": ["1"], "test1": ["1"]}) == {"test0": ["1"], "test1": ["1"]}
 
 
 # show, stats

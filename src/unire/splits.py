@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -127,24 +127,25 @@ def _sample(
 
 ENDINGS = (".sgm", ".apf.xml", ".txt", ".ann")
 """What names on a list may end in, and documents' names do not."""
+APART = ("train", "dev", "test")
+"""Lists that share no document, where they lie in one folder."""
 
 
 def read_lists(folder: Path) -> dict[str, list[str]]:
     """The names on every list in a folder, by the list's path in it: `train`, `dev` and `test`, or `fold-1/train` …
 
-    A list is a text file with a name a line. Of a name with folders before it and an ending of ACE or brat behind it
-    only what lies between counts, since lists are passed around with all kinds of paths.
+    A list is a text file with a name a line, as `part_by_lists` understands it.
     """
     lists = {}
     try:
         files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
         if not folder.is_dir():
-            raise UnireError(f"{folder} is not a folder; --splits takes one with a list of names for every part")
+            raise UnireError(f"{folder} is not a folder; split lists are one, with a list of names for every part")
         for file in files:
             names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
-            lists[file.relative_to(folder).with_suffix("").as_posix()] = [_bare(name) for name in names if name]
+            lists[file.relative_to(folder).with_suffix("").as_posix()] = [name for name in names if name]
     except UnicodeDecodeError:
-        raise UnireError(f"{file} is not UTF-8, and so no list of names; --splits takes a folder of lists") from None
+        raise UnireError(f"{file} is not UTF-8, and so no list of names; keep split lists in a folder of their own") from None
     except OSError as error:
         raise UnireError(f"{folder} cannot be read: {error.strerror or error}") from None
     if not lists:
@@ -152,29 +153,71 @@ def read_lists(folder: Path) -> dict[str, list[str]]:
     return lists
 
 
-def _bare(name: str) -> str:
+class _Names:
+    """Documents by the names that lists have for them."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.by_id = _by_id(documents)
+        self.by_bare_name: dict[str, list[Document]] = {}
+        for document in documents:
+            self.by_bare_name.setdefault(PurePosixPath(_unended(document.id)).name, []).append(document)
+
+    def find(self, name: str) -> list[Document]:
+        """The document of this name, or all that it may mean: those with other folders before it."""
+        for whole in (name, _unended(name)):
+            if whole in self.by_id:
+                return [self.by_id[whole]]
+        return self.by_bare_name.get(PurePosixPath(_unended(name)).name, [])
+
+
+def _unended(name: str) -> str:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
-    return PurePosixPath(name.replace("\\", "/")).name
+    return name.replace("\\", "/")
 
 
 def part_by_lists(
     documents: Sequence[Document], lists: dict[str, list[str]], dev_fraction: float = 0.1, seed: int = 0
 ) -> dict[str, list[Document]]:
-    """The documents of every list.
+    """The documents of every list, each once.
 
+    A name is a document's id, with or without an ending of ACE or brat. Since lists are passed around with all kinds of
+    paths, one that is no id means the document whose id is the same but for the folders before it; where there are
+    several of them it is refused, and so is a document on two of the lists `train`, `dev` and `test` of one folder.
     Where there is a list `train` but none `dev` beside it, a seeded sample of the former becomes the latter.
     """
-    by_name = {_bare(name): document for name, document in _by_id(documents).items()}
-    parts = {}
-    for number, (part, names) in enumerate(sorted(lists.items())):
-        if missing := sorted({name for name in names if name not in by_name}):
-            raise UnireError(
-                f"the split list {part!r} names {len(missing):,} documents that the data does not have, "
-                f"{missing[0]!r} for one; the data has {len(by_name):,}"
-            )
-        parts[part] = [by_name[name] for name in names]
+    names = _Names(documents)
+    parts = {part: _listed(part, lists[part], names) for part in sorted(lists)}
+    _check_apart(parts)
+    for number, part in enumerate(sorted(lists)):
         dev = PurePosixPath(part).with_name("dev").as_posix()
         if PurePosixPath(part).name == "train" and dev not in lists:
             parts[part], parts[dev] = _sample(parts[part], dev_fraction, [seed, number])
     return parts
+
+
+def _listed(part: str, names: Sequence[str], known: _Names) -> list[Document]:
+    found = {name: known.find(name) for name in names}
+    if missing := sorted(name for name, meant in found.items() if not meant):
+        raise UnireError(
+            f"the split list {part!r} names {len(missing):,} documents that the data does not have, "
+            f"{missing[0]!r} for one; the data has {len(known.by_id):,}"
+        )
+    for name, meant in found.items():
+        if len(meant) > 1:
+            ids = " or ".join(repr(document.id) for document in meant[:2])
+            raise UnireError(f"the split list {part!r} names {name!r}, which may be {ids}; give the whole name")
+    return list({document.id: document for (document,) in found.values()}.values())
+
+
+def _check_apart(parts: Mapping[str, Sequence[Document]]) -> None:
+    """Refuse to train on what is tested."""
+    homes: dict[tuple[str, str], str] = {}
+    for part, documents in parts.items():
+        folder, name = str(PurePosixPath(part).parent), PurePosixPath(part).name
+        for document in documents if name in APART else ():
+            home = homes.setdefault((folder, document.id), part)
+            if home != part:
+                raise UnireError(
+                    f"the document {document.id!r} is on the split lists {home!r} and {part!r}; take it off one of them"
+                )
