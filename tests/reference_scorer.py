@@ -31,8 +31,8 @@ def naive_score(gold: Document, predicted: Document, protocol: Protocol) -> Scor
     def kept(entity: Entity) -> bool:
         return not any(word in out_words for word in range(entity.start, entity.end))
 
-    def place(entity: Entity) -> tuple[int, int]:
-        return entity.span if protocol.spans == "words" else (entity.char_start, entity.char_end)
+    def place(entity: Entity) -> list[tuple[int, int]]:
+        return [entity.span] if protocol.spans == "words" else entity.fragments
 
     def entities(document: Document, label: str) -> list[object]:
         return [place(e) for e in document.entities if kept(e) and e.label == label]

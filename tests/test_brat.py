@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,20 @@ def test_an_entity_that_splits_a_word_takes_all_of_it_and_keeps_its_characters(t
     assert sum(notes.values()) == 1
     formats.write([document], tmp_path / "out", "brat")
     assert (tmp_path / "out" / "a.ann").read_text(encoding="utf-8") == "T1\tGPE 4 9\tIraqi\n"
+
+
+@pytest.mark.parametrize("parts", [[], [[40, 90]]])
+def test_exact_characters_that_are_none_are_refused_in_files_and_otherwise_written_as_words(
+    tmp_path: Path, parts: list[list[int]]
+) -> None:
+    document = Document.from_words([["Ada", "left"]], [(0, 1, "P")], id="a")
+    entity = replace(document.entities[0], attributes={"characters": parts})
+    changed = document.annotated([entity])
+    formats.write([changed], tmp_path / "a.jsonl")
+    with pytest.raises(UnireError, match="line 1: document 'a': `characters` of entity 'P' is"):
+        list(formats.read(tmp_path / "a.jsonl"))
+    formats.write([changed], tmp_path / "out", "brat")
+    assert (tmp_path / "out" / "a.ann").read_text(encoding="utf-8") == "T1\tP 0 3\tAda\n"
 
 
 def test_an_entity_across_a_line_end_is_one_part_for_us_and_two_for_brat(tmp_path: Path) -> None:

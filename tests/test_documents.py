@@ -79,6 +79,17 @@ def test_an_entity_outside_the_document_is_refused(start: int, end: int) -> None
         ADA.entity(start, end, "Peop")
 
 
+@pytest.mark.parametrize("parts", [[], [[40, 90]], [[0, 3], [2, 5]], [[3, 3]], [[-1, 2]], [[0]], [[0, True]], 7, None])
+def test_exact_characters_that_are_not_in_the_text_are_refused(parts: object) -> None:
+    with pytest.raises(UnireError, match=r"'ada': `characters` of entity 'P' is .*, but must be .* 20 characters"):
+        ADA.entity(0, 1, "P", None, {"characters": parts})
+
+
+def test_an_entity_has_the_characters_that_a_format_says_or_those_of_its_words() -> None:
+    assert ADA.entity(0, 1, "P", None, {"characters": [[0, 1], [2, 3]]}).fragments == [(0, 1), (2, 3)]
+    assert ADA.entity(2, 3, "P").fragments == [(8, 11)]
+
+
 @pytest.mark.parametrize("sentences", ["Ada left", ["Ada left"], [["Ada"], "left"]])
 def test_a_sentence_that_is_not_split_into_words_is_refused(sentences: list[list[str]]) -> None:
     with pytest.raises(UnireError, match=r"'ada': a sentence is a list of words, but '.*left' was given"):

@@ -58,6 +58,21 @@ def test_what_was_made_for_one_encoder_is_left_out_and_noted(tmp_path: Path) -> 
     }
 
 
+def test_exact_characters_in_a_later_sentence_are_those_of_the_whole_document(tmp_path: Path) -> None:
+    entities: list[Any] = [(1, 2, "X", None, {"characters": [[4, 7]]})]
+    document = Document.from_words([["a"], ["b-cde"]], entities, id="d")
+    for name in ("unire-released", "spert"):
+        lost: Counter[str] = Counter()
+        formats.write([document], tmp_path / name, name, lost=lost)
+        found = [entity.attributes for some in formats.read(tmp_path / name, name) for entity in some.entities]
+        kept = lost["exact characters of an entity"] == 0
+        assert (kept, found) == (name != "spert", [{"characters": [[4, 7]]}] if kept else [{}])
+    text = (tmp_path / "unire-released").read_text(encoding="utf-8").replace("[[4, 7]]", "[[4, 70]]")
+    (tmp_path / "broken.jsonl").write_text(text, encoding="utf-8")
+    with pytest.raises(UnireError, match=r"broken\.jsonl: document 'd': `characters` of entity 'X'"):
+        list(formats.read(tmp_path / "broken.jsonl"))
+
+
 def test_the_released_form_is_written_as_the_authors_have_it(tmp_path: Path) -> None:
     formats.write([ADA], tmp_path / "out", "unire-released")
     first = json.loads((tmp_path / "out").read_text(encoding="utf-8").splitlines()[0])

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from unire import formats
 from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
-from unire.formats.characters import fragments
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content, fit
 
 SLOW = {"spacy", "datasets", "parquet", "brat"}
@@ -166,7 +165,7 @@ def test_brat_keeps_the_text_and_the_characters_of_everything(document: Document
 
 def spelt(entity: Entity) -> str:
     said = {name: value for name, value in sorted(entity.attributes.items()) if name != "characters"}
-    return repr((fragments(entity)[0][0], fragments(entity)[-1][1], entity.label, said))
+    return repr((entity.fragments[0][0], entity.fragments[-1][1], entity.label, said))
 
 
 @settings(max_examples=60, deadline=None)

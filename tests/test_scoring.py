@@ -173,6 +173,49 @@ def test_characters_are_compared_however_the_text_was_split() -> None:
     assert "Span" not in str(scores)
 
 
+def rally(*items: tuple[object, ...]) -> Document:
+    """Words of one text, annotated."""
+    return Document.from_words([["anti-Obama", "rally", "now"]], items)  # type: ignore[arg-type]
+
+
+def test_characters_are_the_exact_ones_of_an_entity_that_is_no_whole_word() -> None:
+    text, protocol = "anti-Obama rally now", Protocol(spans="characters")
+    gold = rally((0, 1, "Task", None, {"characters": [[5, 10]]}))
+    split = Document.from_words(
+        [["anti-", "Obama", "rally", "now"]], [(1, 2, "Task")], text=text, offsets=[(0, 5), (5, 10), (11, 16), (17, 20)]
+    )
+    assert score([gold], [split], LABELS, protocol).entities.total == Counts(1, 1, 1)
+    assert score([gold], [rally((0, 1, "Task"))], LABELS, protocol).entities.total == Counts(0, 1, 1)
+    assert score([gold], [rally((0, 1, "Task"))], LABELS).entities.total == Counts(1, 1, 1)
+
+
+def test_characters_in_parts_are_other_characters_than_all_between_them() -> None:
+    protocol = Protocol("boundaries", spans="characters")
+    parts: list[dict[str, object]] = [{"characters": [[0, 10], [17, 20]]}, {"characters": [[0, 10], [10, 20]]}, {}]
+    documents = [rally((0, 3, "Task", None, attributes)) for attributes in parts]
+    for i, gold in enumerate(documents):
+        for j, found in enumerate(documents):
+            assert score([gold], [found], LABELS, protocol).entities.total == Counts(i == j, 1, 1)
+
+
+def test_parts_of_a_head_are_none_of_its_tail() -> None:
+    one, two = [
+        Document.from_words(
+            [["abcde"]],
+            [(0, 1, "Task", None, {"characters": parts}) for parts in (head, tail)],  # type: ignore[misc]
+            [(0, 1, "Used-for")],
+        )
+        for head, tail in (([[0, 1], [2, 3]], [[4, 5]]), ([[0, 1]], [[2, 3], [4, 5]]))
+    ]
+    for protocol in Protocol.all(spans="characters"):
+        assert score([one], [two], LABELS, protocol).relations.total == Counts(0, 1, 1)
+
+
+def test_white_space_at_the_ends_of_an_annotation_is_not_of_its_characters() -> None:
+    gold = rally((1, 2, "Task", None, {"characters": [[10, 17]]}))
+    assert score([gold], [rally((1, 2, "Task"))], LABELS, Protocol(spans="characters")).entities.f1 == 1
+
+
 def test_all_protocols_are_six_with_names_of_their_own() -> None:
     assert [protocol.name for protocol in Protocol.all()] == [
         "strict, doubled, micro",

@@ -23,7 +23,10 @@ from typing import Any
 
 from unire.exceptions import UnireError
 
-__all__ = ["Document", "Entity", "Relation", "Sentence"]
+__all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence"]
+
+CHARACTERS = "characters"
+"""The attribute with the exact `[start, end]` of the parts of an entity, where they are not those of its words."""
 
 
 def _reduced(self: Any) -> tuple[type, tuple[Any, ...]]:
@@ -47,8 +50,7 @@ class Entity:
     """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
     `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What a format says of it beyond its label (a sub-type, say), as plain JSON values. `characters` has the exact
-    `[start, end]` of its parts where they are not those of its words."""
+    """What a format says of it beyond its label (a sub-type, say), as plain JSON values; see `CHARACTERS`."""
 
     def __new__(
         cls,
@@ -78,6 +80,12 @@ class Entity:
     @property
     def span(self) -> tuple[int, int]:
         return self.start, self.end
+
+    @property
+    def fragments(self) -> list[tuple[int, int]]:
+        """Its exact characters, part by part: those that a format says, or else those of its words."""
+        parts = self.attributes.get(CHARACTERS) or [(self.char_start, self.char_end)]
+        return [(start, end) for start, end in parts]
 
     def __str__(self) -> str:
         return f"{self.text} [{self.label}]"
@@ -246,6 +254,11 @@ class Document:
             )
         char_start, char_end = offsets[start][0], offsets[end - 1][1]
         text = self.text[char_start:char_end]
+        if attributes and CHARACTERS in attributes and not _are_parts(attributes[CHARACTERS], len(self.text)):
+            raise UnireError(
+                f"document {self.id!r}: `{CHARACTERS}` of entity {label!r} is {reprlib.repr(attributes[CHARACTERS])}, "
+                f"but must be a list of [start, end], in order, in a text of {len(self.text)} characters"
+            )
         return Entity(start, end, label, char_start, char_end, text, score, attributes or {})
 
     def annotated(
@@ -394,6 +407,22 @@ def _item(item: Any, kind: str, places: str, name: str) -> Any:
             f"document {name!r}: {reprlib.repr(item)} is no {kind}; give ({places}, label) or ({places}, label, score)"
         )
     return item
+
+
+def _are_parts(value: Any, length: int) -> bool:
+    """Whether a value is a list of `[start, end]`, in order, in a text of that many characters."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    last = 0
+    for part in value:
+        if (
+            not isinstance(part, (list, tuple))
+            or [type(place) for place in part] != [int, int]
+            or not last <= part[0] < part[1] <= length
+        ):
+            return False
+        last = part[1]
+    return True
 
 
 def _relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:

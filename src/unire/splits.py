@@ -145,7 +145,7 @@ def read_lists(folder: Path) -> dict[str, list[str]]:
             names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
             lists[file.relative_to(folder).with_suffix("").as_posix()] = [name for name in names if name]
     except UnicodeDecodeError:
-        raise UnireError(f"{file} is not UTF-8, and so no list of names; keep split lists in a folder of their own") from None
+        raise UnireError(f"{file} is not UTF-8, and so no list of names; keep lists in a folder of their own") from None
     except OSError as error:
         raise UnireError(f"{folder} cannot be read: {error.strerror or error}") from None
     if not lists:

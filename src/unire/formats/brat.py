@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from unire.documents import Document, Entity, Relation
+from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.files import reading
 from unire.formats import fields, json_files
-from unire.formats.characters import CHARACTERS, Placer, fragments, split
+from unire.formats.characters import Placer, split
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at
@@ -211,7 +211,8 @@ def _file_name(name: str) -> str:
 def _lines(document: Document) -> Iterator[str]:
     about: list[tuple[str, Entity | Relation]] = []
     for i, entity in enumerate(document.entities, start=1):
-        parts = [part for span in fragments(entity) for part in _unbroken(*span, document.text)]
+        parts = [part for span in entity.fragments for part in _unbroken(*span, document.text)]
+        parts = parts or [*_unbroken(entity.char_start, entity.char_end, document.text)]  # where those are none
         spans = ";".join(f"{start} {end}" for start, end in parts)
         text = " ".join(" ".join(document.text[start:end] for start, end in parts).split())
         yield f"T{i}\t{_word(entity.label)} {spans}\t{text}"

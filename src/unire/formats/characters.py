@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unire.documents import Document, Entity
+from unire.documents import CHARACTERS, Document, Entity
 from unire.exceptions import UnireError
 
-__all__ = ["BRIDGED", "CHARACTERS", "WIDENED", "Placer", "fragments", "locate", "split"]
-
-CHARACTERS = "characters"
-"""The attribute with the exact `[start, end]` of the parts of an entity, where they are not those of its words."""
+__all__ = ["BRIDGED", "WIDENED", "Placer", "locate", "split"]
 
 WIDENED = "entity whose characters are not those of whole words, taken with the whole words"
 BRIDGED = "entity in several parts, taken with the words between them"
@@ -86,9 +83,3 @@ class Placer:
         exact = [list(part) for part in parts]
         self.notes[BRIDGED if len(parts) > 1 else WIDENED] += 1
         return replace(entity, attributes={**entity.attributes, CHARACTERS: exact})
-
-
-def fragments(entity: Entity) -> list[tuple[int, int]]:
-    """The exact characters of an entity, part by part."""
-    parts = entity.attributes.get(CHARACTERS, [(entity.char_start, entity.char_end)])
-    return [(start, end) for start, end in parts]

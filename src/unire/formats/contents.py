@@ -12,8 +12,8 @@ from dataclasses import replace
 from enum import Enum
 from functools import cache
 
-from unire.documents import Document, Entity, Relation
-from unire.formats.characters import CHARACTERS, locate
+from unire.documents import CHARACTERS, Document, Entity, Relation
+from unire.formats.characters import locate
 
 __all__ = ["ARGUMENT", "EVERYTHING", "SERIOUS", "Content", "fit"]
 
@@ -167,9 +167,14 @@ def _leave_out_text(document: Document, lost: Counter[str]) -> Document:
     if document.is_joined:
         return document
     lost[Content.TEXT.value] += 1
+    _count_exact(document, lost)
+    return _of_words(document, [sentence.words for sentence in document.sentences])
+
+
+def _count_exact(document: Document, lost: Counter[str]) -> None:
+    """Exact characters, which are those of the text as it was."""
     if exact := sum(CHARACTERS in entity.attributes for entity in document.entities):
         lost[EXACT] += exact
-    return _of_words(document, [sentence.words for sentence in document.sentences])
 
 
 def _leave_out_empty(document: Document, lost: Counter[str]) -> Document:
@@ -205,6 +210,7 @@ def _steps(holds: frozenset[Content]) -> list[Callable[[Document, Counter[str]],
 def _one_by_one(document: Document, lost: Counter[str]) -> list[Document]:
     """A document for every sentence, called `ID#0`, `ID#1` and so on, without the meta data of the whole."""
     lost[Content.SENTENCES.value] += 1
+    _count_exact(document, lost)
     document = _leave_out_meta(document, lost)
     parts = []
     for i, sentence in enumerate(document.sentences):

@@ -149,15 +149,7 @@ def properties(item: Json, what: object) -> tuple[float | None, Json]:
     attributes = item.get("attributes")
     if attributes is not None:
         expect(attributes, dict, f'"attributes" of {what}')
-        _check_characters(attributes.get("characters", []), what)
     return None if score is None else float(score), attributes or {}
-
-
-def _check_characters(parts: Any, what: object) -> None:
-    if not isinstance(parts, list) or not all(
-        isinstance(part, list) and len(part) == 2 and all(map(is_integer, part)) for part in parts
-    ):
-        raise UnireError(f'"characters" among the attributes of {what} must be a list of [start, end]')
 
 
 def numbered(linked: Iterable[Relation], found: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:

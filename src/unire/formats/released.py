@@ -51,12 +51,12 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
         for name in fields.rest(item, KEYS):
             how.notes[f'"{name}" of a sentence, left out'] += 1
         if parts and (key[0] != last[0] or key[1] <= last[1]):
-            yield _joined(parts, last[0])
+            yield from _joined(parts, last[0], path, how)
             parts = []
         parts.append(part)
         last = key
     if parts:
-        yield _joined(parts, last[0])
+        yield from _joined(parts, last[0], path, how)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -119,7 +119,8 @@ def _sentence(item: Json) -> Document:
         if not isinstance(offset, list) or len(offset) != 2 or not all(map(fields.is_integer, offset)):
             raise UnireError(f'"offset" of {what} is not [start, end]')
         span = fields.span(offset[0], offset[1], document.n_words, what)
-        entities[name] = document.entity(*span, fields.label(value, "label", what), *fields.properties(value, what))
+        label, (score, attributes) = fields.label(value, "label", what), fields.properties(value, what)
+        entities[name] = replace(document.entity(*span, label, score), attributes=attributes)  # of the whole document
     relations = [_relation(value, entities) for value in fields.optional(item, "relationMentions")]
     return document.annotated(entities.values(), relations)
 
@@ -133,8 +134,16 @@ def _relation(value: Any, entities: dict[str, Entity]) -> Relation:
     return Relation(head, tail, fields.label(value, "label", what), *fields.properties(value, what))
 
 
-def _joined(parts: list[Document], name: str) -> Document:
-    """One document from its sentences."""
+def _joined(parts: list[Document], name: str, path: Path, how: Reading) -> Iterator[Document]:
+    """One document from its sentences, if it is one."""
+    document = None
+    with at(str(path), how.on_error):
+        document = _of_sentences(parts, name)
+    if document is not None:
+        yield document
+
+
+def _of_sentences(parts: list[Document], name: str) -> Document:
     document = Document.from_words([part.words for part in parts], id=name, meta=parts[0].meta)
     entities: list[Entity] = []
     relations: list[Relation] = []

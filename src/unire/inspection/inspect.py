@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from unire import tables
-from unire.documents import Document, Entity, Relation, Sentence
-from unire.formats.characters import CHARACTERS
+from unire.documents import CHARACTERS, Document, Entity, Relation, Sentence
 from unire.inspection.finding import Finding, Kind
 from unire.inspection.leaks import find_leaks
 from unire.inspection.types import types_of

@@ -27,7 +27,8 @@ class Protocol:
     paper, PL-Marker); `once`: an unordered pair, predicted if either direction is (SpERT); `as-annotated`: the
     annotated direction alone, each predicted direction counting for itself (PURE)."""
     spans: SpanUnit = "words"
-    """`words`: both sides have the same words; `characters`: the same text, however it was split."""
+    """`words`: both sides have the same words; `characters`: the same text, however it was split, and the
+    exact characters of entities that are not whole words."""
     average: Average = "micro"
     """`micro`: of the counts of all types (the paper); `macro`: the mean over types (ADE's custom)."""
     drop_overlapping: bool = False

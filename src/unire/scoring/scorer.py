@@ -7,6 +7,7 @@ gold like everything else, and missed unless the predictions have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.documents import Document, Entity, Sentence
+from unire.documents import CHARACTERS, Document, Entity, Sentence
 from unire.exceptions import UnireError
 from unire.labels import LabelSpace
 from unire.scoring.counts import Counts, TypedCounts
@@ -27,8 +28,10 @@ __all__ = ["Compared", "Tally", "compared", "one_way", "score", "tallies", "tota
 SPLIT = LabelSpace.NONE
 """The id under which split positions are counted: ⊥'s, which is never counted for itself."""
 
-Key = tuple[int, ...]
-"""What makes two annotations the same: a label id, then where it lies and, in strict relations, the entity types."""
+Place = tuple[int, ...]
+"""Where an entity lies: start and end of its words, or of each part of its characters; in strict relations its type."""
+Key = tuple[int | Place, ...]
+"""What makes two annotations the same: a label id, then the place of an entity, or those of head and tail."""
 
 
 def score(
@@ -72,10 +75,8 @@ def one_way(predicted: Iterable[Document], labels: LabelSpace) -> int:
     symmetric = {labels.relation_id(name) for name in labels.symmetric}
     count = 0
     for document in predicted:
-        keys = {
-            key for key in _keys(document, labels, counted, (), gold=False) if len(key) == 7 and key[0] in symmetric
-        }
-        count += sum((label, *pair[3:], *pair[:3]) not in keys for label, *pair in keys)
+        keys = {key for key in _keys(document, labels, counted, (), gold=False) if key[0] in symmetric}
+        count += sum((label, tail, head) not in keys for label, head, tail in keys)
     return count
 
 
@@ -136,23 +137,24 @@ def _keys(
 ) -> dict[Key, float | None]:
     """The document's entities and relations as the protocol tells them apart, with their scores."""
     words = protocol.spans == "words"
-    span = attrgetter("start", "end") if words else attrgetter("char_start", "char_end")
+    whole = attrgetter("start", "end") if words else attrgetter("char_start", "char_end")
+    span = whole if words else partial(_characters, text=document.text)
     entities, relations = document.entities, document.relations
     if dropped:
         holes = [(s.start, s.end) if words else (s.offsets[0][0], s.offsets[-1][1]) for s in dropped]
 
         def kept(entity: Entity) -> bool:
-            start, end = span(entity)
+            start, end = whole(entity)
             return all(end <= hole_start or hole_end <= start for hole_start, hole_end in holes)
 
         entities = tuple(entity for entity in entities if kept(entity))
         relations = tuple(relation for relation in relations if kept(relation.head) and kept(relation.tail))
 
-    def argument(entity: Entity) -> Key:
+    def argument(entity: Entity) -> Place:
         return (*span(entity), labels.entity_id(entity.label)) if protocol.relations == "strict" else span(entity)
 
     keys: dict[Key, float | None] = {
-        (labels.entity_id(entity.label), *span(entity)): entity.score for entity in entities
+        (labels.entity_id(entity.label), span(entity)): entity.score for entity in entities
     }
     for relation in relations:
         label, head, tail = labels.relation_id(relation.label), argument(relation.head), argument(relation.tail)
@@ -160,9 +162,22 @@ def _keys(
             if protocol.symmetric == "once":
                 head, tail = min(head, tail), max(head, tail)
             elif protocol.symmetric == "doubled" and gold:
-                keys[(label, *tail, *head)] = relation.score
-        keys[(label, *head, *tail)] = relation.score
+                keys[(label, tail, head)] = relation.score
+        keys[(label, head, tail)] = relation.score
     return keys
+
+
+def _characters(entity: Entity, text: str) -> Place:
+    """The exact characters of an entity, part by part, without white space at their ends, of which words have none."""
+    if CHARACTERS not in entity.attributes:
+        return entity.char_start, entity.char_end
+    place: list[int] = []
+    for start, end in entity.fragments:
+        part = text[start:end]
+        if bare := part.strip():
+            start += len(part) - len(part.lstrip())
+            place += (start, start + len(bare))
+    return tuple(place)
 
 
 def _cuts(document: Document, *, gold: bool) -> set[int]:
