@@ -73,6 +73,17 @@ def test_a_text_without_a_span_for_every_word_is_refused(offsets: list[tuple[int
         Document.from_words([["Ada", "left"]], text="Ada left", offsets=offsets, id="ada")
 
 
+@pytest.mark.parametrize("span", [(5, 99), (2, 9), (-1, 4), (7, 6), (0, 2), (4.0, 8.0), ("4", "8"), (4,), 4, None])
+def test_a_word_that_does_not_lie_in_the_text_behind_the_one_before_is_refused(span: tuple[int, int]) -> None:
+    with pytest.raises(UnireError, match=r"'ada': offset .* of word 1 is not \(start, end\) in a text of 8 c"):
+        Document.from_words([["Ada", "left"]], text="Ada left", offsets=[(0, 3), span], id="ada")
+
+
+def test_words_may_be_empty_or_share_characters() -> None:
+    words, offsets = [["can", "not", "", "cannot"]], [(0, 3), (2, 6), (6, 6), (6, 6)]
+    assert Document.from_words(words, text="cannot", offsets=offsets).offsets == tuple(offsets)
+
+
 @pytest.mark.parametrize(("start", "end"), [(-1, 1), (1, 1), (2, 1), (4, 6)])
 def test_an_entity_outside_the_document_is_refused(start: int, end: int) -> None:
     with pytest.raises(UnireError, match=f"'ada': entity 'Peop' spans words {start} to {end}, .* words 0 to 5"):
@@ -90,9 +101,9 @@ def test_an_entity_has_the_characters_that_a_format_says_or_those_of_its_words()
     assert ADA.entity(2, 3, "P").fragments == [(8, 11)]
 
 
-@pytest.mark.parametrize("sentences", ["Ada left", ["Ada left"], [["Ada"], "left"]])
+@pytest.mark.parametrize("sentences", ["Ada left", ["Ada left"], [["Ada"], "left"], [["Ada", 3]], [["Ada"], None]])
 def test_a_sentence_that_is_not_split_into_words_is_refused(sentences: list[list[str]]) -> None:
-    with pytest.raises(UnireError, match=r"'ada': a sentence is a list of words, but '.*left' was given"):
+    with pytest.raises(UnireError, match=r"'ada': a sentence is a list of words, but ('.*left'|.*3.|None) was given"):
         Document.from_words(sentences, id="ada")
 
 
@@ -126,6 +137,22 @@ def test_other_annotation_replaces_the_first_and_leaves_the_text() -> None:
     assert other.entities == tuple(entities)
     assert [str(r) for r in other.relations] == ["He [X] –Z→ left [Y]"]
     assert [sentence.cuts for sentence in other.sentences] == cuts
+
+
+def test_annotation_of_another_document_on_words_that_this_one_lacks_is_refused() -> None:
+    short = Document.from_words([["Ada"], ["left"]], id="short")
+    first, crossing, beyond = short.entity(0, 1, "X"), ADA.entity(1, 3, "Y"), ADA.entity(4, 5, "Z")
+    for entity in (crossing, beyond):
+        refused = f"'short': entity '{entity.label}' spans words {entity.start} to {entity.end}, .* has words 0 to 2"
+        for entities, relations in (
+            ([first, entity], []),
+            ([first], [Relation(entity, first, "R")]),
+            ([first], [Relation(first, entity, "R")]),
+        ):
+            with pytest.raises(UnireError, match=refused):
+                short.annotated(entities, relations)
+    with pytest.raises(UnireError, match="has words 0 to 0"):
+        Document.from_words([]).annotated([first])
 
 
 def test_a_bare_document_has_its_text_alone() -> None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
+from operator import index
 from typing import Any
 
 from unire.exceptions import UnireError
@@ -177,7 +178,7 @@ class Sentence:
 
 # Most of a document is these three, and the `__init__` of a frozen dataclass is slow: it sets each field by a call of
 # `object.__setattr__`. Their `__new__` fills an instance of a class with the same slots that is not frozen, and then
-# gives it its own class. Who makes very many calls it as a function, and saves what it takes Python to call a class.
+# gives it its own class. Code that makes very many of them calls `__new__` itself, and saves the call of a class.
 OpenEntity, OpenRelation, OpenSentence = (
     type(f"Open{kind.__name__}", (), {"__slots__": kind.__slots__}) for kind in (Entity, Relation, Sentence)
 )
@@ -227,6 +228,7 @@ class Document:
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
         else:
+            _check_offsets(offsets, len(text), id)
             ends = list(accumulate(map(len, split)))
             placed = [tuple(offsets[end - len(words) : end]) for words, end in zip(split, ends, strict=True)]
         laid = []
@@ -248,10 +250,7 @@ class Document:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
         offsets = self.offsets
         if not 0 <= start < end <= len(offsets):
-            raise UnireError(
-                f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
-                f"but the document has words 0 to {self.n_words}"
-            )
+            raise self._outside(start, end, label)
         char_start, char_end = offsets[start][0], offsets[end - 1][1]
         text = self.text[char_start:char_end]
         if attributes and CHARACTERS in attributes and not _are_parts(attributes[CHARACTERS], len(self.text)):
@@ -276,21 +275,41 @@ class Document:
         start = end = home = 0
         for entity in entities:
             if not start <= entity.start < end:
-                home = bisect_right(ends, entity.start)
+                home = self._home(entity, ends)
                 start, end = ends[home - 1] if home else 0, ends[home]
-            (inside[home] if entity.end <= end else spanning_entities).append(entity)
+            if entity.end <= end:
+                inside[home].append(entity)
+            else:
+                self._home(entity, ends)
+                spanning_entities.append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
             if not start <= head.start < end:
-                home = bisect_right(ends, head.start)
+                home = self._home(head, ends)
                 start, end = ends[home - 1] if home else 0, ends[home]
-            within = head.end <= end and start <= tail.start and tail.end <= end
-            (linked[home] if within else spanning_relations).append(relation)
+            if head.end <= end and start <= tail.start and tail.end <= end:
+                linked[home].append(relation)
+            else:
+                self._home(head, ends)
+                self._home(tail, ends)
+                spanning_relations.append(relation)
         sentences = [
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
         ]
         return self.with_sentences(tuple(sentences), tuple(spanning_entities), tuple(spanning_relations))
+
+    def _home(self, entity: Entity, ends: Sequence[int]) -> int:
+        """The sentence that an entity begins in; one on words that the document does not have is refused."""
+        if not 0 <= entity.start < entity.end <= self.n_words:
+            raise self._outside(entity.start, entity.end, entity.label)
+        return bisect_right(ends, entity.start)
+
+    def _outside(self, start: int, end: int, label: str) -> UnireError:
+        return UnireError(
+            f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
+            f"but the document has words 0 to {self.n_words}"
+        )
 
     def with_sentences(
         self,
@@ -390,9 +409,29 @@ OF_THE_WORDS = ("words", "offsets", "is_joined")
 
 def _words(words: Sequence[str], name: str) -> tuple[str, ...]:
     """The words of a sentence; a string is a sequence of strings too, but of letters."""
-    if isinstance(words, str):
-        raise UnireError(f"document {name!r}: a sentence is a list of words, but {reprlib.repr(words)} was given")
-    return tuple(words)
+    try:
+        if not isinstance(words, str):
+            "".join(found := tuple(words))  # the quickest way to look at every one
+            return found
+    except TypeError:
+        pass
+    raise UnireError(f"document {name!r}: a sentence is a list of words, but {reprlib.repr(words)} was given")
+
+
+def _check_offsets(offsets: Sequence[tuple[int, int]], length: int, name: str) -> None:
+    """Refuse spans that do not lie in a text of that many characters, or not in order; they may share characters."""
+    first = last = 0
+    for i, span in enumerate(offsets):
+        try:
+            start, end = span
+            if not (first <= index(start) <= index(end) <= length and last <= end):
+                raise ValueError
+        except (TypeError, ValueError):
+            raise UnireError(
+                f"document {name!r}: offset {reprlib.repr(span)} of word {i} is not (start, end) in a text of {length} "
+                "characters, behind the words before it"
+            ) from None
+        first, last = start, end
 
 
 def _item(item: Any, kind: str, places: str, name: str) -> Any:
