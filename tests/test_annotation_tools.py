@@ -154,6 +154,13 @@ def test_what_was_not_accepted_is_left_out_and_noted(tmp_path: Path) -> None:
 
 
 def test_a_span_on_white_space_is_left_out(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    spans = [span(3, 4, "X"), span(13, 19, "Loc")]
+    relations = [link(head_span=spans[0], child_span=spans[1]), link(head_span=spans[1], child_span=spans[1])]
+    (document,) = read_lines(tmp_path, example(spans=spans, relations=relations), notes=notes)
+    assert [str(entity) for entity in document.entities] == ["London [Loc]"]
+    assert len(document.relations) == 1
+    assert notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
     (document,) = read_lines(tmp_path, example(spans=[span(3, 4, "X")]))
     assert not document.entities
 

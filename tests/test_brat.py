@@ -112,6 +112,14 @@ def test_an_entity_on_white_space_is_left_out_with_its_relations(tmp_path: Path)
     assert notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
 
 
+def test_a_byte_order_mark_and_line_ends_of_windows_are_no_annotation(tmp_path: Path) -> None:
+    (plain,) = formats.read(folder(tmp_path / "plain"))
+    folder(tmp_path / "windows", ann="\ufeff" + ANN.replace("\n", "\r\n"))
+    (windows,) = formats.read(tmp_path / "windows")
+    assert windows == plain
+    assert [item.attributes for item in windows.entities] == [item.attributes for item in plain.entities]
+
+
 def test_text_that_does_not_agree_with_its_characters_is_noted(tmp_path: Path) -> None:
     notes: Counter[str] = Counter()
     list(formats.read(folder(tmp_path, "a b", "T1\tX 0 1\tb\n"), notes=notes))

@@ -217,6 +217,23 @@ def test_docs_without_sentences_and_with_unknown_groups_are_noted(tmp_path: Path
     }
 
 
+def test_a_span_of_spacy_on_white_space_is_left_out_with_its_relations(tmp_path: Path) -> None:
+    import spacy
+    from spacy.tokens import Span
+
+    doc = spacy.blank("en")("Ada  left London")
+    assert doc[1].is_space
+    doc.spans["sc"] = [Span(doc, 1, 2, "X"), Span(doc, 0, 1, "Peop"), Span(doc, 3, 4, "Loc")]
+    pairs = [(0, 1), (1, 2), (2, 0)]
+    doc.user_data["._.", "relations", None, None] = [{"head": a, "tail": b, "label": "Left"} for a, b in pairs]
+    notes: Counter[str] = Counter()
+    (document,) = formats.read(docs(tmp_path / "a.spacy", doc), notes=notes)
+    assert [str(entity) for entity in document.entities] == ["Ada [Peop]", "London [Loc]"]
+    assert [str(relation) for relation in document.relations] == ["Ada [Peop] –Left→ London [Loc]"]
+    assert notes["entity on no word, left out"] == 1
+    assert notes["relation whose entity is left out"] == 2
+
+
 def test_entities_that_do_not_overlap_are_spacys_own_too(tmp_path: Path) -> None:
     import spacy
     from spacy.tokens import DocBin

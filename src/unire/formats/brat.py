@@ -78,7 +78,8 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
 def _document(file: Path, name: str, how: Reading) -> Document:
     document = split(_text(file), spaces=how.spaces, id=name)
     annotation = file.with_suffix(".ann")
-    lines = [_line(line) for line in _text(annotation).split("\n") if line.strip()] if annotation.is_file() else []
+    said = _text(annotation).removeprefix("\ufeff") if annotation.is_file() else ""
+    lines = [_line(line.removesuffix("\r")) for line in said.split("\n") if line.strip()]
     attributes = _attributes(lines)
     placer = Placer(document, how.notes)
     entities: dict[str, Entity | None] = {}

@@ -11,7 +11,7 @@ from typing import Any
 from unire.documents import CHARACTERS, Document, Entity
 from unire.exceptions import UnireError
 
-__all__ = ["BRIDGED", "WIDENED", "Placer", "locate", "split"]
+__all__ = ["BRIDGED", "WIDENED", "WORDLESS", "Placer", "locate", "split"]
 
 WIDENED = "entity whose characters are not those of whole words, taken with the whole words"
 BRIDGED = "entity in several parts, taken with the words between them"

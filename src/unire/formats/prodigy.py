@@ -28,7 +28,7 @@ from unire.documents import Document, Entity, Relation
 from unire.exceptions import UnireError
 from unire.formats import fields, json_files
 from unire.formats.characters import Placer, split
-from unire.formats.contents import EVERYTHING, Content
+from unire.formats.contents import ARGUMENT, EVERYTHING, Content
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at
 
@@ -36,6 +36,9 @@ __all__ = ["HOLDS", "read", "to_json", "write"]
 
 HOLDS = EVERYTHING - {Content.CUTS}
 KEYS = ("text", "id", "tokens", "sentences", "spans", "relations", "meta", "answer")
+
+Found = list[tuple[Json, Entity | None]]
+"""Spans and their entities; `None` for one that was left out."""
 
 
 def read(path: Path, how: Reading) -> Iterator[Document]:
@@ -100,13 +103,11 @@ def _document(item: Json, position: int, how: Reading) -> Document:
             raise UnireError('"entities" is not of the format prodigy, which has "spans"; give the format of the file')
         how.notes['"entities" beside "spans", taken as meta data'] += 1
     placer = Placer(document, how.notes)
-    found: list[tuple[Json, Entity]] = []
-    for value in fields.optional(item, "spans"):
-        entity = _entity(value, placer, in_tokens="tokens" in item)
-        if entity is not None:
-            found.append((value, entity))
+    found = [(value, _entity(value, placer, in_tokens="tokens" in item)) for value in fields.optional(item, "spans")]
     relations = [_relation(value, found) for value in fields.optional(item, "relations")]
-    return document.annotated((entity for _, entity in found), relations)
+    if orphaned := relations.count(None):
+        how.notes[ARGUMENT] += orphaned
+    return document.annotated((entity for _, entity in found if entity), filter(None, relations))
 
 
 def _meta(item: Json) -> Json:
@@ -148,22 +149,27 @@ def _entity(value: Any, placer: Placer, *, in_tokens: bool) -> Entity | None:
     )
 
 
-def _relation(value: Any, found: list[tuple[Json, Entity]]) -> Relation:
+def _relation(value: Any, found: Found) -> Relation | None:
+    """The relation, unless one of its entities was left out."""
     what = fields.What("relation", value)
     fields.expect(value, dict, what)
     head, tail = (_argument(value, key, found, what) for key in ("head", "child"))
-    return Relation(head, tail, fields.label(value, "label", what), *fields.properties(value, what))
+    label, properties = fields.label(value, "label", what), fields.properties(value, what)
+    return None if head is None or tail is None else Relation(head, tail, label, *properties)
 
 
-def _argument(value: Json, key: str, found: list[tuple[Json, Entity]], what: object) -> Entity:
-    """The entity that a relation means: the span beside it, else one with the same place and label, else by token."""
+def _argument(value: Json, key: str, found: Found, what: object) -> Entity | None:
+    """The entity that a relation means: the span beside it, else one with the same place and label, else by token.
+
+    `None` for one that was left out.
+    """
     span = value.get(f"{key}_span")
     candidates = [entity for other, entity in found if other == span]
     if not candidates and isinstance(span, dict):
         place = [span.get(name) for name in ("start", "end", "label")]
         candidates = [e for other, e in found if [other.get(name) for name in ("start", "end", "label")] == place]
     if not candidates and span is None:
-        candidates = [entity for _, entity in found if entity.end - 1 == value.get(key)]
+        candidates = [entity for _, entity in found if entity and entity.end - 1 == value.get(key)]
     if not candidates:
         raise UnireError(f'{what} has a "{key}" that is no span')
     return candidates[0]

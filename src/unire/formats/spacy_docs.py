@@ -21,6 +21,8 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import reading
 from unire.formats import fields, json_files, native
+from unire.formats.characters import WORDLESS
+from unire.formats.contents import ARGUMENT
 from unire.formats.fields import Json
 from unire.formats.format import OnError, Reading, at, needed
 from unire.formats.spacy_findings import Findings, kept
@@ -132,13 +134,16 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     offsets = aside.get("offsets", [[token.idx, token.idx + len(token)] for token in tokens])
     spans, findings = _group(doc, how)
     scores, relations = _found(spans, findings, how) if findings else ([], doc.user_data.get(RELATIONS, ()))
+    entities, linked = _on_words(
+        _entities(spans, aside.get("entities", scores), tokens, how), [dict(relation) for relation in relations], how
+    )
     item: Json = {
         "id": aside.get("id", position),
         "text": aside.get("text", doc.text),
         "sentences": fields.portions([token.text for token in tokens], lengths),
         "offsets": fields.portions(fields.expect(offsets, list, '"offsets"'), lengths),
-        "entities": _entities(spans, aside.get("entities", scores), tokens, how),
-        "relations": [dict(relation) for relation in relations],
+        "entities": entities,
+        "relations": linked,
         **{key: aside[key] for key in ("cuts", "meta") if key in aside},
     }
     return native.from_json(item, position)
@@ -194,3 +199,19 @@ def _entities(spans: list[Any], extras: object, tokens: list[Any], how: Reading)
         }
         for span, extra in zip(spans, extras, strict=True)
     ]
+
+
+def _on_words(entities: list[Json], relations: list[Json], how: Reading) -> tuple[list[Json], list[Json]]:
+    """Entities without those on white space, which is no word, and relations without those of them."""
+    kept = [i for i, entity in enumerate(entities) if entity["start"] < entity["end"]]
+    if len(kept) == len(entities):
+        return entities, relations
+    gone = set(range(len(entities))).difference(kept)
+    linked = [relation for relation in relations if gone.isdisjoint((relation.get("head"), relation.get("tail")))]
+    how.notes[WORDLESS] += len(gone)
+    if orphaned := len(relations) - len(linked):
+        how.notes[ARGUMENT] += orphaned
+    places = {old: new for new, old in enumerate(kept)}
+    for relation in linked:
+        relation.update({end: places[relation[end]] for end in ("head", "tail") if relation.get(end) in places})
+    return [entities[i] for i in kept], linked
