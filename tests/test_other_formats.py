@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from unire import formats
 from unire.documents import Document
 from unire.exceptions import UnireError
+from unire.formats.format import refuse
 
 ADA = Document.from_words(
     [["Ada", "lives", "in", "London"], ["She", "writes"]],
@@ -347,3 +349,35 @@ def test_a_long_first_item_does_not_keep_a_list_from_being_guessed(tmp_path: Pat
     assert formats.guess(tmp_path / "a") == "labelstudio"
     (tmp_path / "b").write_text(json.dumps([{"tokens": text.split()}]))
     assert formats.guess(tmp_path / "b") == "spert"
+
+
+def rows_with_errors(path: Path, documents: list[Document], errors: list[str | None]) -> None:
+    """A file as `unire extract --ray` writes it."""
+    from pyarrow import parquet
+
+    from unire.formats import arrow
+
+    (table,) = arrow.tables(documents, refuse)
+    for name, column in {"block": ["000000"] * len(errors), "error": errors}.items():
+        table = table.append_column(name, [column])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table, path)
+
+
+def test_a_folder_of_parquet_files_is_read_in_order_without_rows_of_errors(tmp_path: Path) -> None:
+    nothing = Document.from_words([], id="papers/1.txt:1")
+    first, second = (replace(ADA, id=name) for name in "ab")
+    rows_with_errors(tmp_path / "found" / "000001.parquet", [second], [None])
+    rows_with_errors(tmp_path / "found" / "000000.parquet", [nothing, first], ["not UTF-8", None])
+    rows_with_errors(tmp_path / "found" / ".000002.partial.parquet", [first], [None])
+    (tmp_path / "found" / "_manifest.json").write_text("{}")
+    assert formats.guess(tmp_path / "found") == "parquet"
+    for name in (None, "parquet"):
+        notes: Counter[str] = Counter()
+        assert list(formats.read(tmp_path / "found", name, notes=notes)) == [first, second]
+        assert notes == {"row with the error of an extraction in the place of a document, left out": 1}
+    rows_with_errors(tmp_path / "one.parquet", [nothing], ["not UTF-8"])
+    with pytest.raises(UnireError, match=r"one\.parquet holds no document"):
+        list(formats.read(tmp_path / "one.parquet"))
+    with pytest.raises(UnireError, match="found cannot be read: Is a directory"):
+        list(formats.read(tmp_path / "found", "dygie"))

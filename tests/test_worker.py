@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clustering import FIXTURES, rows_of
-from unire import texts
+from unire import formats, texts
 from unire.cluster.blocks import Block, plan, stamps
 from unire.cluster.folder import Finished, path_of
 from unire.cluster.worker import AGAIN, TRIES, Job, Worker
@@ -52,6 +53,9 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, se
     assert [row["number"] for row in rows if row["error"]] == [5, 12]
     assert rows[4]["error"].startswith(f"{path}, line 5: 'text' is int, not a string")
     assert rows[11]["error"].startswith(f"{path}, line 12 is not valid JSON")
+    notes: Counter[str] = Counter()
+    assert len(list(formats.read(out, notes=notes))) == 18
+    assert list(notes.values()) == [2]
     extractor = Extractor.load(made.job.model, device="cpu")
     alone = extractor.extract(sentences[19])
     assert [entity["score"] for entity in rows[19]["entities"]] == [entity.score for entity in alone.entities]

@@ -51,7 +51,7 @@ FORMATS = {
     "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, labelstudio.KEYS, suffix=".json"),
     "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
     "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
-    "parquet": Format(parquet.read, parquet.write, suffix=".parquet"),
+    "parquet": Format(parquet.read, parquet.write, of_files=True, suffix=".parquet"),
     "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix=""),
     "ace04": Format(partial(ace.read, corpus="ace04"), folder=True),
     "ace05": Format(partial(ace.read, corpus="ace05"), folder=True),
@@ -85,7 +85,7 @@ def read(
     form = _named(format or guess(path))
     if not path.exists():
         raise UnireError(f"{path} cannot be read: No such file or directory")
-    if path.is_dir() != form.folder:
+    if path.is_dir() != form.folder and not (path.is_dir() and form.of_files):
         raise UnireError(f"{path} cannot be read: {'Not a directory' if form.folder else 'Is a directory'}")
     failures: list[UnireError] = []
 

@@ -17,17 +17,18 @@ from unire.exceptions import UnireError
 from unire.files import reading
 from unire.formats import dygie, fields, json_files, native, spert
 from unire.formats.fields import Json
-from unire.formats.format import OnError, at
+from unire.formats.format import OnError, Reading, at
 
 __all__ = ["ROWS", "documents_of", "from_rows", "tables"]
 
 ROWS = 512
 """Documents that are held in memory at a time."""
+FAILED = "row with the error of an extraction in the place of a document, left out"
 
 
-def documents_of(path: Path, batches: Iterable[Any], on_error: OnError) -> Iterator[Document]:
+def documents_of(path: Path, batches: Iterable[Any], how: Reading) -> Iterator[Document]:
     """The documents of record batches that are read from a file, which may be broken."""
-    return from_rows(_rows(path, batches), on_error, str(path))
+    return from_rows(_rows(path, batches), how, str(path))
 
 
 def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
@@ -42,11 +43,14 @@ def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
         raise UnireError(f"{path} cannot be read: {error}") from None
 
 
-def from_rows(rows: Iterable[Mapping[str, Any]], on_error: OnError, name: str) -> Iterator[Document]:
+def from_rows(rows: Iterable[Mapping[str, Any]], how: Reading, name: str) -> Iterator[Document]:
     """The document of every row; `name` is what the table is called in errors."""
     for position, row in enumerate(rows):
+        if row.get("error") is not None and "block" in row:  # as `unire extract --ray` has them
+            how.notes[FAILED] += 1
+            continue
         document = None
-        with at(f"{name}, row {position} (counted from 0)", on_error):
+        with at(f"{name}, row {position} (counted from 0)", how.on_error):
             document = _from_row(row, position)
         if document is not None:
             yield document

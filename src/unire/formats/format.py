@@ -48,6 +48,8 @@ class Format:
     own: tuple[str, ...] = ()
     """Names that stand among the document's meta data, which cannot have them there."""
     folder: bool = False
+    of_files: bool = False
+    """A folder of such files is read too, as one."""
     suffix: str = ".jsonl"
     """What a file of the format is usually called."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unire.exceptions import UnireError
 from unire.files import is_stream, opened, reading
-from unire.formats import conll04, hugging_face, json_files
+from unire.formats import conll04, hugging_face, json_files, parquet
 from unire.formats.fields import Json, expect
 
 __all__ = ["guess"]
@@ -44,6 +44,8 @@ def _of_folder(path: Path) -> str:
         return "brat"
     if next(path.rglob("*.apf.xml"), None):
         raise UnireError(f"{path} looks like ACE; say whether it is ace04 or ace05")
+    if parquet.files_of(path):
+        return "parquet"
     raise UnireError(f"{path}: {UNKNOWN}")
 
 

@@ -26,7 +26,7 @@ STATE = "state.json"
 
 def from_dataset(dataset: Iterable[Any], on_error: OnError = refuse) -> Iterator[Document]:
     """The documents of a `Dataset` or an `IterableDataset`; a row that is none is refused, or given to `on_error`."""
-    return arrow.from_rows(dataset, on_error, "the data set")
+    return arrow.from_rows(dataset, Reading(on_error=on_error), "the data set")
 
 
 def to_dataset(documents: Iterable[Document], on_error: OnError = refuse) -> Any:
@@ -39,7 +39,7 @@ def to_dataset(documents: Iterable[Document], on_error: OnError = refuse) -> Any
 
 def read(path: Path, how: Reading) -> Iterator[Document]:
     needed("pyarrow", "datasets")
-    return arrow.documents_of(path, _batches(path), how.on_error)
+    return arrow.documents_of(path, _batches(path), how)
 
 
 def _batches(path: Path) -> Iterator[Any]:

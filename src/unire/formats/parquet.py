@@ -1,6 +1,7 @@
 """`parquet`: Parquet files, a row for every document. Needs `unire[parquet]`.
 
-The columns are those of the format `unire`; [arrow.py](arrow.py) has their types. Everything has its place.
+The columns are those of the format `unire`; [arrow.py](arrow.py) has their types. Everything has its place. A folder of
+such files, as `unire extract --ray` writes it, is read as one; rows that have an `error` there are left out, and noted.
 """
 
 from __future__ import annotations
@@ -10,15 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
+from unire.files import reading
 from unire.formats import arrow
 from unire.formats.format import OnError, Reading, needed
 
-__all__ = ["read", "write"]
+__all__ = ["files_of", "read", "write"]
 
 
 def read(path: Path, how: Reading) -> Iterator[Document]:
     needed("pyarrow", "parquet")
-    return arrow.documents_of(path, _batches(path), how.on_error)
+    for file in files_of(path):
+        yield from arrow.documents_of(file, _batches(file), how)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or the Parquet files of a folder and of those in it, in alphabetical order."""
+    if not path.is_dir():
+        return [path]
+    with reading(path):
+        found = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+    return [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
 
 
 def _batches(path: Path) -> Iterator[Any]:
