@@ -385,6 +385,58 @@ def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -
     assert not (tmp_path / "b.jsonl").exists()
 
 
+# what is read, and what it is taken for
+
+
+def test_standard_input_is_a_dash_where_the_format_is_named(tmp_path: Path) -> None:
+    ran = unire(f"cat {TWENTY} | unire data convert - --from dygie --out z.jsonl", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert list(formats.read(tmp_path / "z.jsonl")) == list(formats.read(TWENTY))
+    for command in ("data show - --limit 1", "data check -", f"score - {TWENTY} --labels scierc"):
+        ran = unire(f"cat {TWENTY} | unire {command} --format dygie", tmp_path)
+        assert ran.returncode == 0, ran.stderr
+    ran = unire(f"cat {TWENTY} | unire data show -", tmp_path)
+    assert ran.stderr == "error: /dev/stdin can be read but once, so its format is not guessed; name the format\n"
+
+
+GUESSED = "(read as {}, as its content suggests; else name the format)"
+STRANGE = "a.txt, line 1: not a format that unire knows; say which one it is, or convert it first"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "wrong"),
+    [
+        ("a.json", '[{"text": "Ada."}]', f'"tokens" is missing {GUESSED.format("spert")}'),
+        ("a.json", "[7", f"not valid JSON: Expecting ',' delimiter (column 3) {GUESSED.format('spert')}"),
+        ("a.jsonl", '{"ner": []}', f'"sentences" is missing {GUESSED.format("dygie")}'),
+        ("a.txt", "Ada lives in London.", STRANGE),
+        ("a.txt", "[1] Ada lives.", STRANGE),
+        ("a.jsonl", "Ada lives in London.", "a.jsonl, line 1: not valid JSON"),
+    ],
+)
+def test_an_error_names_the_format_that_was_guessed(tmp_path: Path, name: str, text: str, wrong: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    commands: list[tuple[object, ...]] = [("stats",), ("check",), ("convert", "--out", tmp_path / "b.jsonl")]
+    for command in commands:
+        assert wrong in reason(*command, tmp_path / name)
+    assert "as its content suggests" not in reason("stats", tmp_path / name, "--format", "unire")
+
+
+def test_a_guess_that_held_for_a_document_is_not_doubted(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"sentences": [["a"]]}\n{"sentences": 7}\n', encoding="utf-8")
+    assert reason("stats", tmp_path / "a.jsonl").endswith('line 2: "sentences" must be a list, but is 7')
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("nonsense", "unknown format 'nonsense'"), ("jsonl", "but not written")])
+def test_a_format_that_cannot_be_written_is_answered_with_those_that_can(tmp_path: Path, name: str, wrong: str) -> None:
+    for command in ("convert", "split"):
+        said = reason(command, PEOPLE, "--to", name, "--out", tmp_path / "out")
+        assert wrong in said
+        assert said.endswith("conll04, brat, labelstudio, prodigy, spacy, parquet, datasets")
+        assert "ace" not in said
+    assert not (tmp_path / "out").exists()
+
+
 # what readers note
 
 

@@ -14,7 +14,10 @@ from unire.cli import printing
 from unire.documents import Document
 from unire.labels import LabelSpace
 
-__all__ = ["Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "label_space"]
+__all__ = [
+    "Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "input_path",
+    "label_space",
+]  # fmt: skip
 
 Labels = Annotated[
     str | None,
@@ -64,6 +67,11 @@ Words = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
 
 
+def input_path(path: Path) -> Path:
+    """What is read for a path on the command line; `-` is standard input."""
+    return Path("/dev/stdin") if path == Path("-") else path
+
+
 def documents_from(
     paths: Iterable[Path], format: str | None, *, predicted: bool = False, notes: Counter[str] | None = None
 ) -> list[Document]:
@@ -72,7 +80,7 @@ def documents_from(
     What their readers changed or left out is counted in `notes`, for a command that tells it itself, or else printed.
     """
     found: Counter[str] = Counter() if notes is None else notes
-    documents = formats.read_all(paths, format, predicted=predicted, notes=found)
+    documents = formats.read_all(map(input_path, paths), format, predicted=predicted, notes=found)
     if notes is None:
         printing.print_notes(found)
     return documents

@@ -38,7 +38,18 @@ from unire.formats.format import Format, OnError, Reading, refuse
 from unire.formats.guessing import guess
 from unire.formats.hugging_face import from_dataset, to_dataset
 
-__all__ = ["FORMATS", "Format", "from_dataset", "guess", "read", "read_all", "to_dataset", "write"]
+__all__ = [
+    "FORMATS",
+    "WRITABLE",
+    "Format",
+    "from_dataset",
+    "guess",
+    "read",
+    "read_all",
+    "to_dataset",
+    "writable",
+    "write",
+]
 
 FORMATS = {
     "unire": Format(native.read, native.write),
@@ -56,6 +67,9 @@ FORMATS = {
     "ace04": Format(partial(ace.read, corpus="ace04"), folder=True),
     "ace05": Format(partial(ace.read, corpus="ace05"), folder=True),
 }
+
+WRITABLE = tuple(name for name, form in FORMATS.items() if form.write)
+"""Names of those that can be written."""
 
 
 def read(
@@ -82,7 +96,8 @@ def read(
         on_error: Called for each document that cannot be read; the others still are, if it returns.
     """
     path = Path(path)
-    form = _named(format or guess(path))
+    guessed = guess(path) if format is None else None
+    form = _named(guessed or str(format), FORMATS)
     if not path.exists():
         raise UnireError(f"{path} cannot be read: No such file or directory")
     if path.is_dir() != form.folder and not (path.is_dir() and form.of_files):
@@ -94,7 +109,8 @@ def read(
         on_error(error)
 
     how = Reading(predicted, spaces, Counter() if notes is None else notes, failed)
-    return _some(form.read(path, how), path, failures)
+    hint = f" (read as {guessed}, as its content suggests; else name the format)" if guessed else ""
+    return _some(form.read(path, how), path, failures, hint)
 
 
 def read_all(
@@ -126,9 +142,7 @@ def write(
             written is refused.
         on_error: Called for each document that cannot be written; the others still are, if it returns.
     """
-    form = _named(format)
-    if form.write is None:
-        raise UnireError(f"the format {format!r} can be read, but not written")
+    form = writable(format)
     if form.folder:
         check_new(path)
     count = failures = 0
@@ -157,26 +171,39 @@ def write(
 
     try:
         with replacing(path, directory=form.folder) as temporary:
-            form.write(fitted(), temporary, failed)
+            form.write(fitted(), temporary, failed)  # type: ignore[misc]  # `writable` has seen to it
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
     return count
 
 
-def _named(format: str) -> Format:
+def writable(format: str) -> Format:
+    """The format of this name, which must be one that can be written."""
+    if format in FORMATS and format not in WRITABLE:
+        raise UnireError(f"the format {format!r} can be read, but not written; give one of {', '.join(WRITABLE)}")
+    return _named(format, WRITABLE)
+
+
+def _named(format: str, choices: Iterable[str]) -> Format:
     if format not in FORMATS:
-        raise UnireError(f"unknown format {format!r}; give one of {', '.join(FORMATS)}")
+        raise UnireError(f"unknown format {format!r}; give one of {', '.join(choices)}")
     return FORMATS[format]
 
 
-def _some(documents: Iterator[Document], path: Path, failures: list[UnireError]) -> Iterator[Document]:
-    """The documents, of which there must be one; else the first failure, if there is any, says why there is none."""
+def _some(documents: Iterator[Document], path: Path, failures: list[UnireError], hint: str) -> Iterator[Document]:
+    """The documents, of which there must be one; else the first failure, if there is any, says why there is none.
+
+    What goes wrong before there is one may be a format that was taken for another: `hint` says so.
+    """
     empty = True
-    for document in documents:
-        empty = False
-        yield document
+    try:
+        for document in documents:
+            empty = False
+            yield document
+    except UnireError as error:
+        raise UnireError(f"{error}{hint}") if empty and hint else error from None
     if empty and failures:
         reason = str(failures[0]).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
-        raise UnireError(f"{path} holds no document that can be read: {reason}")
+        raise UnireError(f"{path} holds no document that can be read: {reason}{hint}")
     if empty:
         raise UnireError(f"{path} holds no document")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from pathlib import Path
 
 from unire.exceptions import UnireError
-from unire.files import is_stream, opened, reading
+from unire.files import ending, is_stream, opened, reading
 from unire.formats import conll04, hugging_face, json_files, parquet
 from unire.formats.fields import Json, expect
 
@@ -17,6 +18,10 @@ HEAD = 1 << 20
 """Bytes of a JSON list that are looked at before all of it is."""
 ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How the packed files of spaCy may begin."""
+JSON = (".json", ".jsonl", ".ndjson")
+"""Endings of files that are JSON, and have something wrong with them where they are not."""
+MAYBE_JSON = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
+"""How the first line of other files begins, if they are JSON."""
 UNKNOWN = "not a format that unire knows; say which one it is, or convert it first"
 
 
@@ -24,7 +29,7 @@ def guess(path: str | Path) -> str:
     """The name of the format of a file, or of a folder."""
     path = Path(path)
     if is_stream(path):
-        raise UnireError(f"{path} can be read but once, so its format is not guessed; give it with --format or --from")
+        raise UnireError(f"{path} can be read but once, so its format is not guessed; name the format")
     with reading(path):
         if path.is_dir():
             return _of_folder(path)
@@ -54,10 +59,12 @@ def _of_text(path: Path) -> str:
         if not line or line.isspace():
             continue
         try:
-            if line.lstrip().startswith(b"["):
-                return _of_list(path)
             if conll04.is_row(json_files.decoded(line)):
                 return "conll04"
+            if ending(path) not in JSON and not MAYBE_JSON.match(line):
+                raise UnireError(UNKNOWN)
+            if line.lstrip().startswith(b"["):
+                return _of_list(path)
             return _of_object(expect(json_files.parsed(line), dict, "a document"))
         except UnireError as error:
             raise UnireError(f"{path}, line {number}: {error}") from None

@@ -10,7 +10,7 @@ import typer
 
 from unire import formats
 from unire.cli import printing
-from unire.cli.options import Format, Json, Labels, Symmetric, Words, label_space
+from unire.cli.options import Format, Json, Labels, Symmetric, Words, input_path, label_space
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.formats.characters import BRIDGED, WIDENED
@@ -52,7 +52,7 @@ def check(
         def unreadable(error: UnireError, path: Path = path) -> None:
             findings.append(Finding(Kind.UNREADABLE, str(path), "", str(error).removeprefix(str(path)).lstrip(",: ")))
 
-        parts[str(path)] = list(formats.read(path, format, spaces=words, notes=notes, on_error=unreadable))
+        parts[str(path)] = list(formats.read(input_path(path), format, spaces=words, notes=notes, on_error=unreadable))
     for finding in (WIDENED, BRIDGED):  # which stand among the findings, each with its place
         del notes[finding]
     space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
@@ -72,6 +72,9 @@ def check(
 
 
 def _print(findings: list[Finding], counts: dict[Kind, int], show: int) -> None:
+    if not findings:
+        printing.say("Nothing odd was found.", to=printing.out)
+        return
     shown: Counter[Kind] = Counter()
     for finding in sorted(findings, key=lambda finding: list(Kind).index(finding.kind)):
         shown[finding.kind] += 1
@@ -80,7 +83,6 @@ def _print(findings: list[Finding], counts: dict[Kind, int], show: int) -> None:
         elif shown[finding.kind] == show + 1:
             rest = counts[finding.kind] - show
             printing.say(f"… and {rest:,} more; --show says how many are printed", to=printing.out)
-    if findings:
-        printing.out.print()
+    printing.out.print()
     rows = [(f"{kind.what}{' (hint)' if kind.hint else ''}", count) for kind, count in counts.items() if count]
-    printing.table("Findings", ("", "count"), rows or [("nothing odd", 0)])
+    printing.table("Findings", ("", "count"), rows)

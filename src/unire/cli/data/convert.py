@@ -15,7 +15,7 @@ import typer
 
 from unire import formats
 from unire.cli import printing
-from unire.cli.options import Json, Words
+from unire.cli.options import Json, Words, input_path
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.formats.format import OnError, refuse
@@ -27,11 +27,11 @@ __all__ = ["convert"]
 
 READ = ", ".join(formats.FORMATS)
 STANDARD_OUTPUT = (Path("-"), Path("/dev/stdout"))
-WRITTEN = ", ".join(name for name, form in formats.FORMATS.items() if form.write)
+WRITTEN = ", ".join(formats.WRITABLE)
 
 
 def convert(
-    input: Annotated[Path, typer.Argument(help="A file or a folder of annotated data.", show_default=False)],
+    input: Annotated[Path, typer.Argument(help="A file or folder of annotated data, or -.", show_default=False)],
     out: Annotated[
         Path,
         typer.Option(
@@ -98,28 +98,29 @@ def convert(
         if not json and reasons[reason] == 1:
             printing.say(("left out:", "red"), f" {error}")
 
+    form = formats.writable(target)
     streamed = out in STANDARD_OUTPUT
     if streamed:
-        _check_stream(target, splits, json=json)
-    source = source or formats.guess(input)
+        _check_stream(target, splits, folder=form.folder, json=json)
+    path = input_path(input)
+    kind = source or formats.guess(path)
     on_error: OnError = refuse if strict else report
-    documents: Iterable[Document] = formats.read(input, source, spaces=words, notes=notes, on_error=on_error)
-    if splits or source in TABLE_2:  # needed twice, so not as a stream
+    documents: Iterable[Document] = formats.read(path, source, spaces=words, notes=notes, on_error=on_error)
+    if splits or kind in TABLE_2:  # needed twice, so not as a stream
         documents = list(documents)
     parts = {"": documents}
     if splits:
         share = 0.1 if dev_fraction is None else dev_fraction
         parts = dict(part_by_lists(list(documents), read_lists(splits), share, seed or 0))
         notes["document on no split list, left out"] += _unlisted(documents, parts.values())
-    suffix = formats.FORMATS[target].suffix if target in formats.FORMATS else ""
     with _to_standard_output() if streamed else nullcontext(out) as place:
         written = {
-            name: formats.write(part, _of_part(name, place, suffix), target, lost=lost, on_error=on_error)
+            name: formats.write(part, _of_part(name, place, form.suffix), target, lost=lost, on_error=on_error)
             for name, part in parts.items()
         }
-    comparison = _compared(parts, source) if source in TABLE_2 else []
+    comparison = _compared(parts, kind) if kind in TABLE_2 else []
     if json:
-        summary = {"documents": written if splits else written[""], "from": source, "to": target, "out": str(out)}
+        summary = {"documents": written if splits else written[""], "from": kind, "to": target, "out": str(out)}
         table = {row: {"here": here, "paper": paper} for row, here, paper in comparison}
         told = {"notes": dict(+notes), "lost": dict(+lost), "left_out": broken}
         printing.print_json({**summary, **({"table_2": table} if table else {}), **told})
@@ -127,7 +128,7 @@ def convert(
     screen = printing.errors if streamed else printing.out
     for name, count in written.items():
         noun = "document" if count == 1 else "documents"
-        said = f"{count:,} {noun} in the format {source} written to {_of_part(name, out, suffix)} as {target}."
+        said = f"{count:,} {noun} in the format {kind} written to {_of_part(name, out, form.suffix)} as {target}."
         printing.say(said, to=screen)
     if comparison:
         screen.print()
@@ -141,9 +142,9 @@ def convert(
         raise typer.Exit(1)
 
 
-def _check_stream(target: str, splits: Path | None, *, json: bool) -> None:
+def _check_stream(target: str, splits: Path | None, *, folder: bool, json: bool) -> None:
     """Refuse what standard output cannot hold."""
-    if splits or (target in formats.FORMATS and formats.FORMATS[target].folder):
+    if splits or folder:
         what = "--splits" if splits else f"the format {target!r}"
         raise UnireError(f"{what} needs a folder; give one with --out")
     if json:

@@ -11,7 +11,7 @@ import typer
 
 from unire import formats
 from unire.cli import printing
-from unire.cli.options import Format, Labels, Symmetric, Words, label_space
+from unire.cli.options import Format, Labels, Symmetric, Words, input_path, label_space
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.rendering import html as pages
@@ -23,7 +23,7 @@ __all__ = ["show"]
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="Annotated data.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Annotated data, - for standard input.", show_default=False)],
     html: Annotated[
         Path | None,
         typer.Option("--html", help="Write a page with texts and tables instead of printing.", show_default=False),
@@ -50,7 +50,7 @@ def show(
     notes: Counter[str] = Counter()
     chosen = (
         document
-        for document in formats.read(file, format, spaces=words, notes=notes)
+        for document in formats.read(input_path(file), format, spaces=words, notes=notes)
         if (id is None or document.id == id) and (label is None or label in _labels(document))
     )
     documents = list(islice(chosen, limit or None))

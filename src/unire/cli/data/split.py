@@ -46,7 +46,7 @@ def split(
         ),
     ] = None,
     format: Format = None,
-    target: Annotated[str, typer.Option("--to", help="Format of the parts.")] = "unire",
+    target: Annotated[str, typer.Option("--to", help=f"Format of the parts: {', '.join(formats.WRITABLE)}.")] = "unire",
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed deals the same parts.")] = 0,
     json: Json = False,
 ) -> None:
@@ -62,8 +62,7 @@ def split(
     shares = {} if folds else _shares(parts)
     if not folds:
         check_new(out)
-        if target not in formats.FORMATS:
-            raise UnireError(f"unknown format {target!r}; give one of {', '.join(formats.FORMATS)}")
+        formats.writable(target)
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     documents = documents_from(files, format, notes=notes)
