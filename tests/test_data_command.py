@@ -149,7 +149,7 @@ def test_documents_go_through_pipes(tmp_path: Path) -> None:
     assert ran.stdout == expected
     ran = unire("unire data convert <(cat people.json) --out -", tmp_path)
     assert ran.returncode == 1
-    assert "can be read but once, so its format is not guessed; give it with --format or --from" in ran.stderr
+    assert "can be read but once, so its format is not guessed; name the format" in ran.stderr
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:

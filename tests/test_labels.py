@@ -108,3 +108,9 @@ def test_an_unknown_type_is_refused_by_document_and_name() -> None:
 def test_an_empty_space_says_that_it_has_none() -> None:
     with pytest.raises(UnireError, match="unknown entity type 'A'; the label space has none"):
         LabelSpace(()).entity_id("A")
+
+
+def test_a_symmetric_relation_goes_both_ways_and_any_other_one_way() -> None:
+    labels = LabelSpace(("X",), ("R", "S"), frozenset({"S"}))
+    assert labels.ways("R", 1, 2) == [(1, 2)]
+    assert labels.ways("S", 1, 2) == [(1, 2), (2, 1)]

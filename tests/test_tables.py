@@ -216,3 +216,10 @@ def test_the_tables_of_a_data_set_without_overlaps_hold_all_of_it(name: str, lab
             expected = {(r.head.span, r.tail.span, r.label) for r in sentence.relations}
             expected |= {(tail, head, label) for head, tail, label in expected if label in space.symmetric}
             assert {(spans[h], spans[t], space.names[label]) for h, t, label in relations} == expected
+
+
+def test_of_overlapping_entities_the_longest_stay_and_of_equally_long_ones_the_first() -> None:
+    spans = [(4, 6), (0, 2), (1, 3), (5, 9), (9, 10), (0, 2)]
+    document = Document.from_words([["w"] * 10], [(*span, "X") for span in spans])
+    assert [entity.span for entity in tables.longest(document.entities)] == [(0, 2), (5, 9), (9, 10)]
+    assert tables.longest([]) == []

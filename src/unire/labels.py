@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 
 __all__ = ["LabelSpace"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class LabelSpace:
 
     @classmethod
     def learn(cls, documents: Iterable[Document], symmetric: Iterable[str] = ()) -> LabelSpace:
-        """The types that occur in `documents`, in alphabetical order; which are symmetric must be said."""
+        """The types that occur in `documents`, in alphabetical order; pass the symmetric ones explicitly."""
         entity_types: set[str] = set()
         relation_types: set[str] = set()
         for document in documents:
@@ -57,12 +59,12 @@ class LabelSpace:
 
     @classmethod
     def asked(cls, name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
-        """What `--labels` and `--symmetric` ask for: a space by name, or the one of the documents."""
+        """A space by name; without one that of the documents, with some symmetric types, parted by commas."""
         if name is None:
             return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
         if symmetric is not None:
             raise UnireError(
-                "--symmetric goes with labels learnt from the data; a label space given by --labels says it itself"
+                "symmetric types are named for labels learnt from the data; a label space that is given says it itself"
             )
         return cls.load(name)
 
@@ -205,6 +207,10 @@ class LabelSpace:
             if relation in self.symmetric:
                 permits[self.entity_id(tail), self.entity_id(head), self.relation_id(relation)] = True
         return permits
+
+    def ways(self, relation: str, head: T, tail: T) -> list[tuple[T, T]]:
+        """Head and tail of a relation of this type: both ways round if it is symmetric."""
+        return [(head, tail), (tail, head)] if relation in self.symmetric else [(head, tail)]
 
     def check(self, documents: Iterable[Document]) -> None:
         """Refuse documents with a type that the space does not have."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 
-__all__ = ["FilledTable", "Unheld", "fill", "fill_sentence", "read", "spanning"]
+__all__ = ["FilledTable", "Unheld", "fill", "fill_sentence", "longest", "read", "spanning"]
 
 EntityCell = tuple[int, int, int]
 """`(start, end, label id)`, in words of the table."""
@@ -57,21 +57,22 @@ def fill(
     """
     table = np.full((end - start, end - start), LabelSpace.NONE, dtype=np.int64)
     unheld: list[Unheld] = []
-    held: dict[tuple[int, int], int] = {}
-    taken = np.zeros(end - start, dtype=bool)
-    for entity in sorted(entities, key=lambda e: e.start - e.end):
-        label = labels.entity_id(entity.label)
-        span = (entity.start - start, entity.end - start)
-        if span[0] < 0 or entity.end > end:
-            unheld.append(Unheld(entity, OUTSIDE))
-        elif held.get(span) == label:
-            continue
-        elif taken[slice(*span)].any():
-            unheld.append(Unheld(entity, OVERLAP))
+    inside: list[Entity] = []
+    for entity in entities:
+        if start <= entity.start and entity.end <= end:
+            inside.append(entity)
         else:
-            held[span] = label
-            taken[slice(*span)] = True
-            table[slice(*span), slice(*span)] = label
+            unheld.append(Unheld(entity, OUTSIDE))
+    held: dict[tuple[int, int], int] = {}
+    for entity in longest(inside):
+        span = (entity.start - start, entity.end - start)
+        held[span] = label = labels.entity_id(entity.label)
+        table[slice(*span), slice(*span)] = label
+    unheld += [
+        Unheld(entity, OVERLAP)
+        for entity in inside
+        if held.get((entity.start - start, entity.end - start)) != labels.entity_id(entity.label)
+    ]
     for relation in relations:
         label = labels.relation_id(relation.label)
         head = (relation.head.start - start, relation.head.end - start)
@@ -83,7 +84,7 @@ def fill(
         if head == tail:
             unheld.append(Unheld(relation, REFLEXIVE))
             continue
-        rectangles = [(head, tail), (tail, head)] if relation.label in labels.symmetric else [(head, tail)]
+        rectangles = labels.ways(relation.label, head, tail)
         found = {int(table[rows[0], columns[0]]) for rows, columns in rectangles}
         if found - {LabelSpace.NONE, label}:
             unheld.append(Unheld(relation, TWO_LABELS))
@@ -91,6 +92,20 @@ def fill(
         for rows, columns in rectangles:
             table[slice(*rows), slice(*columns)] = label
     return FilledTable(table, tuple(unheld))
+
+
+def longest(entities: Iterable[Entity]) -> list[Entity]:
+    """Those that a table holds, in their order: of overlapping ones the longest, of equally long ones the first."""
+    given = list(entities)
+    taken: set[int] = set()
+    kept: list[int] = []
+    lengths = [entity.start - entity.end for entity in given]
+    for i in sorted(range(len(given)), key=lengths.__getitem__):
+        words = range(given[i].start, given[i].end)
+        if taken.isdisjoint(words):
+            taken.update(words)
+            kept.append(i)
+    return [given[i] for i in sorted(kept)]
 
 
 def fill_sentence(

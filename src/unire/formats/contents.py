@@ -14,6 +14,7 @@ from functools import cache
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.formats.characters import locate
+from unire.tables import longest
 
 __all__ = ["ARGUMENT", "EVERYTHING", "SERIOUS", "Content", "fit"]
 
@@ -116,14 +117,7 @@ def _leave_out_spanning_relations(document: Document, lost: Counter[str]) -> Doc
 
 def _leave_out_overlaps(document: Document, lost: Counter[str]) -> Document:
     """Of overlapping entities the longest stays, of equally long ones the first, as in a table."""
-    taken: set[int] = set()
-    kept: dict[int, Entity] = {}
-    for i, entity in sorted(enumerate(document.entities), key=lambda pair: pair[1].start - pair[1].end):
-        words = range(*entity.span)
-        if taken.isdisjoint(words):
-            taken.update(words)
-            kept[i] = entity
-    return _with_entities(document, [kept[i] for i in sorted(kept)], Content.OVERLAPS, lost)
+    return _with_entities(document, longest(document.entities), Content.OVERLAPS, lost)
 
 
 def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:

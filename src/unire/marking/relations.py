@@ -221,7 +221,7 @@ def _gold(sentence: Sentence, entities: Sequence[Entity], labels: LabelSpace, no
         if head == tail:
             notes[REFLEXIVE] += 1
             continue
-        ways = [(head, tail), (tail, head)] if relation.label in labels.symmetric else [(head, tail)]
+        ways = labels.ways(relation.label, head, tail)
         if any(gold[way] not in (0, label) for way in ways):
             notes[TWO_LABELS] += 1
             continue

@@ -63,10 +63,8 @@ def _directed(relations: tuple[Relation, ...], labels: LabelSpace) -> Iterator[R
     """Each relation once, symmetric ones in both directions."""
     seen = set()
     for relation in relations:
-        ways = [relation]
-        if relation.label in labels.symmetric:
-            ways.append(Relation(relation.tail, relation.head, relation.label))
-        for way in ways:
+        for head, tail in labels.ways(relation.label, relation.head, relation.tail):
+            way = relation if head is relation.head else Relation(head, tail, relation.label)
             key = (_argument(way.head), _argument(way.tail), way.label)
             if key not in seen:
                 seen.add(key)

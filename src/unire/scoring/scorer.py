@@ -22,6 +22,7 @@ from unire.scoring.counts import Counts, TypedCounts
 from unire.scoring.pairing import paired
 from unire.scoring.protocol import HEADLINE, Protocol
 from unire.scoring.scores import Scores
+from unire.tables import longest
 
 __all__ = ["Compared", "Tally", "compared", "one_way", "score", "tallies", "total"]
 
@@ -157,13 +158,14 @@ def _keys(
         (labels.entity_id(entity.label), span(entity)): entity.score for entity in entities
     }
     for relation in relations:
-        label, head, tail = labels.relation_id(relation.label), argument(relation.head), argument(relation.tail)
-        if relation.label in labels.symmetric:
-            if protocol.symmetric == "once":
-                head, tail = min(head, tail), max(head, tail)
-            elif protocol.symmetric == "doubled" and gold:
-                keys[(label, tail, head)] = relation.score
-        keys[(label, head, tail)] = relation.score
+        label = labels.relation_id(relation.label)
+        ways = labels.ways(relation.label, argument(relation.head), argument(relation.tail))
+        if protocol.symmetric == "once":
+            ways = [min(ways)]
+        elif protocol.symmetric == "as-annotated" or not gold:
+            ways = ways[:1]
+        for head, tail in ways:
+            keys[label, head, tail] = relation.score
     return keys
 
 
@@ -187,12 +189,8 @@ def _cuts(document: Document, *, gold: bool) -> set[int]:
         if sentence.cuts is not None and not gold:
             cuts.update(sentence.cuts)
             continue
-        taken: set[int] = set()
-        for entity in sorted(sentence.entities, key=lambda e: e.start - e.end):
-            words = range(entity.start, entity.end)
-            if taken.isdisjoint(words):
-                taken.update(words)
-                cuts.update(entity.span)
+        for entity in longest(sentence.entities):
+            cuts.update(entity.span)
     return cuts
 
 

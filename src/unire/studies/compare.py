@@ -151,10 +151,10 @@ def _items(sentence: Sentence, symmetric_in: LabelSpace | None = None) -> dict[o
     """Entities and strict relations by what tells them apart; of gold, symmetric relations in both directions."""
     items: dict[object, Entity | Relation] = {_key(entity): entity for entity in sentence.entities}
     for relation in sentence.relations:
-        ways = [relation]
-        if symmetric_in is not None and relation.label in symmetric_in.symmetric:
-            ways.append(Relation(relation.tail, relation.head, relation.label))
-        items.update({(_key(way.head), _key(way.tail), way.label): way for way in ways})
+        ends = (relation.head, relation.tail)
+        for head, tail in [ends] if symmetric_in is None else symmetric_in.ways(relation.label, *ends):
+            way = relation if head is relation.head else Relation(head, tail, relation.label)
+            items[_key(head), _key(tail), relation.label] = way
     return items
 
 
