@@ -64,7 +64,7 @@ class LabelSpace:
             return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
         if symmetric is not None:
             raise UnireError(
-                "symmetric types are named for labels learnt from the data; a label space that is given says it itself"
+                "symmetric types go with labels learnt from the data; a label space that is given says which they are"
             )
         return cls.load(name)
 
