@@ -80,7 +80,7 @@ CONLL04 = (
     Row("… likewise", "mpnet-news-h", "conll04-train-and-dev-likely-h"),
     Row("… by `split`, self-trained by five models", "mpnet-news, the third", "conll04-self-trained"),
     Row(
-        "`best` on train and dev, taught by five models and three marker models, by `likely`",
+        "`best` on train and dev, taught by five models and three marker models, by `likely`, α = 1.5, odds of 1.5",
         "mpnet-news-h",
         "conll04-marked-train-and-dev",
     ),
