@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ from accelerate import Accelerator
 from commanding import TWENTY, command, result
 from distilling import taught
 from interrupting import InterruptAfter
+from unire.calibration import Calibration
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
@@ -218,6 +220,18 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
     )
     assert not resumed.interrupted
     assert resumed.history == straight.history
+
+
+def test_what_was_started_before_there_was_a_setting_is_resumed_with_its_default(few, scierc_labels, encoder, tmp_path):
+    out = tmp_path / "model"
+    train(encoder, few, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    (record,) = tmp_path.glob("model.resume/*/progress.json")
+    state = json.loads(record.read_text(encoding="utf-8"))
+    del state["settings"]["keep_head"], state["settings"]["clip"]
+    record.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(UnireError, match="another clip"):
+        train(encoder, few, labels=scierc_labels, config=quick(clip=1.0), out=out, resume=True)
+    assert not train(encoder, few, labels=scierc_labels, config=quick(), out=out, resume=True).interrupted
 
 
 def test_resuming_with_other_settings_is_refused(twenty, scierc_labels, encoder, tmp_path):
@@ -458,8 +472,8 @@ def test_presets_are_data_and_settings_are_checked():
 
 
 def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twenty, scierc_labels, encoder, tmp_path):
-    config = quick(layout="shared", d=40, window=30, decoder="likely", alpha=0.75)
-    train(encoder, twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
+    config = quick(layout="shared", d=40, window=30, decoder="likely", alpha=0.75, tune_alpha=False, constraints=True)
+    train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
 
     config = TrainingConfig.further(tmp_path / "model", lr=1e-9, head_lr=1e-9, epochs=1)
     assert (config.preset, config.layout, config.d, config.window) == ("best", "shared", 40, 30)
@@ -468,9 +482,16 @@ def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twen
     # fewer types than the model knows: its labels are taken, and not those of the data
     trained = train(tmp_path / "model", twenty[:1], config=config, out=tmp_path / "further")
     assert trained.model.labels == scierc_labels
+    other = train(
+        tmp_path / "model", twenty[:1], dev=twenty, config=replace(config, decoder="split"), out=tmp_path / "other"
+    )
+    assert not any("never be found" in note for note in other.notes)
 
     before, after = (Extractor.load(tmp_path / name, device="cpu") for name in ("model", "further"))
-    assert after.settings.alpha == before.settings.alpha
+    for name in ("alpha", "constraints", "signatures", "calibration"):
+        assert getattr(after.settings, name) == getattr(before.settings, name), name
+    assert before.settings.signatures != LabelSpace.signatures(twenty[:1])
+    assert before.settings.calibration != Calibration()
     tables = [[P for _, P in extractor.tables(twenty)] for extractor in (before, after)]
     assert all(np.allclose(one, other, atol=1e-3) for one, other in zip(*tables, strict=True))
 

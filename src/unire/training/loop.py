@@ -65,7 +65,8 @@ def train(
         reporter=reporter,
         resume=resume,
     )
-    trainer.data.notes.update(_unseen(documents, dev))
+    if not config.keep_head:  # which may know more types than this data shows
+        trainer.data.notes.update(_unseen(documents, dev))
     return trainer.run(test, save_every_epochs, save_every_minutes)
 
 

@@ -23,6 +23,7 @@ from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.files import replacing
 from unire.modeling.checkpoint import tensors_from, tensors_to
+from unire.training.config import TrainingConfig
 from unire.training.place import latest, resume_folder, states_in
 
 __all__ = ["Progress", "Share", "Snapshots", "fingerprint", "moments_of", "restore_moments"]
@@ -126,6 +127,8 @@ class Snapshots:
         try:
             record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
             started, progress = record["settings"], [Progress(**each) for each in record["progress"]]
+            # a setting that is younger than the state was what it is by default
+            started = {**asdict(TrainingConfig()), **started}
             if changed := [key for key in settings if started.get(key) != settings[key]]:
                 raise UnireError(
                     f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "

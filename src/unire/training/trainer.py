@@ -110,7 +110,8 @@ class Trainer:
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-        model.settings = model.settings.with_(signatures=LabelSpace.signatures(documents))
+        signatures = {*model.settings.signatures, *LabelSpace.signatures(documents)}
+        model.settings = model.settings.with_(signatures=tuple(sorted(signatures)))
         if reporter is None or not accelerator.is_main_process:
             reporter = Reporter()
         trainer = cls(model, documents, dev, config, accelerator, out.resolve(), reporter, **more)
