@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from commanding import error_of_process
+from commanding import command, error_of_process
 from extracting import FIXTURES, TEXT
 from unire import formats
 from unire.cli import meter, printing
@@ -244,6 +246,27 @@ def test_a_link_is_followed(extract, tmp_path):
 def test_a_device_is_written_directly(extract):
     assert extract(TEXT, "--out", "/dev/null").exit_code == 0
     assert not Path("/dev/null.part").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs names for open files")
+def test_what_is_not_open_cannot_be_written(error):
+    assert error(TEXT, "--out", "/dev/fd/987") == "/dev/fd/987 cannot be written: Bad file descriptor"
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs a name for standard output")
+@pytest.mark.parametrize("options", [(), ("--format", "cypher"), ("--format", "html"), ("--format", "spert")])
+def test_the_file_that_standard_output_goes_to_is_added_to(options, exported, tmp_path):
+    words = ("extract", "--model", exported, "--device", "cpu", TEXT, *options, "--out", "/dev/stdout")
+    shell = shlex.join(command(*words))
+    text = f"echo header > a; {shell} >> a && {{ echo one; {shell}; echo two; }} > b"
+    ran = subprocess.run(["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    header, found = (tmp_path / "a").read_text().split("\n", 1)
+    assert header == "header"
+    assert "parser" in found
+    assert (tmp_path / "b").read_text() == f"one\n{found}two\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert Path("/dev/stdout").is_symlink()
 
 
 def test_mistakes_are_told_in_one_sentence(error, tmp_path):

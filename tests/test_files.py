@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unire.exceptions import UnireError
-from unire.files import check_apart, check_new, recover, replacing, text_output
+from unire.files import check_apart, check_new, recover, replacing, streaming, text_output, writes_on
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
@@ -209,6 +209,33 @@ def test_what_is_read_is_not_written_by_any_name_nor_into_its_folder(tmp_path: P
             check_apart(out, [], [folder])
     check_apart(tmp_path / "folder2", [], [folder])
     check_apart("/dev/null", ["/dev/null"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs names for open files")
+def test_a_file_that_is_open_is_written_on_by_whatever_name_and_never_replaced(tmp_path: Path) -> None:
+    path, link = tmp_path / "a.txt", tmp_path / "link"
+    with path.open("wb") as file:
+        number = file.fileno()
+        link.symlink_to(f"/dev/fd/{number}")
+        for name in (f"/dev/fd/{number}", f"/proc/self/fd/{number}", f"/proc/{os.getpid()}/fd/{number}", str(link)):
+            assert writes_on(name)
+            with text_output(name) as stream:
+                stream.write("whole ")
+            with streaming(name) as lines:
+                lines.write(b"line ")
+        with pytest.raises(NotADirectoryError), replacing(link, directory=True):
+            pass
+        file.write(b"end")
+    assert path.read_text() == "whole line " * 4 + "end"
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == [path, link]
+
+
+def test_names_of_what_is_open_are_told_from_other_names(tmp_path: Path) -> None:
+    for name in ("/dev/stdin", "/dev/stdout", "/dev/../dev/stderr", "/dev/fd/12", "/proc/self/fd/1", "/proc/1/fd/1"):
+        assert writes_on(name)
+    for name in ("/dev/stdout.jsonl", "/dev/fd", "stdout", "/home/dev/stdout", "/proc/self/fd/x", tmp_path):
+        assert not writes_on(name)
 
 
 def test_the_root_is_not_replaced() -> None:

@@ -7,6 +7,7 @@ import errno
 import gzip
 import lzma
 import os
+import re
 import secrets
 import shutil
 import zlib
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
 from unire.exceptions import UnireError
@@ -29,12 +31,19 @@ __all__ = [
     "reading",
     "recover",
     "replacing",
+    "streaming",
     "text_output",
     "unpacked",
+    "writes_on",
 ]
 
 PACKED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 """What unpacks a file, by its ending."""
+OPEN = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev|/proc/(?P<process>[^/]+))/fd/(?P<number>\d+)")
+"""The names of files that a process has open."""
+STANDARD = ("stdin", "stdout", "stderr")
+LINKS = 40
+"""Links that are followed, as the system does."""
 
 
 def is_packed(path: str | Path) -> bool:
@@ -117,10 +126,16 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
     Errors of the operating system, a full disk among them, reach the caller as `OSError`.
 
     Args:
-        path: What to write. Missing parent folders are made, a link is followed, old permissions are kept, and a pipe
-            or a device is written to directly.
+        path: What to write. Missing parent folders are made, a link is followed, old permissions are kept, a pipe or a
+            device is written to directly, and what is already open, such as `/dev/stdout`, gets the whole at the end.
         directory: Whether it is a folder; the temporary one is then made.
     """
+    if writes_on(path) and directory:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    if _open_name(path):
+        with _copied_to(path) as temporary:
+            yield temporary
+        return
     if is_stream(path):
         yield Path(path)
         return
@@ -160,6 +175,47 @@ def is_stream(path: str | Path) -> bool:
     """
     path = Path(path)
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def writes_on(path: str | Path) -> bool:
+    """Whether what is written goes on from where something stands: a pipe, a device, or what is already open.
+
+    A shell opens files for `/dev/stdout` and `/dev/fd/3`. They are not to be replaced: more than one writes to them.
+    """
+    return bool(_open_name(path)) or is_stream(path)
+
+
+def streaming(path: str | Path) -> BinaryIO:
+    """Such a thing, to write bytes to."""
+    name = _open_name(path)
+    if name is None:
+        return Path(path).open("wb")
+    if name["process"] in (None, "self", "thread-self", str(os.getpid())):
+        number = int(name["number"]) if name["number"] else STANDARD.index(name["name"])
+        return os.fdopen(os.dup(number), "wb")  # to open it by its name would empty it
+    return Path(path).open("ab")
+
+
+def _open_name(path: str | Path) -> re.Match[str] | None:
+    """The name of what a process has open, as which the path, or a link on its way, is known."""
+    here = Path(path)
+    for _ in range(LINKS):
+        here = Path(os.path.normpath(here.absolute()))
+        if found := OPEN.fullmatch(str(here)):
+            return found
+        if not here.is_symlink():
+            break
+        here = here.parent / here.readlink()
+    return None
+
+
+@contextmanager
+def _copied_to(path: str | Path) -> Iterator[Path]:
+    """A file that is copied to what is already open when it is whole."""
+    with TemporaryDirectory() as folder:
+        yield (file := Path(folder) / "out")
+        with file.open("rb") as whole, streaming(path) as stream:
+            shutil.copyfileobj(whole, stream)
 
 
 def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:

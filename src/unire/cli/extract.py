@@ -15,7 +15,7 @@ from unire.cli.extract_ray import address_in, extract_on_cluster
 from unire.cli.extract_run import Run
 from unire.cli.options import Constraints, Device
 from unire.exceptions import UnireError
-from unire.files import check_unpacked
+from unire.files import check_unpacked, streaming, writes_on
 from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
@@ -222,9 +222,8 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_whole(run, output, out, name)
     elif out is None:
         _write_stream(run, output, sys.stdout.buffer)
-    elif out.exists() and not out.is_file() and not out.is_dir():  # a pipe or a device
-        with out.open("wb") as device:
-            _write_stream(run, output, device)
+    elif writes_on(out):
+        _write_device(run, output, out)
     else:
         _write_file(run, output, out, name, resume=resume)
 
@@ -255,6 +254,16 @@ def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
         stream.flush()
         head = ""
     stream.write(head.encode())
+
+
+def _write_device(run: Run, output: Lines, out: Path) -> None:
+    try:
+        with streaming(out) as stream:
+            _write_stream(run, output, stream)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
 
 
 def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
