@@ -58,16 +58,34 @@ def test_an_argument_is_a_text_unless_a_file_has_its_name(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "name", ["my abstracts.txt", "data/my file.TXT.gz", "My Papers/", "results 2024.jsonl", "a b.csv", "all of it.zip"]
+    "name",
+    [
+        *("my abstracts.txt", "data/my file.TXT.gz", "My Papers/", "results 2024.jsonl", "a b.csv", "all of it.zip"),
+        *("papers/all that was found in 2024.jsonl", "papers/the first of many folders/"),
+    ],
 )
 def test_the_name_of_a_file_that_is_not_there_is_no_text(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("papers").mkdir()
     for ways in ({}, {"lines": True}, {"words": True}):
         assert refused(name, **ways) == (
             f"there is no file or folder {name!r}; if it is a text, pipe it into standard input"
         )
     piped(name.encode(), monkeypatch)
     assert read() == [("standard input", name)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Our code is at https://github.com/x/y/", "See https://x.org/", "The tagger is described in README.md"),
+        *("We use the file corpus.txt", "It reads papers/all of them.txt"),
+    ],
+)
+def test_a_text_may_end_in_an_address_or_a_file(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("papers").mkdir()
+    assert read(text) == [("", text)]
 
 
 def test_a_field_and_a_format_are_of_files(tmp_path, monkeypatch):

@@ -31,6 +31,9 @@ STANDARD_INPUT = "standard input"
 KINDS = 5
 """Endings of files that are named where such files are left out."""
 
+NAME_WORDS = 3
+"""Words that the name of a file may have; a text that ends like one mostly has more."""
+
 Way = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "rows", "whole"]
 """How a file holds its documents; `rows` are JSON lines or a table, whichever the first of them shows."""
 
@@ -68,8 +71,8 @@ class Inputs:
     """Files, folders, texts or standard input, and how they are to be read."""
 
     sources: Sequence[str] = ()
-    """Each a path, `-` for standard input, or a text itself: one that is empty, or has a space in it and is no file's
-    name. None: standard input."""
+    """Each a path, `-` for standard input, or a text itself: one that is empty, or has a space in it and does not look
+    like a file's name. None: standard input."""
     lines: bool = False
     """A document for every line."""
     field: str | None = None
@@ -97,7 +100,7 @@ class Inputs:
             raise UnireError(f"{missing}, and {'--from' if self.format else '--field'} is not for texts")
         if source and not any(map(str.isspace, source)):
             raise UnireError(f"{missing}; to pass a text on the command line, give at least two words")
-        if "\n" not in source and (source.endswith("/") or ending(source) in texts.KNOWN):
+        if _looks_like_a_path(source):
             raise UnireError(f"{missing}; if it is a text, pipe it into standard input")
 
     @property
@@ -316,6 +319,15 @@ def _exists(source: str) -> bool:
         return bool(source) and Path(source).exists()  # the path of an empty text would be this folder
     except (OSError, ValueError):  # a text can be too long for a name, or hold what no name may
         return False
+
+
+def _looks_like_a_path(source: str) -> bool:
+    """Whether it ends as the name of a file or folder does, and is short or begins with a folder that is there."""
+    named = source.endswith("/") or ending(source) in texts.KNOWN
+    if not named or "\n" in source or "://" in source:
+        return False
+    parent = str(Path(source).parent)
+    return len(source.split()) <= NAME_WORDS or (parent != "." and _exists(parent))
 
 
 def _first_object(path: Path) -> dict[str, object]:
