@@ -399,6 +399,18 @@ def test_standard_input_is_a_dash_where_the_format_is_named(tmp_path: Path) -> N
     assert ran.stderr == "error: /dev/stdin can be read but once, so its format is not guessed; name the format\n"
 
 
+def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tmp_path: Path) -> None:
+    score = f"cat {TWENTY} | unire score {TWENTY} --labels scierc"
+    for options in ("/dev/stdin --format dygie", "- --format dygie", "- --predictions-format dygie"):
+        ran = unire(f"{score} {options}", tmp_path)
+        assert ran.returncode == 0, ran.stderr
+    told = "/dev/stdin can be read but once, so its format is not guessed; name it with --predictions-format"
+    assert unire(f"{score} -", tmp_path).stderr == f"error: {told}\n"
+    formats.write(formats.read(TWENTY), tmp_path / "brat", "brat", lost=Counter())
+    ran = unire(f"cat {TWENTY} | unire score brat - --format brat", tmp_path)
+    assert ran.stderr == f"error: {told}\n"
+
+
 GUESSED = "(read as {}, as its content suggests; else name the format)"
 STRANGE = "a.txt, line 1: not a format that unire knows; say which one it is, or convert it first"
 

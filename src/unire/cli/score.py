@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 
+from unire import formats
 from unire.cli import printing, protocols
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, input_path, label_space
+from unire.exceptions import UnireError
+from unire.files import is_stream
 from unire.scoring import Protocol, one_way
 
 __all__ = ["score"]
@@ -33,7 +36,8 @@ def score(
         str | None,
         typer.Option(
             "--predictions-format",
-            help="Format of the predictions, where --format is that of the annotated file. Guessed when left out.",
+            help="Format of the predictions, where --format is that of the annotated file. Guessed when left out; of a "
+            "pipe, it is that of --format.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +61,8 @@ def score(
     """
     notes: Counter[str] = Counter()
     annotated = documents_from([gold], format, notes=notes)
-    predicted = documents_from([predictions], predictions_format, predicted=True, notes=notes)
+    written_in = predictions_format or _format_of_stream(predictions, format)
+    predicted = documents_from([predictions], written_in, predicted=True, notes=notes)
     space = label_space(labels, symmetric, [*annotated, *predicted])
     notes[ONE_WAY] = one_way(predicted, space) if directions == "doubled" else 0
     protocols.report(
@@ -72,3 +77,15 @@ def score(
     )
     if not json:
         printing.print_notes(notes)
+
+
+def _format_of_stream(predictions: Path, format: str | None) -> str | None:
+    """What a pipe, whose format cannot be guessed, is read as; `None` for anything else."""
+    path = input_path(predictions)
+    if not is_stream(path):
+        return None
+    if format is None or formats.FORMATS[format].folder:
+        raise UnireError(
+            f"{path} can be read but once, so its format is not guessed; name it with --predictions-format"
+        )
+    return format
