@@ -120,7 +120,19 @@ def test_where_everything_would_be_skipped_the_command_is_wrong(extract, tmp_pat
     file.write_text('{"text": "one"}\n{"text": "two"}\n')
     ran = extract(file, "--field", "abstract", "--skip-errors", "--out", tmp_path / "found.jsonl")
     assert "line 1 has no 'abstract' but text" in str(ran.exception)
+    assert "skipped" not in ran.stderr
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(("wrong", "given_up"), [(99, False), (100, True)])
+def test_where_the_first_hundred_would_be_skipped_the_rest_is_not_read(wrong, given_up, extract, tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"title": "one"}\n' * wrong + '{"text": "two"}\n{"title": "three"}\n')
+    ran = extract(file, "--field", "text", "--skip-errors", "--out", tmp_path / "found.jsonl")
+    if given_up:
+        assert "line 1 has no 'text' but title" in str(ran.exception)
+    told = [line for line in ran.stderr.splitlines() if line.startswith("skipped: ")]
+    assert len(told) == (0 if given_up else wrong + 1)
 
 
 def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):

@@ -34,6 +34,8 @@ UNSEARCHED = 100_000
 """New objects before Python looks for garbage among them; its own choice is 700 or 2,000, by its version."""
 
 SKIPPED = "line, row or file that cannot be read, skipped"
+HOPELESS = 100
+"""So many of them before the first that can be read, and it is given up."""
 
 Result = TypeVar("Result")
 Screen = Console | Literal["raw"] | None
@@ -82,17 +84,28 @@ class Run:
     @cached_property
     def items(self) -> Iterator[Item]:
         """The input, of which the first is read at once: a wrong field or file is told before a model is loaded."""
-        errors: list[UnireError] = []
+        held: list[UnireError] = []
+        begun = False
 
         def skip(error: UnireError) -> None:
-            errors[:] = errors or [error]
             self.notes[SKIPPED] += 1
-            printing.say(("skipped:", "yellow"), f" {error}")
+            if begun:
+                _tell(error)
+                return
+            held.append(error)
+            if len(held) == HOPELESS:
+                raise _Hopeless
 
         items = self.given.items(skip if self.skip_errors else None)
-        first = list(islice(items, 1))
-        if not first and errors:  # it is not the input but the command that is wrong, such as the name of a field
-            raise errors[0]
+        try:
+            first = list(islice(items, 1))
+        except _Hopeless:
+            first = []
+        if not first and held:  # it is not the input but the command that is wrong, such as the name of a field
+            raise held[0]
+        begun = True
+        for error in held:
+            _tell(error)
         return chain(first, items)
 
     @cached_property
@@ -151,6 +164,14 @@ class Run:
                 yield result
                 self.count += 1
                 meter.advance(positions.popleft())
+
+
+class _Hopeless(Exception):  # noqa: N818
+    """Not for those who skip errors to skip."""
+
+
+def _tell(error: UnireError) -> None:
+    printing.say(("skipped:", "yellow"), f" {error}")
 
 
 def look_for_garbage_rarely() -> None:
