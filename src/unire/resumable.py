@@ -14,10 +14,14 @@ from typing import Any
 from unire.exceptions import UnireError
 from unire.files import replacing
 
-__all__ = ["ResumableFile", "part_of", "refuse_another", "so_many"]
+__all__ = ["AnotherInputError", "ResumableFile", "part_of", "refuse_another", "so_many"]
 
 SAVE_SECONDS = 1.0
 """How long a document may be in the file without being noted."""
+
+
+class AnotherInputError(UnireError):
+    """Of a file that cannot be gone on with."""
 
 
 class ResumableFile:
@@ -136,7 +140,7 @@ class ResumableFile:
             what = f", {self.last!r}, has another text"
         else:
             return
-        raise UnireError(
+        raise AnotherInputError(
             f"the input is not what it was: document {self.documents:,} of it{what}; delete {self.part} to begin anew"
         )
 

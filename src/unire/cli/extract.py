@@ -20,7 +20,7 @@ from unire.inputs import Inputs
 from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
 from unire.rendering.palette import Palette
-from unire.resumable import ResumableFile, part_of, so_many
+from unire.resumable import AnotherInputError, ResumableFile, part_of, so_many
 from unire.texts import JSON_LINES
 
 __all__ = ["INTERRUPTED", "extract"]
@@ -277,6 +277,8 @@ def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) 
         try:
             for document in run.documents(file):
                 file.add(document.id, output.of(document).encode(), document.text)
+        except AnotherInputError:
+            raise
         except (KeyboardInterrupt, UnireError) as reason:
             if file.documents:
                 mended = "mend what is wrong; then " if isinstance(reason, UnireError) else ""
