@@ -10,6 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
@@ -231,8 +232,9 @@ class Inputs:
     ) -> Iterator[Item]:
         way = self._way(path)
         if way == "annotated":
-            for number, document in enumerate(formats.read(path, self.format, on_error=on_error or refuse), 1):
-                yield Item(document.id, document, base, number)
+            with suppress(formats.NothingReadError):
+                for number, document in enumerate(formats.read(path, self.format, on_error=on_error or refuse), 1):
+                    yield Item(document.id, document, base, number)
         elif way == "parquet":
             yield from _placed(texts.from_parquet(path, self.field or "text", part, on_error), base)
         else:

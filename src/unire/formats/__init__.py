@@ -42,6 +42,7 @@ __all__ = [
     "FORMATS",
     "WRITABLE",
     "Format",
+    "NothingReadError",
     "from_dataset",
     "guess",
     "read",
@@ -70,6 +71,10 @@ FORMATS = {
 
 WRITABLE = tuple(name for name, form in FORMATS.items() if form.write)
 """Names of those that can be written."""
+
+
+class NothingReadError(UnireError):
+    """Of a file without a document that can be read: what is wrong with each has been told."""
 
 
 def read(
@@ -204,6 +209,6 @@ def _some(documents: Iterator[Document], path: Path, failures: list[UnireError],
         raise UnireError(f"{error}{hint}") if empty and hint else error from None
     if empty and failures:
         reason = str(failures[0]).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
-        raise UnireError(f"{path} holds no document that can be read: {reason}{hint}")
+        raise NothingReadError(f"{path} holds no document that can be read: {reason}{hint}")
     if empty:
         raise UnireError(f"{path} holds no document")
