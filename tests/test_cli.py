@@ -160,8 +160,10 @@ def test_gold_is_not_replaced_by_predictions(tmp_path):
     assert "gold.jsonl is read by the same command" in error(*oracle, gold, "--predictions", gold)
     assert gold.read_bytes() == Path(TWENTY).read_bytes()
     run("data", "convert", gold, "--to", "brat", "--out", folder)
-    inside = folder / "found.jsonl"
-    assert "found.jsonl is inside" in error(*oracle, folder, "--predictions", inside)
+    for name in ("found.txt", "deep/found.ANN"):
+        assert f"{name} is inside" in error(*oracle, folder, "--predictions", folder / name)
+    for _ in range(2):  # which a folder of brat may hold
+        assert run(*oracle, folder, "--predictions", folder / "found.jsonl").exit_code == 0
 
 
 def test_gold_and_predictions_have_each_a_format_of_their_own(tmp_path):

@@ -345,6 +345,14 @@ def test_statistics_are_drawn(tmp_path: Path, kind: str) -> None:
     assert (tmp_path / f"a.{kind}").read_bytes().startswith(starts[kind])
 
 
+def test_data_are_not_replaced_by_a_page_or_a_picture_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "data.svg"
+    shutil.copy(TWENTY, file)
+    for words in (("show", file, "--html"), ("stats", file, "--plot")):
+        assert "data.svg is read by the same command" in reason(*words, file)
+    assert file.read_bytes() == TWENTY.read_bytes()
+
+
 def test_pictures_of_unknown_kinds_and_without_matplotlib_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,10 +10,19 @@ import typer
 
 from unire import formats
 from unire.cli import printing, protocols
-from unire.cli.options import Constraints, Device, Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import (
+    Constraints,
+    Device,
+    Format,
+    Json,
+    Labels,
+    Symmetric,
+    check_output,
+    documents_from,
+    label_space,
+)
 from unire.exceptions import UnireError
 from unire.extractor import Extractor
-from unire.files import check_apart
 from unire.oracle import oracle as read_off_gold
 from unire.scoring import Confidence, Protocol, outcomes
 from unire.settings import checked_alpha
@@ -77,7 +86,7 @@ def evaluate(
     if oracle == (model is not None):
         raise UnireError("give a --model to evaluate, or --oracle to decode the gold tables")
     if predictions is not None:
-        check_apart(predictions, data, [path for path in data if path.is_dir()])
+        check_output(predictions, data, format)
     notes: Counter[str] = Counter()
     gold = documents_from(data, format, notes=notes)
     if model is None:

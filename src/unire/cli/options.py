@@ -12,11 +12,12 @@ import typer
 from unire import formats
 from unire.cli import printing
 from unire.documents import Document
+from unire.files import check_apart
 from unire.labels import LabelSpace
 
 __all__ = [
-    "Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "documents_from", "input_path",
-    "label_space",
+    "Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "check_output", "documents_from",
+    "input_path", "label_space",
 ]  # fmt: skip
 
 Labels = Annotated[
@@ -70,6 +71,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 def input_path(path: Path) -> Path:
     """What is read for a path on the command line; `-` is standard input."""
     return Path("/dev/stdin") if path == Path("-") else path
+
+
+def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
+    """Refuse to write annotated data over, or what would be read with the rest of a folder of them."""
+    paths = [input_path(path) for path in data]
+    folders = [path for path in paths if path.is_dir()]
+    kinds = {path: formats.FORMATS.get(format or formats.guess(path)) for path in folders}
+    check_apart(out, paths, [path for path, kind in kinds.items() if kind and out.suffix.lower() in kind.endings])
 
 
 def documents_from(

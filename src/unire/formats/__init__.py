@@ -59,14 +59,14 @@ FORMATS = {
     "spert": Format(spert.read, spert.write, spert.HOLDS, spert.KEYS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.HOLDS),
     "conll04": Format(conll04.read, conll04.write, conll04.HOLDS, suffix=".corp"),
-    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix=""),
+    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix="", endings=(".txt", ".ann")),
     "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, labelstudio.KEYS, suffix=".json"),
     "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
     "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
-    "parquet": Format(parquet.read, parquet.write, of_files=True, suffix=".parquet"),
-    "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix=""),
-    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True),
-    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True),
+    "parquet": Format(parquet.read, parquet.write, of_files=True, suffix=".parquet", endings=(".parquet",)),
+    "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix="", endings=(".arrow", ".json")),
+    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True, endings=(".sgm", ".xml")),
+    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True, endings=(".sgm", ".xml")),
 }
 
 WRITABLE = tuple(name for name, form in FORMATS.items() if form.write)

@@ -52,6 +52,8 @@ class Format:
     """A folder of such files is read too, as one."""
     suffix: str = ".jsonl"
     """What a file of the format is usually called."""
+    endings: tuple[str, ...] = ()
+    """How files end that are read from a folder of the format."""
 
 
 @contextmanager

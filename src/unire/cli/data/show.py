@@ -11,7 +11,7 @@ import typer
 
 from unire import formats
 from unire.cli import printing
-from unire.cli.options import Format, Labels, Symmetric, Words, input_path, label_space
+from unire.cli.options import Format, Labels, Symmetric, Words, check_output, input_path, label_space
 from unire.documents import Document
 from unire.exceptions import UnireError
 from unire.rendering import html as pages
@@ -47,6 +47,8 @@ def show(
 
     A page has the gold table of every sentence.
     """
+    if html:
+        check_output(html, [file], format)
     notes: Counter[str] = Counter()
     chosen = (
         document

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from unire.cli import printing
-from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, label_space
+from unire.cli.options import Format, Json, Labels, Symmetric, check_output, documents_from, label_space
 from unire.statistics import Statistics
 from unire.statistics import plot as draw
 
@@ -31,6 +31,8 @@ def stats(
     \b
         unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc --plot scierc.svg
     """
+    if plot:
+        check_output(plot, files, format)
     notes: Counter[str] = Counter()
     parts = [documents_from([path], format, notes=notes) for path in files]
     space = label_space(labels, symmetric, [document for part in parts for document in part])
