@@ -115,7 +115,15 @@ def test_lines_and_words_are_not_for_parquet(tmp_path):
     file = parquet(tmp_path / "a.parquet", text=["one"])
     for way in ("lines", "words"):
         sentence = f"{file} has rows and not lines; leave out --{way}, and name a column with --field"
-        assert refused(file, **{way: True}) == refused(tmp_path, **{way: True}) == sentence
+        assert refused(file, **{way: True}) == sentence
+        assert refused(tmp_path, **{way: True}) == (
+            f"folder {tmp_path} holds no text: no file in it ends in .txt, .text, .md, .jsonl, .ndjson, and .csv and "
+            ".tsv and .parquet are read with --field alone"
+        )
+    (tmp_path / "b.txt").write_text("two\nthree\n")
+    assert [text for _, text in read(tmp_path, lines=True)] == ["two", "three"]
+    assert Inputs([str(tmp_path)], lines=True).notes == {"file of another kind left out (.parquet)": 1}
+    assert len(list(Inputs([str(tmp_path)]))) == 2
 
 
 def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):

@@ -122,16 +122,20 @@ class Inputs:
         """The files, and those that folders have besides, by their endings."""
         left_out: Counter[str] = Counter()
         files = {
-            source: texts.files_of(Path(source), tables=self.field is not None, left_out=left_out)
+            source: texts.files_of(Path(source), **self._taken, left_out=left_out)
             for source in self.sources
             if source != "-" and _exists(source)
         }
-        if self.lines or self.words:
-            for path in chain(*files.values()):
-                if path.suffix.lower() in texts.PARQUET:
-                    flag = "--lines" if self.lines else "--words"
-                    raise UnireError(f"{path} has rows and not lines; leave out {flag}, and name a column with --field")
+        for source in files if self.lines or self.words else ():
+            if Path(source).suffix.lower() in texts.PARQUET and not Path(source).is_dir():
+                flag = "--lines" if self.lines else "--words"
+                raise UnireError(f"{source} has rows and not lines; leave out {flag}, and name a column with --field")
         return files, left_out
+
+    @property
+    def _taken(self) -> dict[str, bool]:
+        """Which files are taken from folders."""
+        return {"tables": self.field is not None, "parquet": not (self.lines or self.words)}
 
     @property
     def size(self) -> int | None:
@@ -149,7 +153,7 @@ class Inputs:
             folder: Whether that is a folder, whose files may be called anything.
         """
         standard_input = ["/dev/stdin"] if self._reads_standard_input else []
-        found = folder or texts.takes(out, tables=self.field is not None)
+        found = folder or texts.takes(out, **self._taken)
         folders = [source for source in self.files if Path(source).is_dir()] if found else []
         check_apart(out, chain(standard_input, *self.files.values()), folders)
 

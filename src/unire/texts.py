@@ -108,12 +108,15 @@ class Part(NamedTuple):
     """In bytes of text, or about that."""
 
 
-def files_of(path: Path, *, tables: bool = False, left_out: Counter[str] | None = None) -> list[Path]:
+def files_of(
+    path: Path, *, tables: bool = False, parquet: bool = True, left_out: Counter[str] | None = None
+) -> list[Path]:
     """The file, or the files of a folder and of those inside it that can hold text, in alphabetical order.
 
     Args:
         path: The file or folder.
         tables: Whether tables are taken from a folder, too: one of texts often has a table about them beside them.
+        parquet: Whether Parquet is.
         left_out: Counts, when given, the other files of a folder by their endings, but for hidden ones.
     """
     if not path.is_dir():
@@ -121,19 +124,27 @@ def files_of(path: Path, *, tables: bool = False, left_out: Counter[str] | None 
             raise UnireError(f"{path} is an archive of files; unpack it first")
         return [path]
     plain = [p for p in path.rglob("*") if _is_plain(p, path)]
-    found = sorted(p for p in plain if takes(p, tables=tables))
+    found = sorted(p for p in plain if takes(p, tables=tables, parquet=parquet))
     if left_out is not None:
-        left_out.update(ending(p) for p in plain if not takes(p, tables=tables))
+        left_out.update(ending(p) for p in set(plain).difference(found))
     if not found:
-        more = "" if tables else f", and {' and '.join(TABLES)} are read with --field alone"
-        endings = ", ".join((*FOLDER, *(TABLES if tables else ()), *PARQUET))
+        others = (*(() if tables else TABLES), *(() if parquet else PARQUET))
+        more = f", and {' and '.join(others)} are read with --field alone" if others else ""
+        endings = ", ".join(_taken(tables=tables, parquet=parquet))
         raise UnireError(f"folder {path} holds no text: no file in it ends in {endings}{more}")
     return found
 
 
-def takes(path: Path, *, tables: bool = False) -> bool:
+def takes(path: Path, *, tables: bool = False, parquet: bool = True) -> bool:
     """Whether a file of that name is taken from a folder; Parquet packs by itself."""
-    return ending(path) in (*FOLDER, *(TABLES if tables else ())) or path.suffix.lower() in PARQUET
+    if path.suffix.lower() in PARQUET:
+        return parquet
+    return ending(path) in _taken(tables=tables, parquet=False)
+
+
+def _taken(*, tables: bool, parquet: bool) -> tuple[str, ...]:
+    """The endings of files that are taken from a folder."""
+    return (*FOLDER, *(TABLES if tables else ()), *(PARQUET if parquet else ()))
 
 
 @contextmanager
