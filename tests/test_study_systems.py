@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,15 @@ def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model,
     assert "gold:" in shown
     kinds = json.loads(by_model)["errors"]
     assert [shown.count(kind) for kind in kinds] == [2 if count else 1 for count in kinds.values()]
+
+
+def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
+    gold, file = tmp_path / "gold", tmp_path / "found.jsonl"
+    formats.write(twenty, gold, "brat", lost=Counter())
+    for path in (file, other := tmp_path / "other.jsonl"):
+        formats.write(formats.read(gold), path)
+    for words in (("errors", file), ("compare", file, other)):
+        assert json.loads(run("study", *words, "--data", gold, "--format", "brat", "--json").stdout)
 
 
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):

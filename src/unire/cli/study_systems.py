@@ -74,7 +74,7 @@ def errors(
 
     prepare(out, "errors", [system], data)
     gold = documents_from(data, format)
-    found = predict(system, gold, device=device, format=format)
+    found = predict(system, gold, device=device)
     space = _space([found], labels, symmetric, gold)
     result = {**run(gold, found.documents, space), **facts([system], data)}
     finish(result, out, json)
@@ -141,7 +141,7 @@ def compare(
 
     prepare(out, "compare", systems, data)
     gold = documents_from(data, format)
-    found = [predict(system, gold, device=device, format=format) for system in systems]
+    found = [predict(system, gold, device=device) for system in systems]
     space = _space(found, labels, symmetric, gold)
     result = {**run(gold, found, space, samples=samples), **facts(systems, data)}
     finish(result, out, json)

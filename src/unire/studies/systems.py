@@ -33,10 +33,13 @@ class System(NamedTuple):
     """A model's own; `None` for a file."""
 
 
-def predict(source: str, gold: Sequence[Document], *, device: str | None = None, format: str | None = None) -> System:
-    """What a system finds in the documents: `source` is a file of predictions, or a model wherever it is found."""
+def predict(source: str, gold: Sequence[Document], *, device: str | None = None) -> System:
+    """What a system finds in the documents: `source` is a file of predictions, or a model wherever it is found.
+
+    The format of a file is guessed: gold may have another.
+    """
     if Path(source).is_file():
-        return System(Path(source).stem, list(formats.read(source, format, predicted=True)), None)
+        return System(Path(source).stem, list(formats.read(source, predicted=True)), None)
     if ending(source) in FILES and not Path(source).exists():
         raise UnireError(f"there is no file of predictions {source!r}")
     extractor = Extractor.load(source, device=device)
