@@ -64,7 +64,7 @@ def test_rows_in_parts_are_the_rows_of_the_file(tmp_path_factory, rows, group, s
     pq.write_table(pa.table({"text": [f"row {i}" for i in range(rows)]}), path, row_group_size=group)
     parts = list(texts.row_parts(path, "text", size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "ROWS", 8)
+        patch.setattr("unire.texts.parquet.ROWS", 8)
         found = [text for part in parts for text in texts.from_parquet(path, "text", part)]
     assert [(text.number, text.text) for text in found] == [(i + 1, f"row {i}") for i in range(rows)]
     assert found == list(texts.from_parquet(path))

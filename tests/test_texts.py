@@ -391,7 +391,7 @@ def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
 
 
 def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.texts.LONGEST", 1000)
+    monkeypatch.setattr("unire.texts.tables.LONGEST", 1000)
     file = tmp_path / "papers.csv"
     file.write_text('text\none\n"two\n' + "three\n" * 1000)
     assert "row 3 cannot be read: field larger than field limit (1000)" in refused(file)

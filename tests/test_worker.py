@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clustering import FIXTURES, rows_of
-from unire import formats, texts
+from unire import formats
 from unire.cluster.blocks import Block, plan, stamps
 from unire.cluster.folder import Finished, path_of
 from unire.cluster.worker import AGAIN, TRIES, Job, Worker
@@ -194,7 +194,7 @@ def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, mon
     def fails(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(texts, "islice", fails)
+    monkeypatch.setattr("unire.texts.lines.islice", fails)
     assert do(made, blocks)[0].endswith("lines.txt cannot be read: Input/output error")
     assert not path_of(out, blocks[0]).exists()
 
