@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["EXTRA", "NEEDS_EXTRA", "UnireError", "told_of_the_extra"]
+__all__ = ["EXTRA", "NEEDS_EXTRA", "OnError", "UnireError", "told_of_the_extra"]
 
 EXTRA = ("accelerate", "safetensors", "torch", "transformers")
 """What comes with `unire[train]`."""
@@ -17,6 +17,10 @@ class UnireError(Exception):
 
     The command line prints the sentence alone; a traceback means a bug of ours.
     """
+
+
+OnError = Callable[[UnireError], None]
+"""Told of one of many things that cannot be read or written; if it returns, the others still are."""
 
 
 @contextmanager

@@ -19,12 +19,12 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from unire import formats, texts
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import check_apart, ending, is_packed, is_stream, opened, reading, unpacked
 from unire.formats import words as words_format
 from unire.formats.format import refuse
 from unire.segment import segment
-from unire.texts import OnError, skipping
+from unire.texts import skipping
 
 __all__ = ["Inputs", "Item", "Piece"]
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import check_new, replacing
 from unire.formats import (
     ace,
@@ -34,7 +34,7 @@ from unire.formats import (
     spert,
 )
 from unire.formats.contents import SERIOUS, fit
-from unire.formats.format import Format, OnError, Reading, refuse
+from unire.formats.format import Format, Reading, refuse
 from unire.formats.guessing import guess
 from unire.formats.hugging_face import from_dataset, to_dataset
 

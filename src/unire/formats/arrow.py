@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import reading
 from unire.formats import dygie, fields, json_files, native, spert
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = ["ROWS", "documents_of", "from_rows", "tables"]
 

@@ -26,13 +26,13 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import reading
 from unire.formats import fields, json_files
 from unire.formats.characters import Placer, split
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = ["HOLDS", "read", "write"]
 

@@ -24,10 +24,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import json_files
 from unire.formats.contents import Content
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = ["HOLDS", "is_row", "read", "write"]
 

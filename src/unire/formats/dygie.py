@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import fields, json_files
 from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading
+from unire.formats.format import Reading
 
 __all__ = ["HOLDS", "from_json", "predictions", "read", "to_json", "write"]
 

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats.contents import EVERYTHING, Content
 
-__all__ = ["Format", "OnError", "Reading", "at", "needed", "refuse"]
-
-OnError = Callable[[UnireError], None]
-"""What is done about a document that cannot be read or written; if it returns, the others still are."""
+__all__ = ["Format", "Reading", "at", "needed", "refuse"]
 
 
 def refuse(error: UnireError) -> None:

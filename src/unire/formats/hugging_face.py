@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import arrow, fields, json_files
-from unire.formats.format import OnError, Reading, needed, refuse
+from unire.formats.format import Reading, needed, refuse
 
 __all__ = ["STATE", "from_dataset", "read", "to_dataset", "write"]
 

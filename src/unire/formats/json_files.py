@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import opened, reading
 from unire.formats.fields import Json, expect
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = [
     "decoded", "lines", "objects", "parsed", "read_lines", "read_list", "spelt", "write_lines", "write_list",

@@ -25,12 +25,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import fields, json_files, native
 from unire.formats.characters import Placer, split
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading
+from unire.formats.format import Reading
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Sentence
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import fields, json_files
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading
+from unire.formats.format import Reading
 
 __all__ = ["from_json", "from_layout", "layout", "read", "to_json", "write"]
 

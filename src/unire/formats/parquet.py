@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
+from unire.exceptions import OnError
 from unire.files import reading
 from unire.formats import arrow
-from unire.formats.format import OnError, Reading, needed
+from unire.formats.format import Reading, needed
 
 __all__ = ["files_of", "read", "write"]
 

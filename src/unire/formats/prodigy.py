@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import fields, json_files
 from unire.formats.characters import Placer, split
 from unire.formats.contents import ARGUMENT, EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 

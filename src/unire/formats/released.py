@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.formats import fields, json_files
 from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading, at
+from unire.formats.format import Reading, at
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 

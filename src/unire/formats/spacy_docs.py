@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import reading
 from unire.formats import fields, json_files, native
 from unire.formats.characters import WORDLESS
 from unire.formats.contents import ARGUMENT
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading, at, needed
+from unire.formats.format import Reading, at, needed
 from unire.formats.spacy_findings import Findings, kept
 
 __all__ = ["from_doc", "read", "to_doc", "write"]

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import Document
+from unire.exceptions import OnError
 from unire.formats import fields, json_files
 from unire.formats.contents import EVERYTHING, Content
 from unire.formats.fields import Json
-from unire.formats.format import OnError, Reading
+from unire.formats.format import Reading
 
 __all__ = ["HOLDS", "from_json", "read", "to_json", "write"]
 

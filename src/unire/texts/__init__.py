@@ -11,7 +11,7 @@ from unire.texts.folders import JSON_LINES, KNOWN, PARQUET, files_of, takes
 from unire.texts.lines import from_json_lines, from_lines, line_parts, whole
 from unire.texts.parquet import SHORT, from_parquet, row_parts
 from unire.texts.tables import TABLES, from_rows, from_table, table_parts
-from unire.texts.text import OnError, Part, Text, skipping
+from unire.texts.text import Part, Text, skipping
 
 __all__ = [
     "JSON_LINES",
@@ -19,7 +19,6 @@ __all__ = [
     "PARQUET",
     "SHORT",
     "TABLES",
-    "OnError",
     "Part",
     "Text",
     "files_of",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
 
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import reading
-from unire.texts.text import OnError, Part, Text, decoded, id_of, parts_by, skipping, text_of
+from unire.texts.text import Part, Text, decoded, id_of, parts_by, skipping, text_of
 
 __all__ = ["from_json_lines", "from_lines", "line_parts", "whole"]
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import reading
-from unire.texts.text import OnError, Part, Text, id_of, skipping, text_of
+from unire.texts.text import Part, Text, id_of, skipping, text_of
 
 __all__ = ["SHORT", "from_parquet", "row_parts"]
 

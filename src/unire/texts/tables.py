@@ -9,10 +9,10 @@ from itertools import chain, islice
 from textwrap import shorten
 from typing import BinaryIO, NamedTuple, cast
 
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 from unire.files import ending, reading
 from unire.texts.lines import from_json_lines
-from unire.texts.text import OnError, Part, Text, decoded, parts_by, skipping
+from unire.texts.text import Part, Text, decoded, parts_by, skipping
 
 __all__ = ["TABLES", "from_rows", "from_table", "table_parts"]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from unire.exceptions import UnireError
+from unire.exceptions import OnError, UnireError
 
-__all__ = ["OnError", "Part", "Text", "decoded", "id_of", "parts_by", "skipping", "text_of"]
-
-OnError = Callable[[UnireError], None]
-"""Told of a line or row that cannot be read; if it returns, the others still are."""
+__all__ = ["Part", "Text", "decoded", "id_of", "parts_by", "skipping", "text_of"]
 
 
 class Text(NamedTuple):

@@ -17,8 +17,8 @@ from unire import formats
 from unire.cli import printing
 from unire.cli.options import Json, Words, input_path
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.formats.format import OnError, refuse
+from unire.exceptions import OnError, UnireError
+from unire.formats.format import refuse
 from unire.labels import LabelSpace
 from unire.splits import part_by_lists, read_lists
 from unire.statistics import TABLE_2, Statistics
