@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -23,6 +24,12 @@ from unire.labels import LabelSpace
 pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes", "teaching"]
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_configure() -> None:
+    """Have Ctrl-C do what it does for users: a shell that starts tests in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

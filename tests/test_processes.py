@@ -189,7 +189,8 @@ from pathlib import Path
 from unire.cli.main import app
 
 app(sys.argv[1:], standalone_mode=False)
-print("threads:", *sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+threads = sorted((task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir())
+sys.stdout.write(f"threads: {' '.join(threads)}\\n")  # in one piece, for the other process writes too
 """
 
 
