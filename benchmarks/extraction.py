@@ -19,7 +19,6 @@ import argparse
 import gc
 import itertools
 import json
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -38,10 +37,8 @@ from unire.engines.torch_engine import TorchEngine
 from unire.modeling.model import TensorBatch, UniRE
 from unire.settings import Settings
 from unire.studies.stopwatch import stage_seconds
+from unire.treebank import restored
 from unire.windows import Layout
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from ordinary_text import restored
 
 LABELS = LabelSpace.load("scierc")
 LARGE = 30.0

@@ -41,9 +41,7 @@ from unire import Document, formats
 from unire.cluster.blocks import plan, stamps
 from unire.inputs import Inputs
 from unire.segment import segment
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from ordinary_text import restored
+from unire.treebank import restored
 
 COMMAND = (sys.executable, "-m", "unire", "extract")
 LOCAL = ("--ray", "local")

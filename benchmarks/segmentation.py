@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
@@ -20,9 +19,7 @@ from typing import Any
 from unire import formats
 from unire.documents import Document, Entity
 from unire.segment import segment
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from ordinary_text import restored
+from unire.treebank import restored
 
 
 def boundary_f1(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import spacy
@@ -20,9 +19,7 @@ from spacy.tokens import Doc
 
 from timing import race
 from unire import Document, Extractor, Protocol, formats, score
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from ordinary_text import restored
+from unire.treebank import restored
 
 
 def words_of(doc: Doc) -> Document:

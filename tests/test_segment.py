@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordinary_text import restored
 from unire import formats
 from unire.segment import segment
+from unire.treebank import restored
 
 
 def words(text: str) -> str:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordinary_text import restored
 from unire import formats
 from unire.documents import Document
-from unire.treebank import SPELLINGS, plain
+from unire.treebank import SPELLINGS, plain, restored
 
 
 @pytest.mark.parametrize(
