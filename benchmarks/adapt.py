@@ -26,8 +26,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from unire.modeling.encoder import build_encoder, load_encoder
-from unire.training.masked_lm import CLIP, MaskedLM, MaskedTrainer, WholeWordMasking
+from unire.models.encoder import build_encoder, load_encoder
+from unire.training.adaptation.masked_lm import CLIP, MaskedLM, MaskedTrainer, WholeWordMasking
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")

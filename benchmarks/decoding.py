@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timing import race
-from unire.decoding import decode, likely
+from unire.decoding import decoders
+from unire.decoding.decoders import decode
 from unire.labels import LabelSpace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -33,7 +34,7 @@ import reference_decoder
 
 TABLES = 551
 EXTRACTOR_CELLS = 400_000
-"""The default bound of `unire.engines.torch_engine.TorchEngine`."""
+"""The default bound of `unire.inference.torch_engine.TorchEngine`."""
 LABELS = LabelSpace.load("scierc")
 
 Table = NDArray[np.float32]
@@ -95,11 +96,11 @@ def batched(batches: Sequence[Batch], decoder: str = "split") -> Callable[[], tu
 
 def squares_chosen(batches: Sequence[Batch]) -> Callable[[], None]:
     """What a host has to do where tables lie on a GPU, and the search for squares that speak for an entity."""
-    prepared = [likely.prepare(P, lengths, LABELS) for P, lengths in batches]
+    prepared = [decoders.score_max_spans(P, lengths, LABELS) for P, lengths in batches]
 
     def run() -> None:
         for some in prepared:
-            some.begins(likely.ALPHA)
+            some.begins(decoders.MAX_SPAN_ALPHA)
 
     return run
 

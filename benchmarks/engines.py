@@ -25,13 +25,14 @@ import torch
 
 from timing import race
 from unire import Document, LabelSpace, TrainingConfig, formats
-from unire.engines import Engine
-from unire.engines.onnx_engine import OnnxEngine
-from unire.engines.torch_engine import TorchEngine
-from unire.exporting.graph import write_graph
-from unire.modeling.model import UniRE
-from unire.training.new_model import new_model
-from unire.windows import Windower, collate, in_batches
+from unire.export.onnx_graph import write_graph
+from unire.inference.engine import Engine
+from unire.inference.onnx_engine import OnnxEngine
+from unire.inference.torch_engine import TorchEngine
+from unire.models.unire import UniRE
+from unire.training.initialization import init_model
+from unire.windows.collator import bucket_batches, collate
+from unire.windows.windows import WindowBuilder
 
 LABELS = LabelSpace.load("scierc")
 
@@ -49,13 +50,13 @@ def runs(
     engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int
 ) -> dict[str, Callable[[], object]]:
     """How each engine fills the tables of all documents."""
-    windower = Windower(model.tokenizer, model.settings.spec, layout="shared", window=window)
+    windower = WindowBuilder(model.tokenizer, model.settings.spec, layout="shared", window=window)
     passages = [passage for i, document in enumerate(documents) for passage in windower.passages(document, i)]
 
     def run(engine: Engine) -> Callable[[], object]:
         batches = [
             collate(group, model.settings.spec)
-            for group in in_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces)
+            for group in bucket_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces)
         ]
         return lambda: [engine.tables(batch) for batch in batches]
 
@@ -86,7 +87,7 @@ def main() -> None:
 
     documents = list(formats.read(arguments.data))
     sentences = sum(len(document.sentences) for document in documents)
-    model = new_model(arguments.encoder, LABELS, TrainingConfig()).eval()
+    model = init_model(arguments.encoder, LABELS, TrainingConfig()).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"{sentences} sentences, {torch.get_num_threads()} cores, Python {platform.python_version()}, ", end="")

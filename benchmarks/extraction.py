@@ -31,14 +31,13 @@ from transformers import BertConfig
 
 from timing import race, seconds
 from unire import Document, Extractor, LabelSpace, formats, pretrained
-from unire.cli.extract_run import look_for_garbage_rarely
-from unire.decoding import split
-from unire.engines.torch_engine import TorchEngine
-from unire.modeling.model import TensorBatch, UniRE
-from unire.settings import Settings
-from unire.studies.stopwatch import stage_seconds
-from unire.treebank import restored
-from unire.windows import Layout
+from unire.cli.extract_run import tune_gc
+from unire.config import Layout, ModelConfig
+from unire.decoding import decoders
+from unire.inference.torch_engine import TorchEngine
+from unire.models.unire import TensorBatch, UniRE
+from unire.segmentation import restored
+from unire.studies.profiling import stage_seconds
 
 LABELS = LabelSpace.load("scierc")
 LARGE = 30.0
@@ -48,7 +47,7 @@ LARGE = 30.0
 def bert_base(like: str, layout: Layout, device: str) -> Extractor:
     """A model of BERT-base's shape with random weights, and the tokenizer of a model in the box."""
     tokenizer = Tokenizer.from_file(str(pretrained.find(like) / "tokenizer.json"))
-    settings = Settings(Settings.load(pretrained.find(like)).spec, BertConfig().to_dict(), layout=layout)
+    settings = ModelConfig(ModelConfig.load(pretrained.find(like)).spec, BertConfig().to_dict(), layout=layout)
     torch.manual_seed(0)
     model = UniRE(settings, LABELS, tokenizer).to(device)
     torch.nn.init.normal_(model.biaffine.U, std=0.02)  # something to decode
@@ -77,7 +76,7 @@ def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
 
 def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
     """The distance that so many neighbouring words exceed."""
-    found = [split.prepare(P, batch.lengths, LABELS).distances for batch, P in extractor.tables(documents)]
+    found = [decoders.score_boundaries(P, batch.lengths, LABELS).distances for batch, P in extractor.tables(documents)]
     distances = np.sort(np.concatenate([some[~np.isnan(some)] for some in found]))
     return float(distances[-min(cuts + 1, len(distances))])
 
@@ -116,7 +115,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
         engine, settings = extractor.engine, extractor.settings
         layout = settings.layout if settings.window else "by itself"
         gc.collect()
-        look_for_garbage_rarely()  # as the command does
+        tune_gc()  # as the command does
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
         whole = min(passes)
         batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]

@@ -38,10 +38,9 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from unire import Document, formats
-from unire.cluster.blocks import plan, stamps
-from unire.inputs import Inputs
-from unire.segment import segment
-from unire.treebank import restored
+from unire.integrations.ray.shards import plan_shards, stamps
+from unire.segmentation import restored, segment
+from unire.sources.sources import TextSources
 
 COMMAND = (sys.executable, "-m", "unire", "extract")
 LOCAL = ("--ray", "local")
@@ -141,8 +140,8 @@ def raylet_of(node: Any) -> int:
 
 
 def blocks_of(corpus: Path) -> int:
-    inputs = Inputs([str(corpus)])
-    blocks = len(plan(inputs, stamps(inputs)))
+    inputs = TextSources([str(corpus)])
+    blocks = len(plan_shards(inputs, stamps(inputs)))
     print(f"{blocks} blocks, on {CORES} cores", flush=True)
     return blocks
 

@@ -18,8 +18,7 @@ from typing import Any
 
 from unire import formats
 from unire.documents import Document, Entity
-from unire.segment import segment
-from unire.treebank import restored
+from unire.segmentation import restored, segment
 
 
 def boundary_f1(
@@ -51,8 +50,9 @@ def out_of_reach(gold: Document, found: Document) -> tuple[int, int]:
 
 
 def compare(gold: Sequence[Document], found: Sequence[Document], model: str, device: str | None) -> dict[str, Any]:
+    from unire.evaluation.protocol import Protocol
+    from unire.evaluation.scorer import score
     from unire.extractor import Extractor
-    from unire.scoring import Protocol, score
 
     extractor = Extractor.load(model, device=device)
     protocol = Protocol(spans="characters")

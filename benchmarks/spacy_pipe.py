@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 
 from timing import race
 from unire import Document, Extractor, Protocol, formats, score
-from unire.treebank import restored
+from unire.segmentation import restored
 
 
 def words_of(doc: Doc) -> Document:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.labels import LabelSpace
-from unire.segment import segment
+from unire.segmentation import segment
 
 SENTENCES = [
     "We present a parser that is trained on the Penn Treebank and evaluated on dialogue.",
@@ -56,11 +56,11 @@ def tiny(folder: Path) -> Path:
     import torch
     from transformers import BertConfig
 
-    from unire.exporting.export import export
-    from unire.folders import ModelFolder
-    from unire.modeling.model import UniRE
+    from unire.export.export import export
+    from unire.hub.model_dir import ModelDir
+    from unire.models.unire import UniRE
 
-    box = ModelFolder.open("science")
+    box = ModelDir.open("science")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
     settings = box.settings.with_(
         encoder=BertConfig(**sizes).to_dict(), head=replace(box.settings.head, d=8), provenance={}

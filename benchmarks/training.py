@@ -23,12 +23,12 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from unire import Extractor, formats
-from unire.engines.torch_engine import TorchEngine
+from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.training import TrainingConfig
+from unire.training.callbacks import Callback
+from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.new_model import new_model
-from unire.training.reporting import Reporter
+from unire.training.initialization import init_model
 from unire.training.trainer import Trainer
 
 
@@ -38,8 +38,8 @@ def measure(
     AcceleratorState._reset_state(reset_partial_state=True)  # one process measures several precisions
     config = TrainingConfig.from_preset("paper", layout=layout, window=window, bf16=bf16, epochs=epochs + 1)
     accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no")
-    model = new_model(encoder, labels, config).to(accelerator.device)
-    trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Reporter())
+    model = init_model(encoder, labels, config).to(accelerator.device)
+    trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Callback())
     if padded:
         trainer.data.rounded, trainer.data.spare = "all" if trainer.gradients.records else "not", None
     cuda = accelerator.device.type == "cuda"
@@ -75,7 +75,7 @@ def measure(
 def count_pieces(encoder: str, documents: list, labels: LabelSpace, layout: str, window: int) -> str:
     """How many pieces a GPU computes in an epoch, and how many there are."""
     config = TrainingConfig.from_preset("paper", layout=layout, window=window)
-    model = new_model(encoder, labels, config)
+    model = init_model(encoder, labels, config)
     windower = Extractor(TorchEngine(model), model.tokenizer, model.settings, labels).windower
     data = TrainingSet(documents, labels, windower, config)
     found = {}

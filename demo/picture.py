@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from unire import Extractor
 from unire.rendering import html
 from unire.rendering.views import views
-from unire.segment import segment
+from unire.segmentation import segment
 
 SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
 DOCS = Path(__file__).parents[1] / "docs"

@@ -14,9 +14,10 @@ from pathlib import Path
 from script import run
 
 from unire import Extractor, formats
-from unire.scoring import Protocol, score
-from unire.splits import read_folds, split_folds
-from unire.training.folds import over_folds
+from unire.analysis.splits import read_folds, split_folds
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import score
+from unire.training.cross_validation import over_folds
 
 
 def main(data: str, folds: str, models: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from script import how_many, run
 
 from unire.files import text_output
-from unire.training.text_files import read_documents
+from unire.training.text_corpus import read_documents
 
 
 def main(corpus: str, n: str, out: str) -> None:

@@ -11,14 +11,13 @@ from script import how_many, run
 
 from unire import formats
 from unire.files import text_output
-from unire.training.selection import nearest
-from unire.training.text_files import read_documents
+from unire.training.text_corpus import read_documents, select_similar
 
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:
     count = how_many(n)
     texts = list(read_documents([Path(corpus)]))
-    chosen = nearest(texts, (document.text for document in formats.read(annotated)), count)
+    chosen = select_similar(texts, (document.text for document in formats.read(annotated)), count)
     with text_output(out) as file:
         file.writelines(f"{text}\n" for text in chosen)
 

@@ -12,7 +12,7 @@ from script import run
 
 from unire import Extractor
 from unire.files import text_output
-from unire.training.text_files import read_documents
+from unire.training.text_corpus import read_documents
 
 
 def related(texts: Iterator[str], model: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ already is not made again, so a second start goes on where the first was stopped
 side by side, `--jobs` at a time; where NVIDIA's MPS runs they share the card better.
 
 Scores of rows go to WORK/results, each with the command that made it. The rows of `docs/results.md` are such records,
-under names of their own in `docs/results`, which `python recipes/tables.py` reads. The models of the stages `science`
+under names of their own in `results/`, which `python recipes/tables.py` reads. The models of the stages `science`
 and `news` are successors of those under `src/unire/pretrained`, which are older than the plan: to put one into the box,
 copy its folder there.
 """
@@ -28,9 +28,9 @@ from typing import Any
 
 from plan import HELD, SCRIPTS, Parts, Stage, plan
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import recover
-from unire.studies.jobs import Job, Record, read_record, run_jobs
+from unire.studies.runner import Record, StudyJob, read_record, run_jobs
 
 RESULTS = "results"
 """The folder of records in that of work."""
@@ -80,7 +80,7 @@ def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
     scored = [_scoring(name, stage, work) for name, stage in rows.items() if made[stage.name] in missing]
     by_name = {stage.name: stage for stage in stages}
 
-    def keep(job: Job, record: Record) -> None:
+    def keep(job: StudyJob, record: Record) -> None:
         if job.name in rows:
             row = rows[job.name]
             _keep(row, parts, read_record(made[row.name].kept)["printed"], record["printed"])
@@ -93,18 +93,18 @@ def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
     run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
 
 
-def _job(stage: Stage, work: Path) -> Job:
+def _job(stage: Stage, work: Path) -> StudyJob:
     kind, *arguments = stage.command
     out = work / (stage.part_of or stage.name)
     kept = work / f"{stage.name}.json"
     if kind in SCRIPTS:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
-        return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light)
+        return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light)
     model = out / stage.part
     options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
-    return Job(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
+    return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
 
 
 def _stopped(kind: str, model: Path) -> bool:
@@ -117,10 +117,10 @@ def _stopped(kind: str, model: Path) -> bool:
     return (model / "resume" / "state.json").exists()
 
 
-def _scoring(name: str, stage: Stage, work: Path) -> Job:
+def _scoring(name: str, stage: Stage, work: Path) -> StudyJob:
     """A model on its test set, by every protocol."""
     command = ("evaluate", "--model", str(work / stage.name), "--data", str(stage.test), "--all-protocols", "--json")
-    return Job(name, ("-m", "unire", *command), work / f"{name}.json", (stage.name,))
+    return StudyJob(name, ("-m", "unire", *command), work / f"{name}.json", (stage.name,))
 
 
 def _keep(stage: Stage, parts: Parts, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import TypeVar
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = ["how_many", "number", "run"]
 

@@ -8,8 +8,8 @@ the data ten times, its model of markers five times. What is done is kept, so a 
 stopped; where NVIDIA's MPS runs, trainings share the card better. Without the name of a study, all are run; threshold,
 errors and speed need a model of the ablation. The comparison needs no GPU: its commands are in `docs/studies.md`.
 
-Numbers and charts of what was run go to `docs/studies/` too, without the sentences of the data set; `python
-recipes/tables.py` puts them into `docs/studies.md`.
+Numbers are also copied to `results/studies/`, without the sentences of the data set, and charts to `docs/studies/`.
+`python recipes/tables.py` puts both into `docs/studies.md`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from pathlib import Path
 from unire.studies.report import STUDIES
 from unire.studies.results import load, save
 
-DOCS = Path(__file__).parents[1] / "docs" / "studies"
+ROOT = Path(__file__).parents[1]
+CHARTS = ROOT / "docs" / "studies"
+RESULTS = ROOT / "results" / "studies"
 SCHEDULE = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9", "--set", "decoder=split")
 
 
@@ -61,14 +63,15 @@ def run(command: Sequence[str]) -> None:
 
 def publish(out: Path, names: Sequence[str]) -> None:
     """Copy numbers and charts, but no sentence of the data."""
-    DOCS.mkdir(exist_ok=True)
+    CHARTS.mkdir(parents=True, exist_ok=True)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     for name in names:
         result = load(out, name)
         assert result is not None, f"{name} has left no result"
         result.pop("cases", None)
-        save(result, DOCS)
+        save(result, RESULTS)
         for chart, svg in STUDIES[name].charts(result).items():
-            (DOCS / f"{chart}.svg").write_text(svg, encoding="utf-8")
+            (CHARTS / f"{chart}.svg").write_text(svg, encoding="utf-8")
 
 
 def main() -> None:

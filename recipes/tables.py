@@ -1,4 +1,4 @@
-"""Put the scores under `docs/results/` and `docs/studies/` into the tables of `docs/results.md` and `docs/studies.md`.
+"""Put the scores under `results/` into the tables of `docs/results.md` and `docs/studies.md`.
 
     python recipes/tables.py
 
@@ -19,7 +19,9 @@ from typing import Any
 from unire.studies.report import STUDIES
 from unire.studies.results import load
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "results"
 PAGES = ("results.md", "studies.md")
 MEASURES = tuple((kind, measure) for kind in ("entities", "relations") for measure in ("precision", "recall", "f1"))
 
@@ -180,7 +182,7 @@ TRIED = (
 
 def records_of(stage: str) -> list[dict[str, Any]]:
     """What was written down of every run of a stage."""
-    files = [file for file in (DOCS / "results").glob("*.json") if re.fullmatch(rf"{stage}(-\d+)?", file.stem)]
+    files = [file for file in RESULTS.glob("*.json") if re.fullmatch(rf"{stage}(-\d+)?", file.stem)]
     return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(files)]
 
 
@@ -281,7 +283,7 @@ def decoders_table() -> str:
 
 def study_tables(name: str) -> str:
     """The tables of a study with its charts, if it was run."""
-    result = load(DOCS / "studies", name)
+    result = load(RESULTS / "studies", name)
     if result is None:
         return "Not measured yet.\n"
     charts = [f"![{chart}](studies/{chart}.svg)\n" for chart in STUDIES[name].charts(result)]

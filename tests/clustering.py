@@ -10,7 +10,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from unire.cluster import blocks as blocks_room
+from unire.integrations.ray import shards as blocks_room
 
 FIXTURES = Path(__file__).parent / "fixtures"
 EXTRA = ["source", "number", "block", "error"]

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from tiny import tiny_encoder
 from unire import formats
-from unire.cli.extract_run import look_for_garbage_rarely
+from unire.cli.extract_run import tune_gc
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """What is imported by now stays, and need not be searched for garbage in every test."""
     gc.collect()
-    look_for_garbage_rarely()
+    tune_gc()
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -117,11 +117,11 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
     """A model with random weights, which finds something everywhere."""
     import torch
 
-    from unire.training import TrainingConfig
-    from unire.training.new_model import new_model
+    from unire.training.config import TrainingConfig
+    from unire.training.initialization import init_model
 
     torch.manual_seed(0)
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
     torch.nn.init.normal_(model.biaffine.U, std=0.05)
     out = tmp_path_factory.mktemp("models") / "random"
     model.save_pretrained(out)
@@ -140,7 +140,7 @@ def teacher(
 ) -> Path:
     """A tiny model that knows the twenty sentences by heart."""
     from distilling import quick
-    from unire.training import train
+    from unire.training.train import train
 
     def make(out: Path) -> None:
         config = quick(epochs=60, batch_size=10)
@@ -161,11 +161,11 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
     """A random model that reads shared windows and tables of any size."""
     import torch
 
-    from unire.training import TrainingConfig
-    from unire.training.new_model import new_model
+    from unire.training.config import TrainingConfig
+    from unire.training.initialization import init_model
 
     torch.manual_seed(0)
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(layout="shared", alpha=0.5), ["twenty.jsonl"])
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(layout="shared", alpha=0.5), ["twenty.jsonl"])
     torch.nn.init.normal_(model.biaffine.U, std=0.1)
     out = tmp_path_factory.mktemp("models") / "unexported"
     model.save_pretrained(out)
@@ -175,7 +175,7 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
 @pytest.fixture(scope="session")
 def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same in eight bits, for both engines."""
-    from unire.exporting.export import export
+    from unire.export.export import export
 
     about = {"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"}
     return made_once(tmp_path_factory, "exported", lambda out: export(unexported, out, test=twenty, about=about))
@@ -184,10 +184,10 @@ def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.
 @pytest.fixture(scope="module")
 def tensors_as_on_a_gpu() -> Iterator[None]:
     """Leave tensors to torch when tables are decoded, though they lie on the CPU."""
-    from unire.decoding import arrays
+    from unire.decoding import backend
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "AS_NUMPY", None)
+        patch.setattr(backend, "NUMPY_DEVICE", None)
         yield
 
 
@@ -196,7 +196,7 @@ def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every recording fails, as a GPU says it; and there need be no GPU to read memory of the host."""
     import torch
 
-    from unire.modeling import recording
+    from unire.models import cuda_graphs
 
     @contextmanager
     def refuse(graph: object, pool: object, capture_error_mode: str) -> Iterator[None]:
@@ -205,7 +205,7 @@ def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "graph", refuse)
-    monkeypatch.setattr(recording, "pinned", lambda tensor: tensor)
+    monkeypatch.setattr(cuda_graphs, "pinned", lambda tensor: tensor)
 
 
 @pytest.fixture(scope="session")

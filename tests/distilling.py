@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unire.documents import Document
-from unire.training import Trained, TrainingConfig
-from unire.training.distill import DistillConfig, distill
-from unire.training.unlabelled import SoftStep, Unlabelled
+from unire.training.config import TrainingConfig
+from unire.training.distillation.distill import DistillConfig, distill
+from unire.training.distillation.unlabelled import DistillationBatch, DistillationBatches
+from unire.training.trainer import TrainResult
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 GOLD = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
@@ -20,7 +21,7 @@ def quick(**changes) -> TrainingConfig:
     return TrainingConfig(**{"lr": 1e-3, "head_lr": 3e-3, "epochs": 3, "window": 40, **still, **changes})
 
 
-def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> Trained:
+def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> TrainResult:
     options = {"documents": GOLD, "config": quick(), "workers": 0, **options}
     options.setdefault("distillation", DistillConfig(soft_batch=10))
     if "lessons" not in options:
@@ -28,6 +29,6 @@ def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TW
     return distill(student, out=out, **options)
 
 
-def steps_of(data: Unlabelled, count: int, **options) -> list[SoftStep]:
+def steps_of(data: DistillationBatches, count: int, **options) -> list[DistillationBatch]:
     stream = data.steps(**{"chunk": 0, "position": 0, "process": 0, "n_processes": 1, "workers": 0, **options})
     return [step for (step, _, _), _ in zip(stream, range(count), strict=False)]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unire.cli.main import app
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TEXT = "We present a parser (fast). It isn't new."

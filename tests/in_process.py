@@ -10,8 +10,8 @@ from contextlib import redirect_stdout
 from typer.testing import Result
 
 from commanding import run
-from unire.studies.jobs import Job
 from unire.studies.pipeline import __main__ as pipeline_cell
+from unire.studies.runner import StudyJob
 
 
 def command(*words: object, code: int = 0) -> Result:
@@ -24,7 +24,7 @@ def command(*words: object, code: int = 0) -> Result:
 def runner(made: list[str]) -> Callable[..., None]:
     """What can stand for `run_jobs`; the names of the jobs that were done are added to `made`."""
 
-    def run_jobs(jobs: Sequence[Job], at_once: int, *, tell: Callable[[str], None]) -> None:
+    def run_jobs(jobs: Sequence[StudyJob], at_once: int, *, tell: Callable[[str], None]) -> None:
         for job in jobs:
             if job.kept.exists():
                 continue
@@ -38,7 +38,7 @@ def runner(made: list[str]) -> Callable[..., None]:
     return run_jobs
 
 
-def _printed_by(job: Job) -> str:
+def _printed_by(job: StudyJob) -> str:
     _, module, *arguments = job.command
     if module == "unire":
         return command(*arguments).stdout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from unire.training.reporting import Reporter
+from unire.training.callbacks import Callback
 
 
-class InterruptAfter(Reporter):
+class InterruptAfter(Callback):
     """Presses Ctrl-C at the end of an epoch."""
 
     def __init__(self, epoch):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiny import tiny_tokenizer
+from unire.config import EncoderSpec, ModelConfig
 from unire.documents import Document
-from unire.engines import Started
 from unire.extractor import Extractor
+from unire.inference.engine import PendingTables
 from unire.labels import LabelSpace
-from unire.settings import Settings
 from unire.tables import fill_sentence
-from unire.windows import Batch, EncoderSpec
+from unire.windows.collator import Batch
 
 
 @dataclass
@@ -45,8 +45,8 @@ class NoisyEngine:
             P[i, :n, :n] = odds / odds.sum(-1, keepdims=True)
         return P
 
-    def start(self, batch: Batch) -> Started:
-        return Started(lambda: self.tables(batch))
+    def start(self, batch: Batch) -> PendingTables:
+        return PendingTables(lambda: self.tables(batch))
 
 
 def noisy_extractor(
@@ -55,4 +55,4 @@ def noisy_extractor(
     tokenizer = tiny_tokenizer("bert", {word for document in documents for word in document.words})
     spec = EncoderSpec.probe(tokenizer, max_pieces=512, token_types=True, pad_id=0, unk_id=1)
     engine = NoisyEngine(documents, labels, noise, seed)
-    return Extractor(engine, tokenizer, Settings(spec, {}, **{"alpha": 1.2, **settings}), labels)
+    return Extractor(engine, tokenizer, ModelConfig(spec, {}, **{"alpha": 1.2, **settings}), labels)

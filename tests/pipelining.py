@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 
 from unire.labels import LabelSpace
-from unire.marking.marker_model import MarkerModel
-from unire.marking.reading import Reader
-from unire.marking.relations import RelationFinder, spare
-from unire.modeling.encoder import load_encoder
+from unire.models.encoder import load_encoder
 from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.pipeline.entities import EntityFinder
-from unire.studies.pipeline.span_model import SpanModel
+from unire.studies.pipeline.entities import EntityClassifier, SpanModel
+from unire.training.markers.data import MarkerReader
+from unire.training.markers.model import MarkerModel
+from unire.training.markers.relations import RelationClassifier, spare
 
 QUICK = PipelineConfig(
     entity_epochs=100,
@@ -25,16 +24,16 @@ QUICK = PipelineConfig(
 )
 
 
-def span_stage(encoder: str, labels: LabelSpace, config: PipelineConfig = QUICK) -> EntityFinder:
+def span_stage(encoder: str, labels: LabelSpace, config: PipelineConfig = QUICK) -> EntityClassifier:
     torch.manual_seed(0)
     loaded, tokenizer, spec = load_encoder(encoder)
     model = SpanModel(loaded, len(labels.entity_types), config)
-    return EntityFinder(model, Reader(tokenizer, spec, config.entity_window), labels, False, 4096)
+    return EntityClassifier(model, MarkerReader(tokenizer, spec, config.entity_window), labels, False, 4096)
 
 
-def marker_stage(encoder: str, labels: LabelSpace, approximate: bool) -> RelationFinder:
+def marker_stage(encoder: str, labels: LabelSpace, approximate: bool) -> RelationClassifier:
     torch.manual_seed(0)
     loaded, tokenizer, spec = load_encoder(encoder)
     model = MarkerModel(loaded, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
-    reader = Reader(tokenizer, spec, QUICK.relation_window, spare=spare(approximate))
-    return RelationFinder(model.eval(), reader, labels, False, 4096)
+    reader = MarkerReader(tokenizer, spec, QUICK.relation_window, spare=spare(approximate))
+    return RelationClassifier(model.eval(), reader, labels, False, 4096)

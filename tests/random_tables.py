@@ -12,7 +12,8 @@ import torch
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from unire.decoding import Decoded, decode
+from unire.decoding.decoders import decode
+from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 
 PER_LOC = LabelSpace(("Per", "Loc"), ("Lives-in", "Married"), frozenset({"Married"}))

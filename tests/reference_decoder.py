@@ -1,6 +1,6 @@
 """The decoders as one would first write them: one sentence at a time, slices and loops.
 
-The tests compare `unire.decoding` with these, and `benchmarks/decoding.py` measures it against them. Each takes the
+The tests compare the batched decoders with these, and `benchmarks/decoding.py` measures their speed. Each takes the
 table of one sentence, [n, n, |Y|] without padding.
 """
 

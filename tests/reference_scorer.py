@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from scored import LABELS
 from unire.documents import Document, Entity
-from unire.scoring import Counts, Protocol, Scores, TypedCounts
+from unire.evaluation.counts import Counts, Scores, TypedCounts
+from unire.evaluation.protocol import Protocol
 from unire.tables import fill, read
 
 

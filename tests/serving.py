@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from unire.engines import Started
 from unire.extractor import Extractor
+from unire.inference.engine import PendingTables
 from unire.serving.app import make_app
-from unire.serving.limits import Limits
+from unire.serving.schemas import ServingLimits
 from unire.serving.server import Server, bind
 
 HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
@@ -75,7 +75,7 @@ class Address:
 class Running(Address):
     """A server in a thread, and what is inside."""
 
-    def __init__(self, extractor: Extractor, limits: Limits | None = None, key: str | None = None) -> None:
+    def __init__(self, extractor: Extractor, limits: ServingLimits | None = None, key: str | None = None) -> None:
         listening = bind("127.0.0.1", 0)
         super().__init__(listening.getsockname()[1])
         app = make_app(extractor, "tested", limits=limits, key=key)
@@ -115,7 +115,7 @@ class Slow:
         return self.engine.tables(batch)
 
     def start(self, batch: Any) -> Any:
-        return Started(lambda: self.tables(batch))
+        return PendingTables(lambda: self.tables(batch))
 
 
 def until(condition: Any, seconds: float = 20) -> None:
@@ -150,5 +150,5 @@ def command(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
 @pytest.fixture(scope="module")
 def server(science: Extractor) -> Iterator[Running]:
     """A server that takes little at a time."""
-    with Running(science, Limits(body=4096, text=1000, texts=8)) as running:
+    with Running(science, ServingLimits(body=4096, text=1000, texts=8)) as running:
         yield running

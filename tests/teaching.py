@@ -22,7 +22,7 @@ def other(
     pupil: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A second teacher, with another tokenizer, another layout, and its labels in another order."""
-    from unire.training import train
+    from unire.training.train import train
 
     out = tmp_path_factory.mktemp("teachers") / "other"
     config = quick(epochs=2, layout="shared", alpha=1.0, tune_alpha=False)
@@ -33,7 +33,7 @@ def other(
 @pytest.fixture(scope="session")
 def lessons(teacher: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of both teachers, about the twenty sentences."""
-    from unire.training.teach import teach
+    from unire.training.distillation.teach import teach
 
     out = tmp_path_factory.mktemp("lessons") / "twenty.lessons"
     teach([teacher, other], [TWENTY], out, device="cpu")

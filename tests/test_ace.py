@@ -15,7 +15,7 @@ from made_ace import NEWS, MadeAce, news
 from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.formats.ace import parse_xml, plain_text
 
 runner = CliRunner()

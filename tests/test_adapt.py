@@ -22,15 +22,17 @@ from typer.testing import CliRunner
 
 from tiny import tiny_encoder
 from unire.cli.adapt import adapt as command
-from unire.exceptions import UnireError
-from unire.modeling.encoder import load_encoder, load_tokenizer
-from unire.training import adapt as adapt_module
-from unire.training import adaptation_loop, masked_lm
-from unire.training import clock as clock_module
-from unire.training.adapt import AdaptationConfig, AdaptationProgress, adapt, can_resume
+from unire.errors import UnireError
+from unire.models.encoder import load_encoder, load_tokenizer
+from unire.training import optimizer as clock_module
+from unire.training.adaptation import adapt as adapt_module
+from unire.training.adaptation import masked_lm, trainer
+from unire.training.adaptation.adapt import adapt, can_resume
+from unire.training.adaptation.config import AdaptationConfig
+from unire.training.adaptation.masked_lm import MaskedTrainer
+from unire.training.adaptation.trainer import AdaptationProgress
 from unire.training.config import TrainingConfig
-from unire.training.masked_lm import MaskedTrainer
-from unire.training.new_model import new_model
+from unire.training.initialization import init_model
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -120,7 +122,7 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
 
 @pytest.mark.parametrize("at", [4, 12, 20])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
@@ -135,7 +137,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_
 
 @pytest.mark.parametrize("name", ["out/resume", "out"])
 def test_a_state_that_a_killed_process_left_aside_is_found(name: str, encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=4))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(2))
@@ -174,8 +176,8 @@ def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_p
 
 
 def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(adaptation_loop, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
     saved: list[int] = []
 
     def look(_: AdaptationProgress) -> None:
@@ -285,7 +287,7 @@ def test_a_model_of_ours_gives_its_encoder_as_the_encoder_it_was_made_from_would
     family: str, corpus: Path, scierc_labels, tmp_path
 ) -> None:
     start, model, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "model", tmp_path / "out"
-    new_model(str(start), scierc_labels, TrainingConfig()).save_pretrained(model)
+    init_model(str(start), scierc_labels, TrainingConfig()).save_pretrained(model)
     expected = adapt(start, [corpus], tmp_path / "expected", small(max_steps=3), device="cpu")
     assert adapt(model, [corpus], out, small(max_steps=3), device="cpu").loss_end == expected.loss_end
     (_, _, spec), (_, _, again) = load_encoder(start), load_encoder(out)
@@ -308,7 +310,7 @@ def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -
 
 @pytest.mark.parametrize("name", ["notes.txt", "resume/notes.txt"])
 def test_what_the_user_put_beside_the_state_is_not_replaced(name, encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(1))
@@ -320,7 +322,7 @@ def test_what_the_user_put_beside_the_state_is_not_replaced(name, encoder, corpu
 
 
 def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
     with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
@@ -353,7 +355,7 @@ def test_a_state_that_is_damaged_or_of_another_version_is_refused_in_a_sentence(
 def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_of_another_version(
     encoder, corpus, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(1))
@@ -367,7 +369,7 @@ def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is
 
 
 def test_tensors_that_are_damaged_are_refused_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
     with pytest.raises(KeyboardInterrupt):
         adapt(*task, device="cpu", on_progress=interrupt_at(1))
@@ -423,7 +425,7 @@ def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) ->
 
 
 def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
     monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
     app = typer.Typer()
     app.command()(command)

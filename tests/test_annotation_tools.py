@@ -12,7 +12,7 @@ import pytest
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 TEXT = "Ada lives in London. She writes."
 

@@ -11,8 +11,8 @@ from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
 from tiny import tiny_encoder
-from unire.modeling.attention import freeze_position_bias, use_fast_attention
-from unire.modeling.model import TensorBatch, read_pieces
+from unire.models.attention import freeze_position_bias, use_fast_attention
+from unire.models.unire import TensorBatch, read_pieces
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from unire import formats
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 GOLD = {"sentences": [["a", "b"]], "ner": [[[0, 0, "G"], [1, 1, "G"]]], "relations": [[[0, 0, 1, 1, "G"]]]}

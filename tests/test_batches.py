@@ -9,7 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unire.windows import Passage, Stretch, Window, batches, collate, in_batches, of_like_length
+from unire.windows import collator
+from unire.windows.collator import bucket_batches, collate, group_by_length
+from unire.windows.spans import TableSpan
+from unire.windows.windows import Window, WindowGroup
 from windowing import LAYOUTS, documents, first_piece, in_sentences, windower
 
 
@@ -29,12 +32,12 @@ def test_batches_hold_every_passage_once_within_both_bounds(
 ):
     layouter = windower(max_pieces=40, layout=layout, window=20, max_table=max_table)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    batches = list(in_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, spare=spare))
+    batches = list(bucket_batches(iter(passages), max_cells=max_cells, max_pieces=max_pieces, spare=spare))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, passages))
     for group in batches:
         batch = collate(group, layouter.spec, rounded=rounded)
         assert sorted(map(hash, batch.tables)) == sorted(hash(table) for p in group for table in p.tables)
-        assert rounded == "not" or all(isinstance(alike, slice) for alike, _ in of_like_length(batch.lengths))
+        assert rounded == "not" or all(isinstance(alike, slice) for alike, _ in group_by_length(batch.lengths))
         n_tables, longest = batch.words.shape
         if len(group) > 1:
             assert n_tables * longest**2 <= max_cells
@@ -72,11 +75,11 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     spec = windower(max_pieces=200).spec
     window = [Window(np.ones(size, np.int64), size) for size in sizes]
     passages = [
-        Passage((each,), (Stretch(0, k, k, k + 1),), np.zeros((1, 2), np.int64)) for k, each in enumerate(window)
+        WindowGroup((each,), (TableSpan(0, k, k, k + 1),), np.zeros((1, 2), np.int64)) for k, each in enumerate(window)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "SLICE", 1024)
-        (together,) = in_batches(passages, max_cells=10**6, max_pieces=10**6)
+        patch.setattr(collator, "MAX_SLICE_TOKENS", 1024)
+        (together,) = bucket_batches(passages, max_cells=10**6, max_pieces=10**6)
         batch = collate(together, spec, rounded="slices")
     rows = [range(some.start, some.stop) for some, _ in batch.slices]
     assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
@@ -91,12 +94,12 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
 
 def test_batches_are_formed_by_length():
     passages = [p for i in range(50) for p in windower(window=0).passages(in_sentences(1 + i % 2 * 49), i)]
-    batches = list(in_batches(passages, max_cells=10**6, max_pieces=25 * 52))
+    batches = list(bucket_batches(passages, max_cells=10**6, max_pieces=25 * 52))
     assert [{len(p.windows[0].pieces) for p in batch} for batch in batches] == [{52}, {3}]
 
 
-def of_one_window(size: int) -> Passage:
-    return Passage((Window(np.ones(size, np.int64), size),), (Stretch(0, 0, 0, 1),), np.zeros((1, 2), np.int64))
+def of_one_window(size: int) -> WindowGroup:
+    return WindowGroup((Window(np.ones(size, np.int64), size),), (TableSpan(0, 0, 0, 1),), np.zeros((1, 2), np.int64))
 
 
 @given(sizes=st.lists(st.integers(1, 200), min_size=1, max_size=8), spare=st.integers(0, 500))
@@ -105,7 +108,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
         return sum(spare + len(part) * max(part) for part in parts)
 
     passages = [of_one_window(size) for size in sizes]
-    groups = in_batches(passages, max_cells=10**6, max_pieces=10**6, spare=spare, rounded="all")
+    groups = bucket_batches(passages, max_cells=10**6, max_pieces=10**6, spare=spare, rounded="all")
     padded = {size: 32 * -(-size // 32) if size <= 128 else 256 for size in sizes}
     found = [[padded[len(passage.windows[0].pieces)] for passage in group] for group in groups]
     falling = sorted(padded[size] for size in sizes)[::-1]
@@ -124,7 +127,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
 def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, layout, max_pieces):
     layouter = windower(max_pieces=max_pieces, layout=layout, window=20, max_table=30)
     passages = [passage for i, text in enumerate(texts) for passage in layouter.passages(text, i)]
-    for group in in_batches(passages, max_cells=10**6, max_pieces=10**6, rounded="packed"):
+    for group in bucket_batches(passages, max_cells=10**6, max_pieces=10**6, rounded="packed"):
         batch, apart = (collate(group, layouter.spec, rounded=how) for how in ("packed", "not"))
         n_rows, length = batch.input_ids.shape
         assert (n_rows - 2) * length < 2 * apart.sizes.sum()  # of all rows but two at most, half are pieces
@@ -156,11 +159,11 @@ def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, lay
 def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_pieces_but_for_rows_of_padding(sizes, max_pieces):
     spec = windower(max_pieces=512).spec
     passages = [of_one_window(size) for size in sizes]
-    for group in in_batches(passages, max_cells=10**6, max_pieces=max_pieces, spare=1024, rounded="all"):
+    for group in bucket_batches(passages, max_cells=10**6, max_pieces=max_pieces, spare=1024, rounded="all"):
         n_windows, n_pieces = collate(group, spec, rounded="all").input_ids.shape
         assert len(group) == 1 or len(group) * n_pieces <= max_pieces
         assert n_windows - len(group) < 16
-    for group in in_batches(passages, max_cells=10**6, max_pieces=max_pieces, rounded="packed"):
+    for group in bucket_batches(passages, max_cells=10**6, max_pieces=max_pieces, rounded="packed"):
         batch = collate(group, spec, rounded="packed")
         n_rows, n_pieces = batch.input_ids.shape
         assert len(group) == 1 or (n_rows - 1) * n_pieces <= max_pieces
@@ -169,7 +172,7 @@ def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_pieces_but_for_r
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50), st.sampled_from([1, 2]))
 def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, finer):
     everything = np.arange(len(lengths))
-    groups = [(everything[group].tolist(), n) for group, n in of_like_length(np.array(lengths), finer)]
+    groups = [(everything[group].tolist(), n) for group, n in group_by_length(np.array(lengths), finer)]
     assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
@@ -179,8 +182,8 @@ def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, finer):
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=50), st.integers(0, 10_000))
 def test_groups_are_joined_where_that_costs_little_padding(lengths, spare):
     lengths = np.array(lengths)
-    every, joined = (list(of_like_length(lengths, 2, some)) for some in (0, spare))
+    every, joined = (list(group_by_length(lengths, 2, some)) for some in (0, spare))
     cells, with_padding = (sum(len(lengths[group]) * n**2 for group, n in groups) for groups in (every, joined))
     assert with_padding - cells <= spare * (len(every) - len(joined))
     assert sorted(i for group, _ in joined for i in np.arange(len(lengths))[group]) == np.flatnonzero(lengths).tolist()
-    assert len(list(of_like_length(lengths, 2, 10**6))) == lengths.any()
+    assert len(list(group_by_length(lengths, 2, 10**6))) == lengths.any()

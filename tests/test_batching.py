@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving import until
-from unire.exceptions import UnireError
-from unire.serving.batching import QUIET, Batcher, ClosedError, FullError
-from unire.serving.limits import Limits
+from unire.errors import UnireError
+from unire.serving.batcher import QUIET, Batcher, ClosedError, FullError
+from unire.serving.schemas import ServingLimits
 
 
 class Held:
@@ -38,7 +38,7 @@ def held():
 
 @pytest.fixture
 def batcher(held):
-    batcher = Batcher(held, lambda item: 1, Limits(queue=4, batch=3, wait=0.02, workers=1))
+    batcher = Batcher(held, lambda item: 1, ServingLimits(queue=4, batch=3, wait=0.02, workers=1))
     yield batcher
     held.let.set()
     batcher.close()
@@ -61,7 +61,7 @@ def test_what_comes_while_a_batch_is_computed_makes_the_next_ones(batcher, held)
 def test_callers_at_the_same_time_share_a_batch():
     held = Held()
     held.let.set()
-    batcher = Batcher(held, lambda item: 1, Limits(wait=0.5))
+    batcher = Batcher(held, lambda item: 1, ServingLimits(wait=0.5))
     with ThreadPoolExecutor(16) as pool:
         barrier = threading.Barrier(16)
 
@@ -75,7 +75,7 @@ def test_callers_at_the_same_time_share_a_batch():
 
 
 def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_coming(held):
-    batcher = Batcher(held, lambda item: 1, Limits(wait=0.5, workers=2))
+    batcher = Batcher(held, lambda item: 1, ServingLimits(wait=0.5, workers=2))
     busy(batcher, held)
     batcher.submit([1])
     time.sleep(10 * QUIET)  # an idle batcher would have begun by now
@@ -87,7 +87,7 @@ def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_comi
 
 
 def test_what_comes_at_once_is_shared_among_the_threads(held):
-    batcher = Batcher(held, lambda item: 1, Limits(wait=0.5, workers=2))
+    batcher = Batcher(held, lambda item: 1, ServingLimits(wait=0.5, workers=2))
     futures = [batcher.submit([i]) for i in range(8)]
     until(lambda: len(held.batches) == 2)
     assert held.batches == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -104,7 +104,7 @@ def test_an_item_of_no_size_is_computed_too():
 
 
 def test_one_caller_hardly_waits_for_others():
-    batcher = Batcher(lambda items, wanted: items, lambda item: 1, Limits(wait=5))
+    batcher = Batcher(lambda items, wanted: items, lambda item: 1, ServingLimits(wait=5))
     started = time.monotonic()
     assert batcher.submit([1]).result(20) == [1]
     assert time.monotonic() - started < 1
@@ -128,7 +128,7 @@ def test_a_queue_that_would_take_longer_than_the_timeout_is_full():
         time.sleep(0.4)
         return items
 
-    batcher = Batcher(slow, lambda item: 100, Limits(timeout=1, batch=100, workers=1))
+    batcher = Batcher(slow, lambda item: 100, ServingLimits(timeout=1, batch=100, workers=1))
     batcher.submit([0]).result(20)  # now it is known that 100 take 0.4 s
     for i in range(3):
         batcher.submit([i])
@@ -145,7 +145,7 @@ def test_little_is_not_refused_because_much_waits():
         time.sleep(0.2)
         return items
 
-    batcher = Batcher(slow, lambda item: item, Limits(timeout=5, batch=10, wait=0, workers=2))
+    batcher = Batcher(slow, lambda item: item, ServingLimits(timeout=5, batch=10, wait=0, workers=2))
     assert batcher.submit([10]).result(20) == [10]  # now it is known that 10 take 0.2 s
     large = [batcher.submit([40] * 5) for _ in range(2)]
     with pytest.raises(FullError) as refused:
@@ -196,7 +196,7 @@ def test_a_batch_is_wanted_as_long_as_one_of_its_callers_waits(batcher, held):
 
 
 def test_a_queue_that_is_empty_again_when_others_were_waited_for_leaves_the_threads_at_work(held):
-    batcher = Batcher(held, lambda item: 1, Limits(wait=0.2, workers=2))
+    batcher = Batcher(held, lambda item: 1, ServingLimits(wait=0.2, workers=2))
     busy(batcher, held)
     gone = batcher.submit([1])
     time.sleep(0.05)  # beside the other batch, it is waiting for others now
@@ -221,7 +221,7 @@ def test_what_is_large_is_computed_in_turn_with_others(batcher, held):
 
 
 def test_what_is_larger_than_a_batch_leaves_the_other_threads_to_others(held):
-    batcher = Batcher(held, lambda item: item, Limits(batch=3, wait=0, workers=2))
+    batcher = Batcher(held, lambda item: item, ServingLimits(batch=3, wait=0, workers=2))
     large = [batcher.submit([9, 8]), batcher.submit([7])]
     until(lambda: held.batches == [[9]])
     small = [batcher.submit([1]), batcher.submit([2])]
@@ -240,7 +240,7 @@ def test_what_is_left_of_a_large_request_that_is_given_up_or_fails_is_not_comput
         seen.extend(items)
         return [1 / item for item in items]
 
-    batcher = Batcher(fussy, lambda item: 1, Limits(batch=1, workers=1))
+    batcher = Batcher(fussy, lambda item: 1, ServingLimits(batch=1, workers=1))
     with pytest.raises(ZeroDivisionError):
         batcher.submit([1, 0, 2, 3]).result(20)
     assert batcher.submit([4]).result(20) == [0.25]
@@ -257,7 +257,7 @@ def test_only_what_must_fail_fails():
     def fussy(items: list[int], wanted: Callable[[], bool]) -> list[float]:
         return [1 / item for item in items]
 
-    batcher = Batcher(fussy, lambda item: 1, Limits(wait=0.1))
+    batcher = Batcher(fussy, lambda item: 1, ServingLimits(wait=0.1))
     futures = [batcher.submit([item]) for item in (1, 0, 2)]
     assert (futures[0].result(20), futures[2].result(20)) == ([1], [0.5])
     with pytest.raises(ZeroDivisionError):
@@ -300,7 +300,7 @@ def test_batches_are_as_large_as_they_may_be_and_in_order(sizes, most):
         seen.append(list(items))
         return items
 
-    batcher = Batcher(note, lambda item: sizes[item], Limits(queue=99, batch=most, wait=0, workers=1))
+    batcher = Batcher(note, lambda item: sizes[item], ServingLimits(queue=99, batch=most, wait=0, workers=1))
     futures = [batcher.submit([i]) for i in range(len(sizes))]
     assert [future.result(20)[0] for future in futures] == list(range(len(sizes)))
     batcher.close()
@@ -311,4 +311,4 @@ def test_batches_are_as_large_as_they_may_be_and_in_order(sizes, most):
 @pytest.mark.parametrize(("name", "value"), [("queue", 0), ("timeout", -1.0), ("body", 0), ("wait", -0.1)])
 def test_limits_that_make_no_sense_are_refused(name, value):
     with pytest.raises(UnireError, match=f"the limit '{name}' must be [01] or more"):
-        Limits(**{name: value})
+        ServingLimits(**{name: value})

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.bootstrap import Interval, bootstrap, paired_bootstrap
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
-from unire.scoring import Interval, Protocol, bootstrap, paired_bootstrap, score
 
 LABELS = LabelSpace(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))
 WORDS = [["a", "b", "c", "d", "e", "f"]]

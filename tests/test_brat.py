@@ -11,7 +11,7 @@ import pytest
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 TEXT = "Ada Lovelace and Byron lived in north and south London."
 ANN = """T1\tPeop 0 12\tAda Lovelace

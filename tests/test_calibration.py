@@ -17,13 +17,14 @@ from noisy import noisy_extractor
 from unire import Document, Extractor, formats, pretrained
 from unire.calibration import BEND, FLATTEST, Calibration, Curve
 from unire.cli.main import app
-from unire.confidence import Effect, calibrated, fit, uncalibrated
-from unire.exceptions import UnireError
-from unire.folders import ModelFolder
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.evaluation.calibration_error import Confidence, Reliability, outcomes
+from unire.evaluation.confidence import Effect, collect_log_odds, fit, fit_calibration
+from unire.evaluation.scorer import score
+from unire.evaluation.tuning import tuned
+from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
-from unire.scoring import Confidence, Reliability, outcomes, score
-from unire.settings import Settings
-from unire.tuning import tuned
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
@@ -173,8 +174,8 @@ def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
 
 def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     raw = noisy_extractor(twenty, scierc_labels, noise=2.5)
-    found = uncalibrated(raw, twenty)
-    settings = calibrated(raw.settings, found, ["dev.json"])
+    found = collect_log_odds(raw, twenty)
+    settings = fit_calibration(raw.settings, found, ["dev.json"])
     fitted = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=settings.calibration)
     before, after = (list(extractor.annotate(twenty)) for extractor in (raw, fitted))
     changed = 0
@@ -183,7 +184,7 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
         assert [(r.head.span, r.label) for r in one.relations] == [(r.head.span, r.label) for r in other.relations]
         changed += sum(a.score != b.score for a, b in zip(one.entities, other.entities, strict=True))
     assert changed
-    assert uncalibrated(fitted, twenty).entities.scores.tolist() == found.entities.scores.tolist()
+    assert collect_log_odds(fitted, twenty).entities.scores.tolist() == found.entities.scores.tolist()
 
     effect = Effect.of(settings.calibration, found)
     assert effect.after == Confidence.of(outcomes(twenty, after, scierc_labels))
@@ -197,7 +198,7 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
 
 
 def test_both_curves_are_fitted_apart(twenty, scierc_labels):
-    found = uncalibrated(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
+    found = collect_log_odds(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
     calibration = fit(found)
     assert calibration == Calibration(Curve.fit(*found.entities), Curve.fit(*found.relations))
     assert calibration.entities != calibration.relations
@@ -209,7 +210,7 @@ def folder(unexported, tmp_path) -> Path:
 
 
 def test_another_decoder_is_not_calibrated_by_the_curves_of_the_first(folder):
-    model = ModelFolder.open(folder)
+    model = ModelDir.open(folder)
     model.save(model.settings.with_(calibration=Calibration(Curve(0.5, 0))))
     assert Extractor.load(folder).settings.calibration.entities.slope == 0.5
     assert Extractor.load(folder, decoder="split", alpha=1.0).settings.calibration.entities.slope == 0.5
@@ -225,16 +226,16 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
     assert report["data"]["relations"]["after"] < report["data"]["relations"]["before"]
     after = {file.name: file.read_bytes() for file in folder.iterdir()}
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"config.json", "README.md"}
-    settings = Settings.load(folder)
+    settings = ModelConfig.load(folder)
     assert settings.calibration != Calibration()
-    assert settings.with_(calibration=Calibration(), provenance={}) == Settings.from_dict(
+    assert settings.with_(calibration=Calibration(), provenance={}) == ModelConfig.from_dict(
         json.loads(before["config.json"])
     ).with_(provenance={})
     assert "calibrated on fixtures/twenty.jsonl: expected calibration error " in after["README.md"].decode()
 
     text = run("calibrate", folder, "--data", TWENTY)
     assert "data: relations" in text
-    assert Settings.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
+    assert ModelConfig.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
 
 
 @pytest.mark.parametrize("options", [(), ("--tune",)])
@@ -247,21 +248,21 @@ def test_a_model_that_finds_nothing_is_not_calibrated(folder, tmp_path, options)
 
 
 def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twenty):
-    before = Settings.load(folder)
+    before = ModelConfig.load(folder)
     wanted = tuned(Extractor.load(folder), twenty)
     assert (wanted.alpha, wanted.relation_odds) != (before.alpha, before.relation_odds)
     run("calibrate", folder, "--data", TWENTY)
-    assert Settings.load(folder).alpha == before.alpha
+    assert ModelConfig.load(folder).alpha == before.alpha
     report = json.loads(run("calibrate", folder, "--tune", "--data", TWENTY, "--json"))
-    settings = Settings.load(folder)
+    settings = ModelConfig.load(folder)
     assert (settings.alpha, settings.relation_odds) == (wanted.alpha, wanted.relation_odds)
     assert (report["alpha"], report["relation_odds"]) == (wanted.alpha, wanted.relation_odds)
     assert f"α = {wanted.alpha:g}, relation odds = {wanted.relation_odds:g}" in (folder / "README.md").read_text(
         "utf-8"
     )
     extractor = Extractor.load(folder)
-    found = uncalibrated(extractor, twenty)
-    assert calibrated(settings, found, []).calibration == settings.calibration  # fitted to what is found now
+    found = collect_log_odds(extractor, twenty)
+    assert fit_calibration(settings, found, []).calibration == settings.calibration  # fitted to what is found now
     scores = score(twenty, extractor.annotate([document.bare for document in twenty]), extractor.labels)
     assert settings.provenance["scores"] == report["scores"] == {"dev": scores.to_dict()}
     f1 = [f"{100 * counts.f1:.1f}" for counts in (scores.entities, scores.relations)]
@@ -274,7 +275,7 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
 def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
     wanted = tuned(Extractor.load(folder, decoder="likely"), twenty)
     report = json.loads(run("calibrate", folder, "--tune", "--decoder", "likely", "--data", TWENTY, "--json"))
-    settings = Settings.load(folder)
+    settings = ModelConfig.load(folder)
     assert (settings.decoder, settings.alpha) == ("likely", wanted.alpha)
     assert (report["decoder"], report["alpha"]) == ("likely", wanted.alpha)
     assert f"| decoding | likely, α = {wanted.alpha:g}" in (folder / "README.md").read_text("utf-8")
@@ -284,7 +285,7 @@ def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
 
 
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
-    monkeypatch.setattr(pretrained, "BOX", tmp_path)
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
     with pytest.raises(UnireError, match="'model' is not a folder of yours to change; give a new one with --out"):
         run("calibrate", "model", "--data", TWENTY)
     out = tmp_path / "new" / "calibrated"
@@ -293,14 +294,14 @@ def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, mo
     assert (folder / "config.json").read_bytes() == before
     document = Extractor.load(out).extract_words([twenty[0].words])
     raw = Extractor.load(folder).extract_words([twenty[0].words])
-    curve = Settings.load(out).calibration.entities
+    curve = ModelConfig.load(out).calibration.entities
     scores = np.array([e.score for e in raw.entities])
     assert [e.score for e in document.entities] == pytest.approx(curve(logit(scores)).tolist())
     monkeypatch.setattr(Extractor, "load", None)  # nothing is computed before it is refused
     with pytest.raises(UnireError, match="is not empty; give a new folder"):
         run("calibrate", "model", "--data", TWENTY, "--out", out)
     with pytest.raises(UnireError, match="is not empty; give a new folder"):
-        ModelFolder.open("model").save(Settings.load(out), out)
+        ModelDir.open("model").save(ModelConfig.load(out), out)
 
 
 def test_a_place_that_cannot_be_written_gets_one_sentence(folder, tmp_path):
@@ -325,7 +326,7 @@ def test_evaluation_tells_how_far_scores_can_be_believed(folder):
 
 
 def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
-    model = ModelFolder.open("science")
+    model = ModelDir.open("science")
     assert model.settings.calibration != Calibration()
     assert not model.settings.constraints
     assert not model.labels.permits(model.settings.signatures).all()

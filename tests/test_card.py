@@ -9,12 +9,12 @@ from huggingface_hub import ModelCard
 
 from fake_hub import NAME
 from unire import LabelSpace, pretrained
-from unire.card import model_card
-from unire.settings import Settings
+from unire.config import ModelConfig
+from unire.hub.model_card import model_card
 
 
 def test_the_hub_reads_the_card(exported: Path):
-    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     card = ModelCard(model_card(settings, labels, NAME))
     assert card.data.library_name == "unire"
     assert card.data.license == "mit"
@@ -30,7 +30,7 @@ def test_the_hub_reads_the_card(exported: Path):
 
 
 def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
-    settings = Settings.load(exported)
+    settings = ModelConfig.load(exported)
     odd = {"base": "no: such: model #1", "licence": "null", "language": ["no", "en"], "data": ["a\nb"], "scores": {}}
     card = ModelCard(model_card(settings.with_(provenance=odd), LabelSpace.load(exported)))
     assert card.data.base_model == "no: such: model #1"
@@ -40,14 +40,14 @@ def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
 
 
 def test_a_card_has_the_title_and_the_description_that_it_is_given(exported: Path):
-    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     assert "\n# A UniRE model\n\nFinds entities" in model_card(settings, labels)
     told = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
     assert "\n# seas\n\nWhat swims.\n\nFinds entities" in model_card(told, labels)
 
 
 def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: Path):
-    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     made = settings.provenance
     rounded = {
         **made,
@@ -72,7 +72,7 @@ def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: 
     ],
 )
 def test_scores_are_of_the_data_sets_of_the_hub_or_named_by_the_files(exported: Path, hub, files, kind, name):
-    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     made = settings.with_(provenance={**settings.provenance, "datasets": hub, "data": files})
     results = ModelCard(model_card(made, labels)).data.eval_results
     assert {(result.dataset_type, result.dataset_name) for result in results} == {(kind, name)}
@@ -82,7 +82,7 @@ def test_scores_are_of_the_data_sets_of_the_hub_or_named_by_the_files(exported: 
 def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     folder = pretrained.find(name)
     written = (folder / "README.md").read_text(encoding="utf-8")
-    assert written == model_card(Settings.load(folder), LabelSpace.load(folder), folder.name)
+    assert written == model_card(ModelConfig.load(folder), LabelSpace.load(folder), folder.name)
     assert ModelCard(written).data.eval_results
 
 
@@ -95,7 +95,7 @@ def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
     ],
 )
 def test_a_card_says_how_many_sentences_were_read_and_how_often(counts, said, exported: Path):
-    settings, labels = Settings.load(exported), LabelSpace.load(exported)
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     distillation = {"teachers": [], "corpus": ["a.txt", "b.txt"], **counts}
     card = model_card(settings.with_(provenance={"distillation": distillation}), labels)
     assert f"| unlabelled text | {said} |" in card

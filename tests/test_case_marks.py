@@ -13,13 +13,13 @@ from tokenizers import Tokenizer
 
 from tiny import FAMILIES, tiny_tokenizer
 from unire import Document, Extractor, LabelSpace, TrainingConfig
-from unire.exceptions import UnireError
-from unire.exporting.agreement import compare
-from unire.exporting.export import export
-from unire.settings import Settings
-from unire.training.new_model import new_model
-from unire.windows import EncoderSpec, Windower
-from unire.windows.pieces import WordTokenizer
+from unire.config import EncoderSpec, ModelConfig
+from unire.errors import UnireError
+from unire.export.export import export
+from unire.export.parity import compare_engines
+from unire.training.initialization import init_model
+from unire.windows.tokenizer import WordTokenizer
+from unire.windows.windows import WindowBuilder
 
 CONTROL = "\u0007"
 """A word of which BERT's normalizer leaves nothing."""
@@ -107,7 +107,7 @@ words = st.sampled_from(
 def test_in_every_layout_each_word_is_read_from_its_first_piece(sentences, layout, window, max_table, room):
     spec = spec_of(TOKENIZER, max_pieces=room)
     document = Document.from_words(sentences)
-    windower = Windower(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
+    windower = WindowBuilder(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
     first = [WordTokenizer(TOKENIZER, SPEC, 1)([word]).ids[0] for word in document.words]
     seen = 0
     for passage in windower.passages(document):
@@ -127,7 +127,7 @@ def test_marks_survive_json_and_an_older_specification_has_none():
 
 def test_an_encoder_without_unused_pieces_is_refused_with_one_sentence(encoder, scierc_labels):
     with pytest.raises(UnireError, match=r"case marks need two unused pieces \(\[unused0\], …\)") as caught:
-        new_model(str(encoder), scierc_labels, TrainingConfig(case_marks=True))
+        init_model(str(encoder), scierc_labels, TrainingConfig(case_marks=True))
     assert "\n" not in str(caught.value)
 
 
@@ -142,7 +142,7 @@ def write_marked(encoder: Path, labels: LabelSpace, folder: Path) -> None:
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     for saved in (tokenizer, model):
         saved.save_pretrained(folder / "encoder")
-    ours = new_model(str(folder / "encoder"), labels, TrainingConfig(case_marks=True, alpha=0.5))
+    ours = init_model(str(folder / "encoder"), labels, TrainingConfig(case_marks=True, alpha=0.5))
     torch.nn.init.normal_(ours.biaffine.U, std=0.1)
     ours.save_pretrained(folder / "model")
     export(folder / "model", folder / "exported", precision="fp32")
@@ -151,14 +151,14 @@ def write_marked(encoder: Path, labels: LabelSpace, folder: Path) -> None:
 @pytest.mark.no_cover
 def test_a_checkpoint_keeps_its_marks_and_both_engines_see_them(encoder, scierc_labels, twenty, tmp_path):
     write_marked(encoder, scierc_labels, tmp_path)
-    spec = Settings.load(tmp_path / "model").spec
+    spec = ModelConfig.load(tmp_path / "model").spec
     assert len(spec.case_marks) == 2
-    assert Settings.load(tmp_path / "exported").spec == spec
+    assert ModelConfig.load(tmp_path / "exported").spec == spec
     cased = twenty[:3]
     lower = [Document.from_words([[w.lower() for w in s.words] for s in document.sentences]) for document in cased]
     both = [Extractor.load(tmp_path / "exported", engine=engine, device="cpu") for engine in ("torch", "onnx")]
     for documents in (cased, lower):
-        assert compare(*both, documents).difference < 1e-3
+        assert compare_engines(*both, documents).difference < 1e-3
     ((batch, P),), ((plain, Q),) = (list(both[1].tables(documents)) for documents in (cased, lower))
     assert np.isin(spec.case_marks, batch.input_ids).any()
     assert not np.isin(spec.case_marks, plain.input_ids).any()

@@ -11,16 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from unire.exceptions import UnireError
-from unire.modeling import checkpoint
-from unire.modeling.model import UniRE
-from unire.training import TrainingConfig
-from unire.training.new_model import new_model
+from unire.errors import UnireError
+from unire.models import checkpoint
+from unire.models.unire import UniRE
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
 
 
 @pytest.fixture(scope="session")
 def model(encoder, scierc_labels) -> UniRE:
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(), ["twenty.jsonl"])
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(), ["twenty.jsonl"])
     torch.nn.init.normal_(model.biaffine.U)
     return model.eval()
 
@@ -58,7 +58,7 @@ def test_the_card_says_what_text_an_adapted_encoder_has_read(encoder, scierc_lab
     adapted = shutil.copytree(encoder, tmp_path / "adapted")
     record = {"encoder": "mpnet", "corpus": ["science.txt"], "tokens": 285_000_000}
     (adapted / "adaptation.json").write_text(json.dumps(record))
-    new_model(str(adapted), scierc_labels, TrainingConfig()).save_pretrained(tmp_path / "model")
+    init_model(str(adapted), scierc_labels, TrainingConfig()).save_pretrained(tmp_path / "model")
     card = (tmp_path / "model" / "README.md").read_text()
     assert "adapted (mpnet, adapted on 285M tokens of science.txt)" in card
 
@@ -68,7 +68,7 @@ def test_a_damaged_record_of_an_adaptation_gets_one_sentence(text, encoder, scie
     adapted = shutil.copytree(encoder, tmp_path / "adapted")
     (adapted / "adaptation.json").write_text(text)
     with pytest.raises(UnireError, match=r"adaptation.json' is damaged, or not what `unire adapt` wrote; remove it if"):
-        new_model(str(adapted), scierc_labels, TrainingConfig())
+        init_model(str(adapted), scierc_labels, TrainingConfig())
 
 
 def test_saving_over_a_model_replaces_it(model, folder):

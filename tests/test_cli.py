@@ -21,7 +21,7 @@ from unire import formats
 from unire.__main__ import main as start
 from unire.cli import printing
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,15 @@ import pytest
 from typer.testing import CliRunner
 
 from clustering import bare, ray_or_skip, rows_of
-from unire import cluster, formats
+from unire import formats
 from unire.cli.main import app
-from unire.cluster import blocks as blocks_room
-from unire.cluster.blocks import Block, plan, stamps
-from unire.cluster.extract import IDLE, WAITING
-from unire.cluster.folder import Finished
-from unire.exceptions import UnireError
-from unire.inputs import Inputs
+from unire.errors import UnireError
+from unire.integrations import ray
+from unire.integrations.ray import shards as blocks_room
+from unire.integrations.ray.extract import IDLE, WAITING
+from unire.integrations.ray.output import Finished
+from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.sources.sources import TextSources
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +104,13 @@ def test_a_bad_first_document_is_reported_in_the_words_of_the_plain_command(loca
 def test_a_killed_worker_costs_no_document(local_cluster, exported, corpus, small_blocks, tmp_path):
     killed = []
 
-    def kill_one(block: Block, finished: Finished, earlier: bool) -> None:
+    def kill_one(block: Shard, finished: Finished, earlier: bool) -> None:
         if not killed:
             killed.append(workers_of(os.getpid())[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    inputs = Inputs([str(corpus)])
-    done = cluster.extract(inputs, tmp_path / "found", model=str(exported), on_block=kill_one)
+    inputs = TextSources([str(corpus)])
+    done = ray.extract(inputs, tmp_path / "found", model=str(exported), on_block=kill_one)
     assert killed
     assert killed[0] not in workers_of(os.getpid())
     assert done.documents == 42
@@ -123,8 +124,9 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
 ):
     out = tmp_path / "found"
     code = (
-        "import sys; from pathlib import Path; from unire.cluster import blocks, extract; from unire.inputs import "
-        "Inputs; blocks.SMALLEST = 400; extract(Inputs(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
+        "import sys; from pathlib import Path; from unire.integrations.ray import shards, extract; "
+        "from unire.sources.sources import TextSources; "
+        "shards.SMALLEST = 400; extract(TextSources(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
         "address='local')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(corpus), str(out), str(exported)])
@@ -137,13 +139,13 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     process.wait()
     time.sleep(1)  # what it started ends as well
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    inputs = Inputs([str(corpus)])
-    total = len(plan(inputs, stamps(inputs)))
+    inputs = TextSources([str(corpus)])
+    total = len(plan_shards(inputs, stamps(inputs)))
     assert 0 < len(before) < total
     with pytest.raises(UnireError, match="holds an earlier run; go on with --resume"):
-        cluster.extract(inputs, out, model=str(exported))
+        ray.extract(inputs, out, model=str(exported))
     told = Counter()
-    done = cluster.extract(
+    done = ray.extract(
         inputs,
         out,
         model=str(exported),
@@ -157,13 +159,13 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert len(after) == total
     assert before.items() <= after.items()
     assert not list(out.glob(".*"))
-    assert cluster.extract(inputs, out, model=str(exported), resume=True) == done
+    assert ray.extract(inputs, out, model=str(exported), resume=True) == done
 
 
 def test_a_command_that_is_told_to_end_says_how_to_go_on(exported, corpus, tmp_path):
     """As a queue or a container tells it: Ray would answer with a crash."""
     ray_or_skip()
-    code = "from unire.cluster import blocks; from unire.cli.main import main; blocks.SMALLEST = 400; main()"
+    code = "from unire.integrations.ray import shards; from unire.cli.main import main; shards.SMALLEST = 400; main()"
     arguments = ["extract", "--ray", "local", corpus, "--model", exported, "--out", tmp_path / "found"]
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
@@ -181,15 +183,15 @@ NODES = """
 import json, sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from unire.cli import extract_ray
+from unire.cli import extract_run
 from unire.cli.main import app
-from unire.cluster import blocks
+from unire.integrations.ray import shards
 
-blocks.SMALLEST = 400
+shards.SMALLEST = 400
 node = {"num_cpus": 1, "object_store_memory": 10**8}
 nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 other = nodes.add_node(**node)
-advance, told = extract_ray.Meter.advance, []
+advance, told = extract_run.ProgressMeter.advance, []
 
 def fall_out(self, *arguments, **more):
     if not told:
@@ -197,7 +199,7 @@ def fall_out(self, *arguments, **more):
     told.append(arguments)
     advance(self, *arguments, **more)
 
-extract_ray.Meter.advance = fall_out
+extract_run.ProgressMeter.advance = fall_out
 app(["extract", "--json", "--model", sys.argv[1], "--ray", nodes.address, sys.argv[2], "--out", sys.argv[3]])
 """
 
@@ -210,15 +212,15 @@ def test_a_node_that_falls_out_costs_no_document_and_says_nothing_on_standard_ou
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["documents"] == 42
     ids = [row["id"] for row in rows_of(tmp_path / "found")]
-    assert ids == sorted(item.id for item in Inputs([str(corpus)]))
+    assert ids == sorted(item.id for item in TextSources([str(corpus)]))
 
 
 def test_workers_without_a_core_or_a_block_are_counted(local_cluster, exported, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks_room, "SMALLEST", 1200)
-    inputs = Inputs([str(corpus)])
-    n_blocks = len(plan(inputs, stamps(inputs)))
+    inputs = TextSources([str(corpus)])
+    n_blocks = len(plan_shards(inputs, stamps(inputs)))
     assert n_blocks > 2
-    done = cluster.extract(inputs, tmp_path / "found", model=str(exported), workers=n_blocks + 5)
+    done = ray.extract(inputs, tmp_path / "found", model=str(exported), workers=n_blocks + 5)
     assert done.documents == 42
     assert done.notes == {IDLE: 5, WAITING: n_blocks - 2}
 
@@ -228,14 +230,14 @@ def test_files_of_a_folder_that_are_left_out_are_counted(local_cluster, exported
     folder.mkdir()
     for name in ("a.txt", "b.rst"):
         (folder / name).write_text("A text.")
-    done = cluster.extract(Inputs([str(folder)]), tmp_path / "found", model=str(exported), workers=1)
+    done = ray.extract(TextSources([str(folder)]), tmp_path / "found", model=str(exported), workers=1)
     assert (done.documents, done.notes) == (1, {"file of another kind left out (.rst)": 1})
 
 
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
-    inputs = Inputs([str(tmp_path / "text.txt")])
+    inputs = TextSources([str(tmp_path / "text.txt")])
     with pytest.raises(UnireError, match="the model has learnt no type constraints"):
-        cluster.extract(inputs, tmp_path / "found", model=str(exported), constraints="learnt")
+        ray.extract(inputs, tmp_path / "found", model=str(exported), constraints="learnt")
     with pytest.raises(UnireError, match="the cluster has 0 GPUs, and 2 are asked for"):
-        cluster.extract(inputs, tmp_path / "found", model=str(exported), gpus=2)
+        ray.extract(inputs, tmp_path / "found", model=str(exported), gpus=2)

@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from clustering import ray_or_skip
-from unire.cli.extract_ray import address_in
+from unire.cli.extract_run import address_in
 from unire.cli.main import app
-from unire.cluster import blocks as blocks_room
-from unire.cluster.blocks import plan, stamps
-from unire.cluster.connection import address_of
-from unire.cluster.extract import _about, _job
-from unire.cluster.folder import OutputFolder
-from unire.cluster.worker import Worker
-from unire.exceptions import UnireError
-from unire.inputs import Inputs
+from unire.errors import UnireError
+from unire.integrations.ray import shards as blocks_room
+from unire.integrations.ray.connection import address_of
+from unire.integrations.ray.extract import _about, _job
+from unire.integrations.ray.output import OutputFolder
+from unire.integrations.ray.shards import plan_shards, stamps
+from unire.integrations.ray.worker import RayWorker
+from unire.sources.sources import TextSources
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     ray_or_skip()
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
-    job = _job(Inputs([str(text)]), out, str(exported), 0, 0.0, None)
-    OutputFolder(out, _about(job, stamps(Inputs([str(text)]))), resume=False)
-    Worker(job).do(plan(Inputs([str(text)]), stamps(Inputs([str(text)])))[0])
+    job = _job(TextSources([str(text)]), out, str(exported), 0, 0.0, None)
+    OutputFolder(out, _about(job, stamps(TextSources([str(text)]))), resume=False)
+    RayWorker(job).do(plan_shards(TextSources([str(text)]), stamps(TextSources([str(text)])))[0])
     assert "holds an earlier run; go on with --resume" in error(text, "--out", out)
     assert "was begun with another model; give the same" in error(
         text, "--out", out, "--resume", "--model", str(unexported)

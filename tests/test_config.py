@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from unire.exceptions import UnireError
-from unire.training import TrainingConfig
-from unire.training.new_model import new_model
+from unire.errors import UnireError
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
 from unire.training.optimizer import build_optimizer
 
 
@@ -93,6 +93,6 @@ def test_a_preset_is_not_a_setting():
 @pytest.mark.parametrize(("head_lr", "expected"), [(None, 1e-3), (1e-2, 1e-2)])
 def test_the_head_learns_at_its_own_rate_or_the_encoders(head_lr, expected, encoder, scierc_labels):
     config = TrainingConfig(lr=1e-3, head_lr=head_lr)
-    model = new_model(str(encoder), scierc_labels, config)
+    model = init_model(str(encoder), scierc_labels, config)
     rates = {id(p): group["lr"] for group in build_optimizer(model, config).param_groups for p in group["params"]}
     assert rates[id(model.biaffine.U)] == expected

@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from unire import Document, Extractor, formats
 from unire.cli.main import app
-from unire.exceptions import UnireError
-from unire.folders import ModelFolder
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
 from unire.rendering.views import views
-from unire.settings import Settings
-from unire.training import TrainingConfig, train
+from unire.training.config import TrainingConfig
+from unire.training.train import train
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 LABELS = LabelSpace(("Peop", "Org"), ("Work_For", "Knows"), frozenset({"Knows"}))
@@ -45,7 +46,7 @@ def folder(unexported, tmp_path) -> Path:
 @pytest.fixture
 def constrained(folder, twenty) -> Path:
     """The same, with the signatures of the twenty sentences, switched off."""
-    model = ModelFolder.open(folder)
+    model = ModelDir.open(folder)
     model.save(model.settings.with_(signatures=LabelSpace.signatures(twenty)))
     return folder
 
@@ -131,7 +132,7 @@ def test_a_page_shows_what_is_found_under_constraints(constrained, twenty):
 def test_training_learns_constraints_and_switches_them_on_by_its_setting(on, twenty, scierc_labels, encoder, tmp_path):
     config = TrainingConfig(epochs=1, constraints=on)
     trained = train(encoder, twenty, dev=twenty[:5], labels=scierc_labels, config=config, out=tmp_path / "model")
-    settings = Settings.load(tmp_path / "model")
+    settings = ModelConfig.load(tmp_path / "model")
     assert settings == trained.model.settings
     assert settings.signatures == LabelSpace.signatures(twenty)
     assert settings.constraints == on

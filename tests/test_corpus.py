@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from tiny import tiny_tokenizer
-from unire.exceptions import UnireError
-from unire.segment import LETTER, segment
-from unire.training import corpus as corpus_module
-from unire.training.corpus import PackedCorpus
-from unire.windows.pieces import WordTokenizer
-from unire.windows.spec import EncoderSpec
+from unire.config import EncoderSpec
+from unire.errors import UnireError
+from unire.segmentation import LETTER, segment
+from unire.training.adaptation import corpus as corpus_module
+from unire.training.adaptation.corpus import PackedCorpus
+from unire.windows.tokenizer import WordTokenizer
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 

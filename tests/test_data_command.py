@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from unire import formats
+from unire.analysis.splits import draw_folds, part_by_lists, read_lists, stratified_split
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.splits import deal, draw_folds, part_by_lists, read_lists
+from unire.errors import UnireError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 TWENTY, PEOPLE = FIXTURES / "twenty.jsonl", FIXTURES / "people.json"
@@ -173,20 +173,20 @@ def labelled(labels: list[str], name: int) -> Document:
 @given(st.lists(st.lists(st.sampled_from("ABC"), max_size=4), max_size=20), st.integers(0, 3))
 def test_every_document_is_dealt_once_and_sizes_are_exact(contents: list[list[str]], seed: int) -> None:
     documents = [labelled(labels, i) for i, labels in enumerate(contents)]
-    parts = deal(documents, [8, 1, 1], seed)
+    parts = stratified_split(documents, [8, 1, 1], seed)
     assert Counter(d.id for part in parts for d in part) == Counter(d.id for d in documents)
     exact = [len(documents) * share for share in (0.8, 0.1, 0.1)]
     assert all(abs(len(part) - size) < 1 for part, size in zip(parts, exact, strict=True))
     assert all([d.id for d in part] == [d.id for d in documents if d in part] for part in parts)
-    assert deal(documents, [8, 1, 1], seed) == parts
+    assert stratified_split(documents, [8, 1, 1], seed) == parts
 
 
 def test_rare_labels_are_dealt_to_every_part() -> None:
     documents = [labelled(["common"] + ["rare"] * (i % 10 == 0), i) for i in range(100)]
     for seed in range(5):
-        parts = deal(documents, [8, 1, 1], seed)
+        parts = stratified_split(documents, [8, 1, 1], seed)
         assert [sum(len(d.entities) - 1 for d in part) for part in parts] == [8, 1, 1]
-    assert deal(documents, [8, 1, 1], 0) != deal(documents, [8, 1, 1], 1)
+    assert stratified_split(documents, [8, 1, 1], 0) != stratified_split(documents, [8, 1, 1], 1)
 
 
 def test_folds_are_of_equal_size_and_like_labels() -> None:

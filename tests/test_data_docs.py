@@ -14,8 +14,8 @@ import pytest
 from commanding import run_shell
 from made_ace import news
 from unire import formats
-from unire.formats.contents import Content
-from unire.statistics import TABLE_2
+from unire.analysis.statistics import TABLE_2
+from unire.formats.capabilities import Capability
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -23,16 +23,16 @@ YOUR_DATA = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 
 COLUMNS = {
-    "text": Content.TEXT,
-    "words": Content.WORDS,
-    "several sentences": Content.SENTENCES,
-    "across sentences": Content.SPANNING_RELATIONS,
-    "overlaps": Content.OVERLAPS,
-    "twins": Content.TWINS,
-    "scores": Content.SCORES,
-    "attributes": Content.ATTRIBUTES,
-    "meta": Content.META,
-    "cuts": Content.CUTS,
+    "text": Capability.TEXT,
+    "words": Capability.WORDS,
+    "several sentences": Capability.SENTENCES,
+    "across sentences": Capability.SPANNING_RELATIONS,
+    "overlaps": Capability.OVERLAPS,
+    "twins": Capability.TWINS,
+    "scores": Capability.SCORES,
+    "attributes": Capability.ATTRIBUTES,
+    "meta": Capability.META,
+    "cuts": Capability.CUTS,
 }
 
 
@@ -83,7 +83,7 @@ def test_the_table_of_formats_is_what_they_hold() -> None:
     for name, *cells in body:
         holds = formats.FORMATS[name.strip("`")].holds
         assert cells == ["✓" if content in holds else "–" for content in COLUMNS.values()], name
-        assert (Content.SPANNING_ENTITIES in holds) == (Content.SPANNING_RELATIONS in holds)
+        assert (Capability.SPANNING_ENTITIES in holds) == (Capability.SPANNING_RELATIONS in holds)
 
 
 def test_the_papers_counts_are_those_on_the_page() -> None:

@@ -8,16 +8,16 @@ import pytest
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence
-from unire.training import TrainingConfig
+from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.new_model import new_model
-from unire.windows import Windower
+from unire.training.initialization import init_model
+from unire.windows.windows import WindowBuilder
 
 
 def training_set(documents, labels, encoder, **changes) -> TrainingSet:
     config = TrainingConfig(**changes)
-    model = new_model(str(encoder), labels, config)
-    windower = Windower(model.tokenizer, model.settings.spec, max_table=config.max_table)
+    model = init_model(str(encoder), labels, config)
+    windower = WindowBuilder(model.tokenizer, model.settings.spec, max_table=config.max_table)
     return TrainingSet(documents, labels, windower, config)
 
 

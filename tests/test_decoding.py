@@ -32,8 +32,9 @@ from random_tables import (
     one_hot,
     problems,
 )
-from unire.decoding import Decoded, arrays, decode, split
-from unire.decoding.naming import decode_prepared
+from unire.decoding import backend, decoders
+from unire.decoding.decoders import decode
+from unire.decoding.kernels import Decoded, label_spans
 from unire.labels import LabelSpace
 from unire.tables import read
 
@@ -167,13 +168,13 @@ def test_results_are_sorted_and_on_the_host(decoder: str, problem: Problem) -> N
 @given(problem=problems(noise, blocks), seed=st.integers(0, 9))
 def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) -> None:
     P, alphas = problem.padded(), np.random.default_rng(seed).uniform(0.1, 2, size=3)
-    whole = split.prepare(P, problem.lengths, problem.labels)
+    whole = decoders.score_boundaries(P, problem.lengths, problem.labels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "STACK", 1)
-        apart = split.prepare(P, problem.lengths, problem.labels)
+        patch.setattr(backend, "TILE_NUMBERS", 1)
+        apart = decoders.score_boundaries(P, problem.lengths, problem.labels)
     np.testing.assert_allclose(apart.distances, whole.distances, rtol=1e-12)
     for alpha in alphas:
-        once = decode_prepared(whole, alpha)
+        once = label_spans(whole, alpha)
         again = decode(P, problem.lengths, problem.labels, alpha=alpha)
         np.testing.assert_array_equal(once.entities, again.entities)
         np.testing.assert_array_equal(once.relations, again.relations)
@@ -183,18 +184,18 @@ def test_a_large_batch_on_a_gpu_in_more_stacks_is_the_same_batch(monkeypatch: py
     rng = np.random.default_rng(2)
     problem = Problem([noise(rng, n, 5) for n in (40, 16, 31, 3, 20, 1)], PER_LOC)
     P = AS_ARRAY["torch float64"](problem.padded())
-    whole = split.prepare(P, problem.lengths, PER_LOC).distances
+    whole = decoders.score_boundaries(P, problem.lengths, PER_LOC).distances
     for spare, widths in ((5 * 5000, [40]), (5 * 600, [40, 31, 16]), (0, [40, 31, 20, 16])):
-        monkeypatch.setattr(arrays, "SPARE", spare)
-        assert [tables.shape[1] for _, tables, _, _ in arrays.stacks(P, problem.lengths)] == widths
-        np.testing.assert_allclose(split.prepare(P, problem.lengths, PER_LOC).distances, whole, rtol=1e-12)
+        monkeypatch.setattr(backend, "MAX_PADDING_NUMBERS", spare)
+        assert [tables.shape[1] for _, tables, _, _ in backend.tiles(P, problem.lengths)] == widths
+        np.testing.assert_allclose(decoders.score_boundaries(P, problem.lengths, PER_LOC).distances, whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("as_array", [AS_ARRAY["numpy float32"], AS_ARRAY["torch float32"]])
 def test_distances_are_the_references_and_nan_beyond_the_last_word(as_array: Callable[[Any], Any]) -> None:
     rng = np.random.default_rng(1)
     problem = Problem([noise(rng, n, 5) for n in (6, 1, 3)], PER_LOC)
-    distances = split.prepare(as_array(problem.padded()), problem.lengths, PER_LOC).distances
+    distances = decoders.score_boundaries(as_array(problem.padded()), problem.lengths, PER_LOC).distances
     assert distances.shape == (3, 5)
     for row, table in zip(distances, problem.tables, strict=True):
         expected = reference.distances(reference.symmetrize(table, PER_LOC))
@@ -232,7 +233,7 @@ def test_split_reads_gold_tables_without_loss(table: NDArray[np.int64]) -> None:
 
 def test_a_one_word_entity_without_relations_is_cut_at_sqrt_two() -> None:
     P = one_hot([[0, 0, 0], [0, PER, 0], [0, 0, 0]])
-    assert split.prepare(P[None], np.array([3]), PER_LOC).distances[0] == pytest.approx([math.sqrt(2)] * 2)
+    assert decoders.score_boundaries(P[None], np.array([3]), PER_LOC).distances[0] == pytest.approx([math.sqrt(2)] * 2)
     assert decode_one(P, alpha=1.4).cuts.tolist() == [[0, 1], [0, 2]]
     assert decode_one(P, alpha=1.42).cuts.tolist() == []
 

@@ -12,8 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from random_tables import LIVES_IN, PER, PER_LOC, Problem, blocks, decode_one, noise, one_hot
-from unire.decoding import arrays, decode, split
-from unire.exceptions import UnireError
+from unire.decoding import backend, decoders
+from unire.decoding.decoders import decode
+from unire.errors import UnireError
 
 pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
 
@@ -84,11 +85,11 @@ def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decod
 
 
 def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "AS_NUMPY", "cpu")
+    monkeypatch.setattr(backend, "NUMPY_DEVICE", "cpu")
     P = torch.rand(2, 3, 3, 5)
     for tensor in (P, P.clone().requires_grad_(), P.bfloat16()):
-        assert isinstance(split.prepare(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
-    assert np.shares_memory(split.prepare(P, np.array([3, 2]), PER_LOC).P, P.numpy())
+        assert isinstance(decoders.score_boundaries(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
+    assert np.shares_memory(decoders.score_boundaries(P, np.array([3, 2]), PER_LOC).P, P.numpy())
 
 
 class _Calls(TorchDispatchMode):
@@ -99,7 +100,7 @@ class _Calls(TorchDispatchMode):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.asked = self.waited = 0
-        for room, name in ((arrays, "to_host"), (split, "to_host"), (torch.Tensor, "tolist")):  # not asked of a CPU
+        for room, name in ((backend, "to_host"), (decoders, "to_host"), (torch.Tensor, "tolist")):  # not asked of a CPU
             monkeypatch.setattr(room, name, self._counted(getattr(room, name)))
 
     def _counted(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -124,8 +125,8 @@ def test_a_gpu_is_asked_for_little_however_large_a_batch(
     problem = Problem([noise(random, n, 5) for n in lengths], PER_LOC)
     P = torch.from_numpy(problem.padded())
     if spare is not None:
-        monkeypatch.setattr(arrays, "SPARE", spare)
-    n_stacks = len(list(arrays.stacks(P, problem.lengths)))
+        monkeypatch.setattr(backend, "MAX_PADDING_NUMBERS", spare)
+    n_stacks = len(list(backend.tiles(P, problem.lengths)))
     assert stacks in (n_stacks, None)
     with _Calls(monkeypatch) as calls:
         found = decode(P, problem.lengths, PER_LOC, alpha=0.5)

@@ -27,7 +27,8 @@ from random_tables import (
     one_hot,
     problems,
 )
-from unire.decoding import Decoded, decode
+from unire.decoding.decoders import decode
+from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 
 pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")

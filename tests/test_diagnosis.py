@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire.documents import Document
+from unire.evaluation.errors import ERRORS, diagnose
+from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
-from unire.scoring import score
-from unire.scoring.diagnosis import ERRORS, diagnose
 
 LABELS = LabelSpace(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))
 WORDS = [["we", "parse", "with", "large", "tables", "and", "graphs"], ["graphs", "lose"]]

@@ -22,23 +22,24 @@ from interrupting import InterruptAfter
 from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.tuning import ALPHAS, sweep
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling.encoder import digest_of, load_encoder
-from unire.modeling.model import UniRE
-from unire.modeling.recording import Recorder
-from unire.training import TrainingConfig, clock, train, unlabelled
-from unire.training.clock import Clock
-from unire.training.distill import DistillConfig, Distiller
-from unire.training.held_out import HeldOut
-from unire.training.interrupt import Interrupt
-from unire.training.new_model import new_model
-from unire.training.reporting import Reporter
-from unire.training.teachers import Teachers, load_teachers, same_labels
-from unire.training.texts import Texts
-from unire.training.unlabelled import LEAK
-from unire.tuning import ALPHAS, sweep
+from unire.models.cuda_graphs import GraphRunner
+from unire.models.encoder import digest_of, load_encoder
+from unire.models.unire import UniRE
+from unire.training import optimizer
+from unire.training.callbacks import Callback, Interrupt
+from unire.training.config import TrainingConfig
+from unire.training.distillation import unlabelled
+from unire.training.distillation.distill import DistillConfig, Distiller
+from unire.training.distillation.teachers import TeacherEnsemble, load_teachers, same_labels
+from unire.training.distillation.unlabelled import LEAK
+from unire.training.initialization import init_model
+from unire.training.optimizer import TrainingBudget
+from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
+from unire.training.train import train
 
 
 def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]:
@@ -69,10 +70,10 @@ def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelS
         data=(),
         reporter=None,
         resume=False,
-        tutor=Teachers(load_teachers(teachers), Texts.read([TWENTY]), [TWENTY.name]),
-        held_out=HeldOut(()),
+        tutor=TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([TWENTY]), [TWENTY.name]),
+        held_out=OverlapFilter(()),
         distillation=DistillConfig(soft_batch=10),
-        clock=Clock(),
+        clock=TrainingBudget(),
         workers=0,
     )
 
@@ -143,8 +144,8 @@ def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it
     expected = list(map(tables_of, steps_of(student.unlabelled, 5)))
     device = student.accelerator.device
     student.workers = workers
-    student.gradients = Recorder(student._gradients, device, record=True)
-    student.soft_gradients = Recorder(student._soft_gradients, device, record=True, beside=student.gradients)
+    student.gradients = GraphRunner(student._gradients, device, record=True)
+    student.soft_gradients = GraphRunner(student._soft_gradients, device, record=True, beside=student.gradients)
     for data in (student.data, student.unlabelled):
         data.rounded, data.spare = student._batching(record=True)
     read = []
@@ -174,7 +175,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
 def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(teacher, encoder, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("A long text. " * 50 + "\n" + "One sentence here.\n" * 30, encoding="utf-8")
-    some = Texts.read([text]).some(20, HeldOut(()))
+    some = UnlabelledCorpus.read([text]).some(20, OverlapFilter(()))
     assert [len(document.sentences) for document in some] == [1] * 20
     bad = tmp_path / "bad.jsonl"
     bad.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:1]) + "{x\n", encoding="utf-8")
@@ -206,7 +207,7 @@ def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
 
 
 def test_teachers_are_held_against_each_other_before_gold_is_against_them(teacher, encoder, twenty, tmp_path):
-    news = new_model(str(encoder), LabelSpace.load("conll04"), quick())
+    news = init_model(str(encoder), LabelSpace.load("conll04"), quick())
     news.save_pretrained(tmp_path / "news")
     for teachers in ([tmp_path / "news", teacher], [teacher, tmp_path / "news"]):
         names = f"teacher '{teachers[1].name}' and teacher '{teachers[0].name}'"
@@ -250,7 +251,7 @@ def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(tea
 
 
 def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.cli.distill.new_reporter", lambda json, tensorboard: InterruptAfter(1))
+    monkeypatch.setattr("unire.cli.training_options.new_callbacks", lambda json, tensorboard: InterruptAfter(1))
     arguments = [
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),
         *("--epochs", "3", "--workers", "1", "--json", "--out", tmp_path / "s"),
@@ -332,15 +333,15 @@ def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, t
 def test_an_interruption_gives_no_time_away(teacher, encoder, twenty, tmp_path, monkeypatch):
     """Two minutes, with twenty seconds for loading the teachers and ten for every step."""
     now = [1000.0]
-    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(optimizer, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def load(teachers):
         now[0] += 20
         return load_teachers(teachers)
 
-    monkeypatch.setattr("unire.training.distill.load_teachers", load)
+    monkeypatch.setattr("unire.training.distillation.teachers.load_teachers", load)
 
-    class Slow(Reporter):
+    class Slow(Callback):
         steps = 0
 
         def step(self, epoch, epochs):

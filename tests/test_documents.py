@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unire import documents
 from unire.documents import Document, Entity, Relation, Sentence
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 ADA = Document.from_words(
     [["Ada", "met", "Max"], [], ["He", "left"]],

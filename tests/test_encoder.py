@@ -12,17 +12,18 @@ import transformers
 
 from tiny import FAMILIES, tiny_encoder
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.hub import download
+from unire.hub.client import download
+from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.modeling import encoder as encoders
-from unire.modeling.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
-from unire.modeling.model import TensorBatch, UniRE, read_pieces
-from unire.training import TrainingConfig
-from unire.training.new_model import new_model
-from unire.windows import batches, collate
+from unire.models import encoder as encoders
+from unire.models.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
+from unire.models.unire import TensorBatch, UniRE, read_pieces
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
+from unire.windows import collator
+from unire.windows.collator import collate
 
 WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]
 
@@ -33,7 +34,7 @@ WORDS = ["alpha", "beta", "gamma", "unhappiness", "delta"]
 def test_every_family_fills_tables_in_every_layout(family, layout, tmp_path):
     folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=40)
     labels = LabelSpace(("X",), ("r",))
-    model = new_model(str(folder), labels, TrainingConfig(layout=layout, window=6), []).eval()
+    model = init_model(str(folder), labels, TrainingConfig(layout=layout, window=6), []).eval()
     torch.nn.init.normal_(model.biaffine.U)
     document = Document.from_words([WORDS, WORDS[:1], 30 * WORDS])  # the last is longer than the encoder
     extractor = Extractor(TorchEngine(model), model.tokenizer, model.settings, labels)
@@ -48,7 +49,7 @@ def test_every_family_fills_tables_in_every_layout(family, layout, tmp_path):
 def test_each_word_is_read_from_its_own_pieces(tmp_path):
     """With the encoder replaced by its embedding table, the vector of a word is the embedding of its first piece."""
     folder = tiny_encoder("bert", tmp_path / "bert", WORDS)
-    model = new_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
+    model = init_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
     document = Document.from_words([WORDS, WORDS[::-1]])
     windower = Extractor(TorchEngine(model), model.tokenizer, model.settings, model.labels).windower
     batch = TensorBatch.of(collate(windower.passages(document), model.settings.spec), "cpu")
@@ -66,7 +67,7 @@ def test_each_word_is_read_from_its_own_pieces(tmp_path):
 
 
 def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, scierc_labels):
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     extractor = Extractor(TorchEngine(model), model.tokenizer, model.settings, scierc_labels)
     together = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
@@ -89,13 +90,13 @@ def test_a_batch_is_as_large_as_the_memory_of_a_gpu_allows(gigabytes, n_hidden, 
 def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
     encoder, twenty, scierc_labels, max_slice, monkeypatch
 ):
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(window=0), []).eval()
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(window=0), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     engine = TorchEngine(model, max_pieces=2**14)
     extractor = Extractor(engine, model.tokenizer, model.settings, scierc_labels)
     expected = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
-    monkeypatch.setattr(batches, "SLICE", 64)
-    monkeypatch.setattr(batches, "FEW", 4)
+    monkeypatch.setattr(collator, "MAX_SLICE_TOKENS", 64)
+    monkeypatch.setattr(collator, "MIN_BUSY_WINDOWS", 4)
     engine.rounded, engine.max_slice = "slices", max_slice
     ((batch, tables),) = extractor.tables(twenty)
     assert len(batch.slices) > 2
@@ -111,7 +112,7 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
 @pytest.mark.parametrize("rounded", ["slices", "all"])
 def test_no_window_is_padded_beyond_what_the_encoder_reads(family, rounded, tmp_path):
     folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=100)
-    model = new_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
+    model = init_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
     engine = TorchEngine(model)
     engine.rounded = rounded
     document = Document.from_words([WORDS * 4] * 9)  # more than one window
@@ -123,7 +124,7 @@ def test_no_window_is_padded_beyond_what_the_encoder_reads(family, rounded, tmp_
 def test_weights_that_are_kept_in_half_precision_fill_the_same_tables(family, twenty, scierc_labels, tmp_path):
     words = {word for document in twenty for word in document.words}
     encoder = tiny_encoder(family, tmp_path / family, words)
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.1)
     (batch, *_), (expected, *_) = zip(
         *Extractor(TorchEngine(model, bf16=True), model.tokenizer, model.settings, scierc_labels).tables(twenty),
@@ -160,12 +161,12 @@ def test_the_clients_word_of_each_new_try_is_not_printed(monkeypatch):
 
 
 def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
-    model: UniRE = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
+    model: UniRE = init_model(str(encoder), scierc_labels, TrainingConfig(), [])
     assert not [name for name, _ in model.named_parameters() if "pooler" in name]
 
 
 def test_a_model_remembers_which_weights_its_encoder_had(encoder, scierc_labels):
-    model = new_model(str(encoder), scierc_labels, TrainingConfig(), [])
+    model = init_model(str(encoder), scierc_labels, TrainingConfig(), [])
     again, _, _ = load_encoder(encoder)
     assert model.settings.provenance["encoder_weights"] == digest_of(again)
     with torch.no_grad():

@@ -15,23 +15,23 @@ from safetensors.torch import load_file, save_file
 
 from tiny import FAMILIES, tiny_encoder
 from unire import TrainingConfig
-from unire.engines.onnx_engine import start_session
-from unire.exceptions import UnireError
-from unire.exporting.agreement import SENTENCES
-from unire.exporting.export import Exported, export
-from unire.exporting.graph import OPSET
-from unire.exporting.stand_ins import Int8Linear
-from unire.folders import FILES, fingerprint
-from unire.modeling.model import UniRE
-from unire.modeling.quantization import Int8, dequantized
-from unire.settings import Settings
-from unire.training.new_model import new_model
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.export.export import Exported, export
+from unire.export.onnx_graph import OPSET
+from unire.export.onnx_layers import Int8Linear
+from unire.export.parity import SENTENCES
+from unire.hub.model_dir import FILES, fingerprint
+from unire.inference.onnx_engine import start_session
+from unire.models.checkpoint import Int8, dequantized
+from unire.models.unire import UniRE
+from unire.training.initialization import init_model
 
 
 def exported_family(family: str, twenty, labels, folder: Path, precision: str) -> Exported:
     words = {word for document in twenty for word in document.words}
     encoder = tiny_encoder(family, folder / "encoder", words)
-    model = new_model(str(encoder), labels, TrainingConfig(layout="shared", alpha=0.5))
+    model = init_model(str(encoder), labels, TrainingConfig(layout="shared", alpha=0.5))
     torch.manual_seed(0)
     torch.nn.init.normal_(model.biaffine.U, std=0.1)
     model.save_pretrained(folder / "model")
@@ -43,7 +43,7 @@ def exported_family(family: str, twenty, labels, folder: Path, precision: str) -
 def test_in_eight_bits_every_family_computes_nearly_the_same(family, exported, twenty, scierc_labels, tmp_path):
     if family != "bert":
         exported = exported_family(family, twenty, scierc_labels, tmp_path, "int8").folder
-    settings = Settings.load(exported)
+    settings = ModelConfig.load(exported)
     assert settings.encoder["model_type"] == family
     for agreement in (settings.provenance["export"][which] for which in ("engines", "model")):
         assert agreement["sentences"] == 20
@@ -127,7 +127,7 @@ def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path,
 
 
 def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, monkeypatch):
-    monkeypatch.setattr("unire.exporting.export.load", None)  # nothing is computed before it is refused
+    monkeypatch.setattr("unire.models.checkpoint.load", None)  # nothing is computed before it is refused
     before = {folder: fingerprint(folder) for folder in (unexported, exported)}
     for source in before:
         for there in before:
@@ -137,7 +137,7 @@ def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, mo
 
 
 def test_a_new_training_starts_from_the_encoder_of_an_exported_model(exported, twenty, scierc_labels):
-    model = new_model(str(exported), scierc_labels, TrainingConfig(d=10))
+    model = init_model(str(exported), scierc_labels, TrainingConfig(d=10))
     trained = UniRE.from_pretrained(exported)
     for name, tensor in trained.encoder.state_dict().items():
         assert torch.equal(model.encoder.state_dict()[name], tensor), name

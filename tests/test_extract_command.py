@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from commanding import command, error_of_process
 from extracting import FIXTURES, TEXT
 from unire import formats
-from unire.cli import meter, printing
+from unire.cli import printing, progress
 from unire.cli.main import app
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.rendering import html
 
 
@@ -332,7 +332,7 @@ def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_no
 ):
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(meter, "PATIENCE", 600.0)
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)
     monkeypatch.setattr(printing, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -21,7 +21,7 @@ from unire.labels import LabelSpace
 
 
 def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     good = [f"Line number {i}." for i in range(9)]
     lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
@@ -41,7 +41,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
 
 
 def test_an_archive_whose_end_was_missing_is_resumed_when_it_is_there(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt.gz", tmp_path / "found.jsonl"
     texts = [f"Line number {i}." for i in range(9)]
     packed = gzip.compress("".join(f"{text}\n" for text in texts).encode())
@@ -55,7 +55,7 @@ def test_an_archive_whose_end_was_missing_is_resumed_when_it_is_there(extract, t
 
 
 def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     folder, out = tmp_path / "folder", tmp_path / "found.jsonl"
     folder.mkdir()
     (folder / "1.txt").write_text("A text.")
@@ -135,7 +135,7 @@ def test_where_the_first_hundred_would_be_skipped_the_rest_is_not_read(wrong, gi
 
 
 def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n" + b"Another line.\n")
     assert extract("--lines", lines, "--out", out).exit_code == 1
@@ -144,7 +144,7 @@ def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):
 
 
 def test_another_model_or_other_constraints_are_not_resumed(extract, random_model, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     model, types, lines = tmp_path / "model", tmp_path / "types.json", tmp_path / "lines.txt"
     shutil.copytree(random_model, model)
     labels = LabelSpace.load(model)
@@ -165,7 +165,7 @@ def test_another_model_or_other_constraints_are_not_resumed(extract, random_mode
 
 
 def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
     lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
     assert "not valid JSON" in str(extract(lines, "--out", out).exception)
@@ -181,7 +181,7 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("hashed", [True, False])
 def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n")
     assert "not UTF-8" in str(extract("--lines", lines, "--out", out).exception)
@@ -281,7 +281,7 @@ def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(exported
 
 
 def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.csv"
     good = [f"Line number {i}." for i in range(6)]
     lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")

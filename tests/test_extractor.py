@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from unire import Document, Extractor
-from unire.decoding import likely
-from unire.engines import Started
-from unire.engines.torch_engine import choose_device
-from unire.exceptions import UnireError
-from unire.flow import characters
-from unire.prefetch import Ahead
-from unire.segment import segment
+from unire.decoding import decoders
+from unire.errors import UnireError
+from unire.inference.engine import PendingTables
+from unire.inference.streaming import count_characters
+from unire.inference.torch_engine import choose_device
+from unire.prefetch import Prefetcher
+from unire.segmentation import segment
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_something_that_is_no_text_is_refused(folder):
 
 
 def test_a_stream_is_read_as_it_is_taken(folder, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 4 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 4 * 128)
     taken = []
     stream = Extractor.load(folder, device="cpu").extract(taken.append(i) or f"word {i}" for i in range(1000))
     assert not taken
@@ -87,13 +87,13 @@ def test_a_stream_is_read_as_it_is_taken(folder, monkeypatch):
 
 
 def test_a_chunk_ends_with_its_characters_too(folder, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 2 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     texts = ["a b", "c", "", "d e f g", "h"]
     assert [document.text for document in Extractor.load(folder, device="cpu").extract(texts)] == texts
 
 
 def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, monkeypatch):
-    monkeypatch.setattr("unire.flow.CHUNK", 8 * 128)
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 8 * 128)
     extractor = Extractor.load(folder, device="cpu")
     extractor.engine.max_pieces = 8  # two documents
     start, lay_out = extractor.engine.start, extractor.windower.passages_of
@@ -103,7 +103,7 @@ def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, mo
     def counted(batch):
         begun.append("batch")
         started = start(batch)
-        return Started(lambda: begun.pop() and started.tables())
+        return PendingTables(lambda: begun.pop() and started.tables())
 
     monkeypatch.setattr(extractor.engine, "start", counted)
     monkeypatch.setattr(extractor.windower, "passages_of", lambda chunk: left.append(len(begun)) or lay_out(chunk))
@@ -148,7 +148,7 @@ def test_a_slow_stream_is_answered_as_it_comes(folder):
         let.wait(10)
         yield segment("c")
 
-    stream = Extractor.load(folder, device="cpu").annotate(Ahead(documents(), characters, 1000))
+    stream = Extractor.load(folder, device="cpu").annotate(Prefetcher(documents(), count_characters, 1000))
     assert next(stream).text == "a b"
     assert not let.is_set()
     let.set()
@@ -159,7 +159,7 @@ def test_whoever_leaves_early_leaves_the_engine_idle(folder):
     extractor = Extractor.load(folder, device="cpu")
     cancelled = []
     start = extractor.engine.start
-    extractor.engine.start = lambda batch: Started(start(batch).tables, lambda: cancelled.append(batch))
+    extractor.engine.start = lambda batch: PendingTables(start(batch).tables, lambda: cancelled.append(batch))
     extractor.engine.max_cells = 1  # so that every sentence is a batch
     stream = extractor.extract(f"word {i}" for i in range(100))
     next(stream)
@@ -205,7 +205,7 @@ def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
 def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(folder):
     own = Extractor.load(folder, device="cpu", relation_odds=3.0)
     other = own.with_decoder("likely").settings
-    assert (other.decoder, other.alpha, other.relation_odds) == ("likely", likely.ALPHA, 1.0)
+    assert (other.decoder, other.alpha, other.relation_odds) == ("likely", decoders.MAX_SPAN_ALPHA, 1.0)
     assert Extractor.load(folder, device="cpu", decoder="likely").settings == other
     assert own.with_decoder("split").settings == own.settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import check_apart, check_new, recover, replacing, streaming, text_output, writes_on
 
 

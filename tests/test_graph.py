@@ -16,11 +16,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.graph import WRITERS, Graph, cypher, graphml, key, merged
-from unire.graph.entities import ENTITIES
-from unire.graph.rows import CSV, TSV, evidence
-from unire.graph.triples import TRIPLES
+from unire.errors import UnireError
+from unire.graph import WRITERS, build, cypher, graphml
+from unire.graph.build import Graph, key
+from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV, evidence
 
 HOSTILE = [
     'it\'s "quoted"',
@@ -87,7 +86,7 @@ def test_gold_annotation_has_no_score_and_a_document_without_id_is_a_number():
 
 
 def test_memory_is_bounded_by_nodes_while_counts_go_on(monkeypatch):
-    monkeypatch.setattr(merged, "KEPT", 3)
+    monkeypatch.setattr(build, "KEPT", 3)
     graph = Graph(met(form, "Bob", id=f"d{i}") for i, form in enumerate(["Ada", "ADA", "ada", "aDa", "adA", "Ada"]))
     node = graph.nodes["Peop", "ada"]
     assert (node.count, node.documents) == (6, 6)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from unire.documents import Document
-from unire.rendering.grid import Grid, codes
-from unire.rendering.terminal import plain
+from unire.rendering.terminal import Grid, codes, plain
 from unire.tables import fill_sentence
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from unire.training.held_out import HeldOut
+from unire.training.text_corpus import OverlapFilter
 
 
 def test_held_out_text_is_known_whatever_stands_around_it_and_however_it_is_written() -> None:
-    held_out = HeldOut(["We parse ( clinical ) notes with a chart parser and find 3.5 % more .", "It rained ."])
+    held_out = OverlapFilter(["We parse ( clinical ) notes with a chart parser and find 3.5 % more .", "It rained ."])
     assert "A title. We parse (clinical) notes with a chart parser, and find 3.5% more. It snowed." in held_out
     assert "WE PARSE CLINICAL NOTES WITH A CHART PARSER AND" in held_out
     assert "It rained!" in held_out
     assert "It rained, and we went home." not in held_out
     assert "clinical notes with a chart parser and find" not in held_out  # eight words may be the same by chance
-    assert "" not in HeldOut([""])
+    assert "" not in OverlapFilter([""])

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisy import noisy_extractor
-from unire.decoding import split
+from unire.decoding import decoders
 from unire.documents import Document
 from unire.rendering import html
-from unire.rendering.characters import visible
+from unire.rendering.common import visible
 from unire.rendering.html.data import SCALE
 from unire.rendering.views import View, decoded_at, gold_views, views
 from unire.tables import fill_sentence, read
@@ -144,7 +144,7 @@ def test_the_data_of_a_table_is_what_the_model_said_in_thousandths(noisy, twenty
             P = unpacked(model["P"]).reshape(n, n, len(scierc_labels)) / SCALE
             assert np.abs(P - table.P).max() <= 0.5 / SCALE + 1e-6
             assert (unpacked(model["argmax"]).reshape(n, n) == table.P.argmax(2)).all()
-            prepared = split.prepare(table.P[None], np.array([n]), scierc_labels)
+            prepared = decoders.score_boundaries(table.P[None], np.array([n]), scierc_labels)
             assert model["distances"] == pytest.approx(prepared.distances[0].tolist(), abs=1e-4)
             assert model["alpha"] == noisy.settings.alpha
             assert [cut + sentence.start for cut in model["cuts"]] == list(sentence.cuts)

@@ -20,9 +20,9 @@ import unire
 from fake_hub import NAME, FakeHub, http, sha256
 from unire import Extractor, UniRE, UnireError, push_to_hub
 from unire.cli.main import app
-from unire.folders import FILES, resolve
-from unire.modeling.encoder import digest_of, load_encoder, load_tokenizer
-from unire.settings import Settings
+from unire.config import ModelConfig
+from unire.hub.model_dir import FILES, locate_model
+from unire.models.encoder import digest_of, load_encoder, load_tokenizer
 
 PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
 
@@ -48,11 +48,11 @@ def test_a_model_that_is_pushed_is_found_again(hub: FakeHub, exported: Path):
     assert len(hub.commits) == 1
     text = "We present a parser for dialogue."
     assert Extractor.load(NAME).extract(text) == Extractor.load(exported).extract(text)
-    assert (resolve(NAME) / "model.safetensors").read_bytes() == (exported / "model.safetensors").read_bytes()
+    assert (locate_model(NAME) / "model.safetensors").read_bytes() == (exported / "model.safetensors").read_bytes()
     # what was said of it went along, and the folder that was pushed is as it was
-    assert Settings.load(resolve(NAME)).provenance["language"] == "en"
-    assert "language" not in Settings.load(exported).provenance
-    assert f'Extractor.load("{NAME}")' in (resolve(NAME) / "README.md").read_text(encoding="utf-8")
+    assert ModelConfig.load(locate_model(NAME)).provenance["language"] == "en"
+    assert "language" not in ModelConfig.load(exported).provenance
+    assert f'Extractor.load("{NAME}")' in (locate_model(NAME) / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_model_in_pytorch_is_pushed_and_found_too(hub: FakeHub, unexported: Path):
@@ -75,13 +75,13 @@ def test_a_model_whose_weights_are_large_files_is_pushed_and_found(hub: FakeHub,
     text = "We present a parser for dialogue."
     assert Extractor.load(NAME).extract(text) == Extractor.load(exported).extract(text)
     assert {sha256(content) for content in large.values()} <= set(hub.brought)
-    assert (resolve(NAME) / "model.safetensors").read_bytes() == large["model.safetensors"]
+    assert (locate_model(NAME) / "model.safetensors").read_bytes() == large["model.safetensors"]
     # the storage has them: a second push sends nothing anew
     sent = len(hub.stored)
     assert sent == (len(large) if part is None else sum(-(-len(content) // part) for content in large.values()))
     push_to_hub(exported, NAME, about={"language": "en"})
     assert len(hub.stored) == sent
-    assert Settings.load(resolve(NAME)).provenance["language"] == "en"
+    assert ModelConfig.load(locate_model(NAME)).provenance["language"] == "en"
 
 
 def test_a_large_file_that_is_refused_is_named_and_nothing_is_committed(hub: FakeHub, exported: Path):
@@ -98,19 +98,19 @@ def test_weights_that_are_damaged_on_their_way_are_not_taken(hub: FakeHub, expor
     for name, content in hub.storage.items():
         hub.storage[name] = content[:-1]
     with pytest.raises(UnireError, match="the Hub cannot be used for 'somebody/tiny'") as caught:
-        resolve(NAME)
+        locate_model(NAME)
     assert "\n" not in str(caught.value)
 
 
 def test_nothing_is_downloaded_but_a_models_files_and_each_once(hub: FakeHub, exported: Path):
     push_to_hub(exported, NAME)
     hub.repositories[NAME] |= {"modeling.py": b"print('run me')", "data/README.md": b"more", "pytorch_model.bin": b"x"}
-    folder = resolve(NAME)
+    folder = locate_model(NAME)
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    resolve(NAME)
+    locate_model(NAME)
     assert sorted(hub.brought) == sorted(FILES)
     hub.down = True  # what is here is used where there is no network
-    assert resolve(NAME) == folder
+    assert locate_model(NAME) == folder
 
 
 def test_a_model_of_somebody_elses_is_refused_before_its_weights_are_brought(hub: FakeHub):
@@ -122,11 +122,11 @@ def test_a_model_of_somebody_elses_is_refused_before_its_weights_are_brought(hub
 
 def test_a_revision_can_be_named(hub: FakeHub, exported: Path):
     push_to_hub(exported, NAME)
-    assert resolve(f"{NAME}@{hub.commit(NAME)}") == resolve(NAME)
+    assert locate_model(f"{NAME}@{hub.commit(NAME)}") == locate_model(NAME)
     with pytest.raises(UnireError, match="there is no such revision"):
-        resolve(f"{NAME}@nothing")
+        locate_model(f"{NAME}@nothing")
     with pytest.raises(UnireError, match="the Hub has no"):
-        resolve(f"{NAME}@refs/pr/1")
+        locate_model(f"{NAME}@refs/pr/1")
 
 
 def test_a_second_push_leaves_nothing_of_the_first(hub: FakeHub, exported: Path, unexported: Path):

@@ -13,12 +13,10 @@ from typer.testing import CliRunner
 
 from tiny import FAMILIES
 from unire import formats
+from unire.analysis.checks import IssueKind, find_leaks, inspect, piece_counter
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.inspection import Kind, inspect
-from unire.inspection.leaks import find_leaks
-from unire.inspection.pieces import piece_counter
+from unire.errors import UnireError
 from unire.labels import LabelSpace
 from windowing import GENOME, LONG, ODD_WORDS, spec_of, tokenizer_of, windower
 
@@ -26,11 +24,11 @@ runner = CliRunner()
 WORDS = ["w"] * 6
 
 
-def found(*documents: Document, labels: LabelSpace | None = None, **options: object) -> list[tuple[Kind, str]]:
+def found(*documents: Document, labels: LabelSpace | None = None, **options: object) -> list[tuple[IssueKind, str]]:
     """The findings in one file, but for rare types."""
     labels = labels or LabelSpace.learn(documents)
     findings = inspect({"a": documents}, labels, **options)
-    return [(finding.kind, finding.detail) for finding in findings if finding.kind is not Kind.RARE]
+    return [(finding.kind, finding.detail) for finding in findings if finding.kind is not IssueKind.RARE]
 
 
 def of(entities: list, relations: list = (), sentences: list[list[str]] | None = None) -> Document:
@@ -44,36 +42,36 @@ PAIR = [(0, 1, "A"), (2, 3, "B")]
     ("document", "expected"),
     [
         (of(PAIR, [(0, 1, "R")]), []),
-        (of([(0, 2, "A"), (1, 2, "B")]), [(Kind.OVERLAP, "w1 [B]")]),
-        (of([(0, 2, "A"), (0, 2, "B")]), [(Kind.TWO_TYPES, "w0 w1 [B]")]),
-        (of([(0, 1, "A"), (0, 1, "A")]), [(Kind.REPEATED_ENTITY, "w0 [A]")]),
-        (of(PAIR, [(0, 1, "R"), (0, 1, "R")]), [(Kind.REPEATED_RELATION, "w0 [A] –R→ w2 [B]")]),
-        (of(PAIR, [(0, 1, "R"), (0, 1, "S")]), [(Kind.TWO_LABELS, "w0 [A] –S→ w2 [B]")]),
-        (of(PAIR, [(0, 0, "R")]), [(Kind.REFLEXIVE, "w0 [A] –R→ w0 [A]")]),
+        (of([(0, 2, "A"), (1, 2, "B")]), [(IssueKind.OVERLAP, "w1 [B]")]),
+        (of([(0, 2, "A"), (0, 2, "B")]), [(IssueKind.TWO_TYPES, "w0 w1 [B]")]),
+        (of([(0, 1, "A"), (0, 1, "A")]), [(IssueKind.REPEATED_ENTITY, "w0 [A]")]),
+        (of(PAIR, [(0, 1, "R"), (0, 1, "R")]), [(IssueKind.REPEATED_RELATION, "w0 [A] –R→ w2 [B]")]),
+        (of(PAIR, [(0, 1, "R"), (0, 1, "S")]), [(IssueKind.TWO_LABELS, "w0 [A] –S→ w2 [B]")]),
+        (of(PAIR, [(0, 0, "R")]), [(IssueKind.REFLEXIVE, "w0 [A] –R→ w0 [A]")]),
         (
             of([(0, 3, "A"), (2, 3, "B")], [(0, 1, "R")]),
-            [(Kind.OVERLAP, "w2 [B]"), (Kind.NO_ARGUMENT, "w0 w1 w2 [A] –R→ w2 [B]")],
+            [(IssueKind.OVERLAP, "w2 [B]"), (IssueKind.NO_ARGUMENT, "w0 w1 w2 [A] –R→ w2 [B]")],
         ),
-        (of(PAIR, [(0, 1, "R")], [["a", "b"], ["c"]]), [(Kind.RELATION_ACROSS, "a [A] –R→ c [B]")]),
-        (of([(0, 2, "A")], [], [["a"], ["c"]]), [(Kind.ENTITY_ACROSS, "a\nc [A]")]),
-        (of([(0, 1, "A", None, {"characters": [[0, 1]]})]), [(Kind.SPLIT_WORD, "'w' in w0 [A]")]),
-        (of([(0, 2, "A", None, {"characters": [[0, 1], [4, 5]]})]), [(Kind.IN_PARTS, "'w … 1' in w0 w1 [A]")]),
-        (of(PAIR, [(0, 1, "R"), (1, 0, "R")]), [(Kind.BOTH_WAYS, "'R', 1 of 1 pairs")]),
-        (of([(0, 1, "Org"), (2, 3, "ORG")]), [(Kind.ALIKE, "entity types 'ORG' (1 ×), 'Org' (1 ×)")]),
+        (of(PAIR, [(0, 1, "R")], [["a", "b"], ["c"]]), [(IssueKind.RELATION_ACROSS, "a [A] –R→ c [B]")]),
+        (of([(0, 2, "A")], [], [["a"], ["c"]]), [(IssueKind.ENTITY_ACROSS, "a\nc [A]")]),
+        (of([(0, 1, "A", None, {"characters": [[0, 1]]})]), [(IssueKind.SPLIT_WORD, "'w' in w0 [A]")]),
+        (of([(0, 2, "A", None, {"characters": [[0, 1], [4, 5]]})]), [(IssueKind.IN_PARTS, "'w … 1' in w0 w1 [A]")]),
+        (of(PAIR, [(0, 1, "R"), (1, 0, "R")]), [(IssueKind.BOTH_WAYS, "'R', 1 of 1 pairs")]),
+        (of([(0, 1, "Org"), (2, 3, "ORG")]), [(IssueKind.ALIKE, "entity types 'ORG' (1 ×), 'Org' (1 ×)")]),
         (
             of([*PAIR, (4, 5, "B")], [(0, 1, "Live In"), (0, 2, "Live_In")]),
-            [(Kind.ALIKE, "relation types 'Live In' (1 ×), 'Live_In' (1 ×)")],
+            [(IssueKind.ALIKE, "relation types 'Live In' (1 ×), 'Live_In' (1 ×)")],
         ),
     ],
 )  # fmt: skip
-def test_what_is_odd_is_found(document: Document, expected: list[tuple[Kind, str]]) -> None:
+def test_what_is_odd_is_found(document: Document, expected: list[tuple[IssueKind, str]]) -> None:
     assert found(document) == expected
 
 
 def test_types_that_the_label_space_lacks_are_found_and_the_rest_is_still_checked() -> None:
     document = of([*PAIR, (3, 4, "C"), (2, 4, "A")], [(0, 1, "R"), (0, 1, "X")])
     kinds = [kind for kind, _ in found(document, labels=LabelSpace(("A", "B"), ("R",)))]
-    assert kinds == [Kind.UNKNOWN_TYPE, Kind.UNKNOWN_TYPE, Kind.OVERLAP, Kind.NO_ARGUMENT]
+    assert kinds == [IssueKind.UNKNOWN_TYPE, IssueKind.UNKNOWN_TYPE, IssueKind.OVERLAP, IssueKind.NO_ARGUMENT]
 
 
 def test_a_symmetric_type_annotated_both_ways_is_not_odd() -> None:
@@ -83,7 +81,7 @@ def test_a_symmetric_type_annotated_both_ways_is_not_odd() -> None:
 
 def test_rare_types_are_hints() -> None:
     document = of(PAIR)
-    rare = [f for f in inspect({"a": [document]}, LabelSpace.learn([document])) if f.kind is Kind.RARE]
+    rare = [f for f in inspect({"a": [document]}, LabelSpace.learn([document])) if f.kind is IssueKind.RARE]
     assert [f.detail for f in rare] == ["entity type 'A', 1 ×", "entity type 'B', 1 ×"]
     assert rare[0].kind.hint
 
@@ -95,28 +93,30 @@ def test_types_that_the_first_file_lacks_are_found_in_the_others() -> None:
         "test": [of([(0, 1, "A")])],
     }
     labels = LabelSpace.learn([document for documents in files.values() for document in documents])
-    unseen = [(f.file, f.detail) for f in inspect(files, labels) if f.kind is Kind.UNSEEN_TYPE]
+    unseen = [(f.file, f.detail) for f in inspect(files, labels) if f.kind is IssueKind.UNSEEN_TYPE]
     assert unseen == [("dev", "entity type 'B', 2 ×"), ("dev", "relation type 'S', 1 ×")]
-    assert not Kind.UNSEEN_TYPE.hint
+    assert not IssueKind.UNSEEN_TYPE.hint
     assert not list(inspect({}, labels))
 
 
 def test_an_id_of_several_documents_of_a_file_is_found_once() -> None:
     one, other = of([]), replace(of([]), id="e")
     shared = inspect({"a": [one, one, other, one], "b": [other]}, LabelSpace((), ()))
-    assert [(f.file, f.place, f.detail) for f in shared if f.kind is Kind.SHARED_ID] == [("a", "document 'd'", "3 ×")]
+    assert [(f.file, f.place, f.detail) for f in shared if f.kind is IssueKind.SHARED_ID] == [
+        ("a", "document 'd'", "3 ×")
+    ]
 
 
 def test_a_sentence_too_long_for_an_encoder_is_found() -> None:
     document = of([], sentences=[["a"] * 5, ["b"] * 9])
     details = found(document, count_pieces=len, max_pieces=6)
-    assert details == [(Kind.TOO_LONG, "9 pieces of 9 words, where 6 can be read")]
+    assert details == [(IssueKind.TOO_LONG, "9 pieces of 9 words, where 6 can be read")]
 
 
 # Leaks
 
 
-def leaks(near: float, **files: list[str]) -> list[tuple[Kind, str, str]]:
+def leaks(near: float, **files: list[str]) -> list[tuple[IssueKind, str, str]]:
     documents = {
         name: [Document.from_words([line.split()], id=str(i)) for i, line in enumerate(lines)]
         for name, lines in files.items()
@@ -130,8 +130,8 @@ def test_equal_and_almost_equal_sentences_of_two_files_are_leaks() -> None:
         train=["the cat sat on the mat", "a dog ran in the park"],
         test=["The cat sat on the mat", "a dog ran in the old park", "birds fly over the wide sea", "a b c"],
     ) == [
-        (Kind.LEAK, "test", "document '0', sentence 1"),
-        (Kind.NEAR_LEAK, "test", "document '1', sentence 1"),
+        (IssueKind.LEAK, "test", "document '0', sentence 1"),
+        (IssueKind.NEAR_LEAK, "test", "document '1', sentence 1"),
     ]
 
 
@@ -158,14 +158,14 @@ def test_leaks_are_those_that_comparing_all_pairs_finds(sentences: list[list[str
     for j, test in enumerate(map(bag, sentences[half:])):
         place = f"document '{j}', sentence 1"
         if test in trained:
-            slow.add((Kind.LEAK, place))
+            slow.add((IssueKind.LEAK, place))
         if test not in seen and any(len(test & other) >= near * len(test | other) for other in trained - {test}):
-            slow.add((Kind.NEAR_LEAK, place))
+            slow.add((IssueKind.NEAR_LEAK, place))
         seen.add(test)
     # a sentence that both files have is compared under the name that it has in the first
-    both = {place for kind, place in slow if kind is Kind.LEAK}
-    assert {(kind, place) for kind, place in quick if kind is Kind.LEAK or place not in both} == {
-        (kind, place) for kind, place in slow if kind is Kind.LEAK or place not in both
+    both = {place for kind, place in slow if kind is IssueKind.LEAK}
+    assert {(kind, place) for kind, place in quick if kind is IssueKind.LEAK or place not in both} == {
+        (kind, place) for kind, place in slow if kind is IssueKind.LEAK or place not in both
     }
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from test_readme import COMMAND, commands, options
-from unire.folders import FILES
-from unire.spacy_pipe.component import make_pipe
+from unire.hub.model_dir import FILES
+from unire.integrations.spacy.component import make_pipe
 
 PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from commanding import TWENTY, command, result
-from unire.settings import Settings
-from unire.training.interrupt import SIGNALS, Interrupt
+from unire.config import ModelConfig
+from unire.training.callbacks import SIGNALS, Interrupt
 
 QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
@@ -161,7 +161,7 @@ def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words
         told = json.loads(ran.stdout)
         assert told["interrupted"] is True
         assert len(told["history"]) < len(straight["history"])
-    assert Settings.load(out).provenance["interrupted"]
+    assert ModelConfig.load(out).provenance["interrupted"]
     resumed = result(*words, "--out", out, "--resume")
     assert resumed["interrupted"] is False
     assert resumed["history"] == straight["history"]
@@ -177,7 +177,7 @@ def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, enc
     ran = stopped(line, has_saved(tmp_path / "student.resume"), sent_to_all)
     assert ran.returncode in ENDED, ran.stderr
     assert "Traceback" not in ran.stderr
-    assert Settings.load(out).provenance["interrupted"]
+    assert ModelConfig.load(out).provenance["interrupted"]
     assert not result(*words, "--out", out, "--resume")["interrupted"]
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from unire.exceptions import UnireError
-from unire.studies import jobs
-from unire.studies.jobs import Job, read_record, run_jobs
+from unire.errors import UnireError
+from unire.studies import runner
+from unire.studies.runner import StudyJob, read_record, run_jobs
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def job(tmp_path):
             f"import time; notes = open({str(notes)!r}, 'a', buffering=1); notes.write('{name} begins\\n'); "
             f'time.sleep({sleep}); {code}; notes.write("{name} ends\\n"); print(\'{{"name": "{name}"}}\')'
         )
-        return Job(name, ("-c", program), tmp_path / "kept" / f"{name}.json", **more)
+        return StudyJob(name, ("-c", program), tmp_path / "kept" / f"{name}.json", **more)
 
     make.file = notes
     make.notes = lambda: notes.read_text(encoding="utf-8").splitlines() if notes.exists() else []
@@ -134,7 +134,7 @@ def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
 
 
 def test_a_job_that_is_alone_has_all_cores_to_itself(job, monkeypatch):
-    monkeypatch.setattr(jobs, "cores", lambda: 8)
+    monkeypatch.setattr(runner, "cpu_count", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     note = "import os; notes.write(os.environ['OMP_NUM_THREADS'] + '\\n')"
     run_jobs([job("alone", code=note, alone=True), job("a", code=note)], 4)
@@ -211,7 +211,7 @@ def test_sigterm_stops_what_runs(job, tmp_path):
 
 
 def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypatch):
-    monkeypatch.setattr(jobs, "PATIENCE", 2.0)
+    monkeypatch.setattr(runner, "PATIENCE", 2.0)
     willing, stubborn = (
         f"import signal; signal.signal(signal.SIGTERM, signal.{answer})"
         for answer in ("default_int_handler", "SIG_IGN")
@@ -247,9 +247,9 @@ def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path
             read_record(made.kept)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UnireError, match="cannot be written to"):
-        run_jobs([Job("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)
+        run_jobs([StudyJob("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)
 
 
 def test_a_job_may_print_nothing(tmp_path):
-    run_jobs([Job("quiet", ("-c", ""), tmp_path / "quiet.json")], 1)
+    run_jobs([StudyJob("quiet", ("-c", ""), tmp_path / "quiet.json")], 1)
     assert json.loads((tmp_path / "quiet.json").read_text(encoding="utf-8"))["printed"] is None

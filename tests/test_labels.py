@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
 
 ADE = LabelSpace(("Adverse-Effect", "Drug"), ("Adverse-Effect",))

@@ -15,44 +15,42 @@ from distilling import TWENTY, quick, steps_of, taught
 from interrupting import InterruptAfter
 from teaching import turned
 from unire.cli.main import app
+from unire.config import ModelConfig
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling.model import UniRE
-from unire.modeling.recording import Recorder
-from unire.settings import Settings
-from unire.training import teach as teaching
-from unire.training import train
-from unire.training.distill import DistillConfig
-from unire.training.held_out import HeldOut
-from unire.training.interrupt import SIGNALS
-from unire.training.lessons import Lessons
-from unire.training.new_model import new_model
-from unire.training.teach import PARTED, teach
-from unire.training.teachers import Teachers, load_teachers
-from unire.training.texts import Texts
-from unire.training.tutor import Tutor
-from unire.training.unlabelled import LEAK, Unlabelled
-from unire.training.unlabelled import PARTED as PARTED_FROM_STUDENT
+from unire.models.cuda_graphs import GraphRunner
+from unire.models.unire import UniRE
+from unire.training.callbacks import SIGNALS
+from unire.training.distillation import teach as teaching
+from unire.training.distillation.distill import DistillConfig
+from unire.training.distillation.soft_labels import SoftLabelStore
+from unire.training.distillation.teach import PARTED, teach
+from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsemble, load_teachers
+from unire.training.distillation.unlabelled import LEAK, DistillationBatches
+from unire.training.distillation.unlabelled import PARTED as PARTED_FROM_STUDENT
+from unire.training.initialization import init_model
+from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
+from unire.training.train import train
 
 
-def asked(*teachers: Path, corpus: Path = TWENTY) -> Teachers:
-    return Teachers(load_teachers(teachers), Texts.read([corpus]), [corpus.name])
+def asked(*teachers: Path, corpus: Path = TWENTY) -> TeacherEnsemble:
+    return TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([corpus]), [corpus.name])
 
 
-def targets(tutor: Tutor, student: UniRE, steps: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """What a student is given of every sentence of its first steps, and what it is to find there.
 
     Every tutor is asked about the same sentences, in the same order.
     """
-    beside = Recorder(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
+    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
     own = Extractor(None, student.tokenizer, student.settings, student.labels).windower  # type: ignore[arg-type]
     windowers = [own, *tutor.start(student, beside, bf16=False)]
-    options = {"held_out": HeldOut(()), "size": 8, "config": quick(max_pieces=200), "shelf": tutor.shelf}
+    options = {"held_out": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "shelf": tutor.shelf}
     return [
         tuple(table_of[row, : len(table), : len(table)] for table_of in (target, tutor.distribution(target)))
-        for step in steps_of(Unlabelled(tutor.texts, windowers, **options), steps)
+        for step in steps_of(DistillationBatches(tutor.texts, windowers, **options), steps)
         for batch, target in zip(step.views[0], tutor.targets(step)(), strict=True)
         for row, table in enumerate(batch.tables)
     ]
@@ -66,13 +64,13 @@ def test_lessons_hold_what_the_teachers_would_say(teacher, other, encoder, scier
     """To half of 1/255, also for a student of another order of labels, however the text is cut into chunks."""
     teachers = [teacher, other] if several else [teacher]
     for labels in (scierc_labels, turned(scierc_labels)):
-        student = new_model(str(encoder), labels, quick())
+        student = init_model(str(encoder), labels, quick())
         expected = targets(asked(*teachers), student)
         out = tmp_path / f"lessons-{labels.entity_types[0]}"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(teaching, "CHUNK", 300)
             teach(teachers, [TWENTY], out, device="cpu")
-        found = targets(Lessons(out), student)
+        found = targets(SoftLabelStore(out), student)
         assert len(found) == len(expected) >= 20
         for (stored, read), (_, said) in zip(found, expected, strict=True):
             assert stored.dtype == torch.uint8
@@ -83,11 +81,11 @@ def test_lessons_hold_what_the_teachers_would_say(teacher, other, encoder, scier
 
 
 def test_lessons_say_who_gave_them_and_about_what(lessons, teacher, other, twenty, scierc_labels):
-    read = Lessons(lessons)
+    read = SoftLabelStore(lessons)
     assert read.labels == scierc_labels
     assert [about["name"] for about in read.teachers] == ["teacher", "other"]
     assert read.corpus == ["twenty.jsonl"]
-    assert (read.decoder, read.alpha) == ("split", round((Settings.load(teacher).alpha + 1.0) / 2, 3))
+    assert (read.decoder, read.alpha) == ("split", round((ModelConfig.load(teacher).alpha + 1.0) / 2, 3))
     assert [document.words for document in read.texts] == [document.words for document in twenty]
     assert not any(document.entities for document in read.texts)
     size = (lessons / "tables.bin").stat().st_size
@@ -99,14 +97,14 @@ def test_the_examples_of_lessons_are_what_each_teacher_finds(lessons, teacher, o
     def key(document: Document) -> tuple[object, ...]:
         return document.words, [(e.span, e.label) for e in document.entities], len(document.relations)
 
-    tutors = Lessons(lessons), asked(teacher, other)
-    beside = Recorder(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
+    tutors = SoftLabelStore(lessons), asked(teacher, other)
+    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
     tutors[1].start(UniRE.from_pretrained(teacher), beside, bf16=False)
-    found, expected = ([key(d) for d in tutor.examples(HeldOut(()))()] for tutor in tutors)
+    found, expected = ([key(d) for d in tutor.examples(OverlapFilter(()))()] for tutor in tutors)
     assert found == expected
     assert len(found) == 14
-    first = next(iter(Texts.read([TWENTY])))
-    assert len(Lessons(lessons).examples(HeldOut([first.text]))()) == 12
+    first = next(iter(UnlabelledCorpus.read([TWENTY])))
+    assert len(SoftLabelStore(lessons).examples(OverlapFilter([first.text]))()) == 12
 
 
 def test_a_sentence_that_teachers_split_otherwise_is_left_out_and_counted(teacher, encoder, twenty, tmp_path):
@@ -129,8 +127,8 @@ def test_raw_text_is_stored_with_its_characters(teacher, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("It can't parse.  Really?\n\n(One\u2028line.)\nThe end\n", encoding="utf-8")
     teach([teacher], [corpus], tmp_path / "l", documents=2, device="cpu")
-    assert list(Lessons(tmp_path / "l").texts) == list(Texts.read([corpus], 2))
-    assert [len(Lessons(tmp_path / "l", limit).texts) for limit in (None, 1)] == [2, 1]
+    assert list(SoftLabelStore(tmp_path / "l").texts) == list(UnlabelledCorpus.read([corpus], 2))
+    assert [len(SoftLabelStore(tmp_path / "l", limit).texts) for limit in (None, 1)] == [2, 1]
 
 
 # Learning from them

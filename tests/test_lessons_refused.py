@@ -13,14 +13,14 @@ import pytest
 from distilling import TWENTY, taught
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.training import lessons as storage
-from unire.training import teach as teaching
-from unire.training.distill import distill
-from unire.training.interrupt import SIGNALS
-from unire.training.lessons import Lessons
-from unire.training.teach import teach
+from unire.training.callbacks import SIGNALS
+from unire.training.distillation import soft_labels as storage
+from unire.training.distillation import teach as teaching
+from unire.training.distillation.distill import distill
+from unire.training.distillation.soft_labels import SoftLabelStore
+from unire.training.distillation.teach import teach
 
 
 def test_lessons_of_other_labels_are_refused(lessons, encoder, tmp_path):
@@ -46,17 +46,17 @@ def test_lessons_and_teachers_are_not_given_together_and_one_of_them_is(lessons,
 def test_a_folder_that_holds_no_lessons_is_refused(encoder, teacher, tmp_path):
     for folder in (tmp_path / "nowhere", teacher, TWENTY):
         with pytest.raises(UnireError, match=r"there are no lessons in .*; make some with unire teach"):
-            Lessons(folder)
+            SoftLabelStore(folder)
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "examples.jsonl", "index.npy", "tables.bin"])
 def test_lessons_that_are_not_whole_are_refused(copied, name):
     (copied / name).write_bytes((copied / name).read_bytes()[:-1])
     with pytest.raises(UnireError, match=rf"are not whole: {name} has [\d,]+ bytes; make the lessons again"):
-        Lessons(copied)
+        SoftLabelStore(copied)
     (copied / name).unlink()
     with pytest.raises(UnireError, match=f"are not whole: {name} has 0 bytes"):
-        Lessons(copied)
+        SoftLabelStore(copied)
 
 
 def change(folder: Path, **facts: object) -> None:
@@ -67,17 +67,17 @@ def change(folder: Path, **facts: object) -> None:
 def test_lessons_of_another_version_or_with_facts_that_are_none_are_refused(copied):
     change(copied, labels={"entity_types": ["A"]})
     with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
-        Lessons(copied)
+        SoftLabelStore(copied)
     change(copied, labels=None)
     with pytest.raises(UnireError, match="label space"):
-        Lessons(copied)
+        SoftLabelStore(copied)
     change(copied, version=2)
     with pytest.raises(UnireError, match="are of version 2, not 1; make the lessons again"):
-        Lessons(copied)
+        SoftLabelStore(copied)
     for broken in ("[1]", "{", "{}"):
         (copied / "lessons.json").write_text(broken, encoding="utf-8")
         with pytest.raises(UnireError, match=r"lessons\.json' cannot be read"):
-            Lessons(copied)
+            SoftLabelStore(copied)
 
 
 @pytest.mark.parametrize("place", [(0, 3), (3, 0), (5, 2), (19, 1)])
@@ -86,14 +86,14 @@ def test_an_index_that_points_elsewhere_is_refused(copied, place):
     rows[place] += 10**6
     np.save(copied / "index.npy", rows)
     with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
-        Lessons(copied)
+        SoftLabelStore(copied)
 
 
 def test_an_index_that_would_have_to_be_run_is_refused(copied):
     np.save(copied / "index.npy", np.array([print] * 4, object), allow_pickle=True)
     change(copied, bytes={file.name: file.stat().st_size for file in copied.iterdir()})
     with pytest.raises(UnireError, match="damaged"):
-        Lessons(copied)
+        SoftLabelStore(copied)
 
 
 def test_what_is_there_is_not_written_over(lessons, teacher, tmp_path):

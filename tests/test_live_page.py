@@ -15,12 +15,11 @@ import pytest
 from browsing import hover, shares
 from serving import Running
 from unire.extractor import Extractor
-from unire.graph.rows import TSV
-from unire.graph.triples import TRIPLES
+from unire.graph.rows import TRIPLES, TSV
 from unire.rendering.html.data import SCALE
 from unire.rendering.views import views
-from unire.segment import segment
-from unire.serving.limits import Limits
+from unire.segmentation import segment
+from unire.serving.schemas import ServingLimits
 
 FIRST = "We train a chart parser on the Penn Treebank for dependency parsing."
 UNSURE = "Our fast shift-reduce parser uses hand crafted lexical and syntactic features in a log linear framework."
@@ -46,7 +45,7 @@ def in_the_box() -> Extractor:
 
 @pytest.fixture(scope="module")
 def server(science) -> Iterator[Running]:
-    with Running(science, Limits(text=2000)) as running:
+    with Running(science, ServingLimits(text=2000)) as running:
         yield running
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unire.labels import LabelSpace
-from unire.modeling.biaffine import MLP, Biaffine
-from unire.modeling.losses import TableWeights, entry_loss, implication_loss, soft_entry_loss, symmetry_loss
+from unire.models.losses import TableWeights, entry_loss, implication_loss, soft_entry_loss, symmetry_loss
+from unire.models.unire import MLP, Biaffine
 
 LABELS = LabelSpace(("A", "B"), ("r", "s"), frozenset({"s"}))
 LENGTHS = [4, 1, 3]

@@ -14,18 +14,20 @@ from typer.testing import CliRunner
 from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.marking import folder as folders
-from unire.marking import relabelling
-from unire.marking import train as training
-from unire.marking.config import SETTINGS, marker_config
-from unire.marking.folder import load_marker, new_finder, save_finder
-from unire.marking.train import train_markers
-from unire.modeling.encoder import load_encoder
-from unire.training import TrainingConfig, trainer
-from unire.training.interrupt import SIGNALS
-from unire.training.lessons import Lessons
-from unire.training.teach import teach
+from unire.errors import UnireError
+from unire.models.encoder import load_encoder
+from unire.training import trainer
+from unire.training.callbacks import SIGNALS
+from unire.training.config import TrainingConfig
+from unire.training.distillation.soft_labels import SoftLabelStore
+from unire.training.distillation.teach import teach
+from unire.training.markers import checkpoint as checkpoint
+from unire.training.markers import checkpoint as folders
+from unire.training.markers import relabel as relabel_module
+from unire.training.markers import train as training
+from unire.training.markers.checkpoint import load_marker, new_classifier, save_classifier
+from unire.training.markers.config import SETTINGS, marker_config
+from unire.training.markers.train import train_markers
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 CPU = torch.device("cpu")
@@ -71,13 +73,13 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     approximate, encoders, scierc_labels, few, tmp_path, monkeypatch
 ):
     trained = []
-    save = training.save_finder
+    save = checkpoint.save_classifier
 
     def seen(finder, *arguments, **more):
         trained.append(finder.judge(few))
         save(finder, *arguments, **more)
 
-    monkeypatch.setattr(training, "save_finder", seen)
+    monkeypatch.setattr(training, "save_classifier", seen)
     encoder = Path(shutil.copytree(encoders("mpnet"), tmp_path / "mpnet"))
     documents = list(formats.read(TWENTY))
     done = train_markers(
@@ -86,7 +88,9 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     assert [epoch["epoch"] for epoch in done.history] == [1]
     assert done.f1 == done.history[0]["dev"]
     torch.manual_seed(0)
-    untrained = new_finder(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate, device=CPU).judge(few)
+    untrained = new_classifier(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate, device=CPU).judge(
+        few
+    )
     shutil.rmtree(encoder)
     loaded = load_marker((tmp_path / "m").rename(tmp_path / "elsewhere"))
     assert loaded.about == {"name": "elsewhere", "encoder": "mpnet", "scores": {}}
@@ -122,19 +126,19 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
 def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'; `unire markers` trains one"):
         load_marker(tmp_path / "nowhere")
-    finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
+    finder = new_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
     folder = tmp_path / "m"
     for file, text in (("markers.json", "[]"), ("markers.json", "{"), ("markers.json", "{}"), ("tokenizer.json", "{}")):
-        save_finder(finder, folder, encoder="bert", config=QUICK)
+        save_classifier(finder, folder, encoder="bert", config=QUICK)
         (folder / file).write_text(text, encoding="utf-8")
         with pytest.raises(UnireError, match=r"the marker model in '.*m' cannot be read \(.+\); train it again"):
             load_marker(folder)
-    save_finder(finder, folder, encoder="bert", config=QUICK)
+    save_classifier(finder, folder, encoder="bert", config=QUICK)
     (folder / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(UnireError, match=r"model\.safetensors' is missing, cut short or no safetensors file"):
         load_marker(folder)
-    other = new_finder(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True, device=CPU)
-    save_finder(other, tmp_path / "other", encoder="mpnet", config=QUICK)
+    other = new_classifier(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True, device=CPU)
+    save_classifier(other, tmp_path / "other", encoder="mpnet", config=QUICK)
     shutil.copy(tmp_path / "other" / "model.safetensors", folder)
     with pytest.raises(UnireError, match="it is damaged or of another model"):
         load_marker(folder)
@@ -169,8 +173,8 @@ def test_a_device_is_taken_by_its_name_and_its_precision_with_it(encoders, scier
 
 
 def test_a_model_that_was_trained_in_bf16_can_be_asked_without(encoders, scierc_labels, tmp_path):
-    finder = new_finder(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
-    save_finder(finder, tmp_path / "m", encoder="bert", config=replace(QUICK, bf16=True))
+    finder = new_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
+    save_classifier(finder, tmp_path / "m", encoder="bert", config=replace(QUICK, bf16=True))
     assert not load_marker(tmp_path / "m", "cpu").finder.bf16
 
 
@@ -192,11 +196,11 @@ def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_pat
     named = run("relabel", "--lessons", lessons, *both, "--share", 0.5, "--out", tmp_path / "marked")
     assert named.exit_code == 0, named.output
     assert "pairs of" in named.output
-    shares = {about["name"]: about["share"] for about in Lessons(tmp_path / "marked").about["relations_by"]}
+    shares = {about["name"]: about["share"] for about in SoftLabelStore(tmp_path / "marked").about["relations_by"]}
     assert shares == {"m-0": 0.25, "m-1": 0.25}
     again = run("relabel", "--lessons", lessons, *both, "--device", "cpu", "--json", "--out", tmp_path / "again")
     assert json.loads(again.stdout)["tables"] == 20
-    assert [about["share"] for about in Lessons(tmp_path / "again").about["relations_by"]] == [0.375, 0.375]
+    assert [about["share"] for about in SoftLabelStore(tmp_path / "again").about["relations_by"]] == [0.375, 0.375]
 
 
 def test_what_was_named_by_marker_models_can_be_learnt_from(lessons, encoders, encoder, tmp_path):
@@ -244,7 +248,7 @@ def test_the_commands_say_that_they_were_stopped(lessons, encoders, tmp_path, mo
     files = ("--encoder", encoders("bert"), "--data", TWENTY)
     run("markers", *files, "--epochs", 1, "--out", tmp_path / "m")
     monkeypatch.setattr(training, "train_markers", interrupted)
-    monkeypatch.setattr(relabelling, "relabel", interrupted)
+    monkeypatch.setattr(relabel_module, "relabel", interrupted)
     for arguments in (("markers", *files), ("relabel", "--lessons", lessons, "--markers", tmp_path / "m")):
         ran = run(*arguments, "--out", tmp_path / "new")
         assert ran.exit_code == 128 + number

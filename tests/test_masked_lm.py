@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from tiny import FAMILIES, tiny_encoder, tiny_tokenizer
-from unire.modeling.encoder import load_encoder
-from unire.training import masked_lm
-from unire.training.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
+from unire.models.encoder import load_encoder
+from unire.training.adaptation import masked_lm
+from unire.training.adaptation.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 CPU = torch.device("cpu")

@@ -19,13 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from unire import Document, Extractor, engines
-from unire.engines import choose_engine, onnx_engine
-from unire.engines.onnx_engine import OnnxEngine
-from unire.engines.onnx_file import check_graph, places_in
-from unire.exceptions import UnireError
-from unire.folders import ModelFolder
-from unire.windows import collate
+from unire import Document, Extractor
+from unire.errors import UnireError
+from unire.hub.model_dir import ModelDir
+from unire.inference import engine as engine_module
+from unire.inference import onnx_engine
+from unire.inference.engine import choose_engine
+from unire.inference.onnx_check import check_graph, places_in
+from unire.inference.onnx_engine import OnnxEngine
+from unire.windows.collator import collate
 
 
 @pytest.fixture(scope="module")
@@ -209,8 +211,8 @@ def test_an_overflow_is_noticed(monkeypatch):
 
 
 def test_an_exported_model_runs_in_onnxruntime_and_any_other_in_torch(exported, unexported, monkeypatch):
-    one, other = ModelFolder.open(exported), ModelFolder.open(unexported)
-    monkeypatch.setattr(engines, "DRIVERS", ())
+    one, other = ModelDir.open(exported), ModelDir.open(unexported)
+    monkeypatch.setattr(engine_module, "GPU_DRIVERS", ())
     assert choose_engine(one) == "onnx"
     assert choose_engine(one, device="cpu") == "onnx"
     assert choose_engine(one, device="cuda") == "torch"
@@ -219,10 +221,10 @@ def test_an_exported_model_runs_in_onnxruntime_and_any_other_in_torch(exported, 
 
 
 def test_a_gpu_is_preferred_where_torch_can_use_it(exported, monkeypatch):
-    monkeypatch.setattr(engines, "DRIVERS", ("nothing-of-the-kind.so", None))  # None is this very process
+    monkeypatch.setattr(engine_module, "GPU_DRIVERS", ("nothing-of-the-kind.so", None))  # None is this very process
     for available, engine in ((True, "torch"), (False, "onnx")):
         monkeypatch.setattr("torch.cuda.is_available", lambda available=available: available)
-        assert choose_engine(ModelFolder.open(exported)) == engine
+        assert choose_engine(ModelDir.open(exported)) == engine
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.formats.format import refuse
+from unire.errors import UnireError
+from unire.formats.base import refuse
 
 ADA = Document.from_words(
     [["Ada", "lives", "in", "London"], ["She", "writes"]],

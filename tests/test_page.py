@@ -15,7 +15,7 @@ from noisy import noisy_extractor
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering import html
-from unire.rendering.palette import COLOURS
+from unire.rendering.common import COLOURS
 from unire.rendering.views import View, gold_views, views
 
 WORDS = ["Ada", "Lovelace", "and", "Mary", "Somerville", "met", "in", "London", "."]

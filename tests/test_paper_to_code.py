@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from test_readme import COMMAND, ROOT, SOURCE, commands, in_backticks, options
-from unire.training import PRESETS, TrainingConfig
+from unire.training.config import PRESETS, TrainingConfig
 
 PAPER_TO_CODE = (ROOT / "docs" / "paper-to-code.md").read_text(encoding="utf-8")
 

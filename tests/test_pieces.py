@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 from tokenizers import Tokenizer
 
-import unire.windows.pieces
+import unire.windows.tokenizer
 from tiny import FAMILIES
+from unire.config import EncoderSpec
 from unire.documents import Document
-from unire.windows import EncoderSpec, Windower
+from unire.windows.windows import WindowBuilder
 from windowing import (
     CONTROL,
     GENOME,
@@ -66,7 +67,7 @@ def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
     tokenizer.enable_truncation(max_length=2)
     spec = EncoderSpec.probe(tokenizer, max_pieces=128, token_types=True, pad_id=0, unk_id=1)
     assert spec == spec_of("bert")
-    (passage,) = Windower(tokenizer, spec).passages(Document.from_words([["neuroscientists", "aa"]]))
+    (passage,) = WindowBuilder(tokenizer, spec).passages(Document.from_words([["neuroscientists", "aa"]]))
     assert only_window(passage) == ["[CLS]", "neuro", "##scien", "##tists", "aa", "[SEP]"]
     assert (tokenizer.padding["length"], tokenizer.truncation["max_length"]) == (32, 2), (
         "the caller's is left as it was"

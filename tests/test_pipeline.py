@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from pipelining import QUICK, marker_stage, span_stage
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.marking.batching import in_parts, random_steps
-from unire.marking.fitting import fit
-from unire.marking.relations import TOO_LONG, RelationData
-from unire.scoring import score
+from unire.errors import UnireError
+from unire.evaluation.scorer import score
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import TWO_TYPES, EntityData, unreachable
 from unire.tables import REFLEXIVE, TWO_LABELS
-from unire.training import TrainingConfig
+from unire.training.config import TrainingConfig
+from unire.training.markers.inference import in_parts, random_steps
+from unire.training.markers.relations import TOO_LONG, RelationData
+from unire.training.markers.trainer import fit
 
 # Both models learn
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pipelining import marker_stage
 from unire.documents import Document
-from unire.marking.marker_model import NoPositionsError
-from unire.marking.markers import PAIRS, Markers, approximate_rows, collate, exact_rows
-from unire.marking.relations import RelationFinder, rows_of
-from unire.modeling.encoder import load_encoder
+from unire.models.encoder import load_encoder
+from unire.training.markers.data import PAIRS, Markers, approximate_rows, collate, exact_rows
+from unire.training.markers.model import NoPositionsError
+from unire.training.markers.relations import RelationClassifier, rows_of
 
 TYING = ("bert", "electra", "roberta", "albert", "mpnet")
 """Families whose pieces can share positions."""
@@ -74,12 +74,12 @@ def test_very_many_pairs_stand_behind_several_copies_of_a_text():
     assert np.concatenate([row.pairs for row in rows]).tolist() == pairs.tolist()
 
 
-def sentence_rows(stage: RelationFinder, document: Document, sentence: int = 2):
+def sentence_rows(stage: RelationClassifier, document: Document, sentence: int = 2):
     reading = list(stage.reader.read([document]))[sentence]
     return rows_of(stage.model, reading, document.sentences[sentence].entities, stage.labels)
 
 
-def tensors_of(stage: RelationFinder, rows):
+def tensors_of(stage: RelationClassifier, rows):
     return collate(rows, stage.reader.spec.pad_id, stage.model.first_position)
 
 

@@ -16,17 +16,18 @@ from pipelining import QUICK, marker_stage, span_stage
 from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.inference import torch_engine as torch_engine
 from unire.labels import LabelSpace
-from unire.modeling.encoder import load_encoder
-from unire.studies import stopwatch, trainings
+from unire.models.encoder import load_encoder
+from unire.studies import profiling, trainings
 from unire.studies.pipeline import __main__ as command
-from unire.studies.pipeline import measuring, study
-from unire.studies.pipeline.cells import Cell
+from unire.studies.pipeline import study, timing
 from unire.studies.pipeline.config import PipelineConfig
+from unire.studies.pipeline.runs import Cell
 from unire.studies.report import write
 from unire.studies.results import load
-from unire.training import TrainingConfig
+from unire.training.config import TrainingConfig
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
@@ -37,7 +38,7 @@ def in_process(monkeypatch):
     made: list[str] = []
 
     monkeypatch.setattr(study, "run_jobs", runner(made))
-    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "SHORTEST", 0)
     return made
 
 
@@ -101,7 +102,7 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
 
 
 def test_the_study_says_how_often_documents_were_read_where_it_is_known():
-    result = load(Path(__file__).parents[1] / "docs" / "studies", "pipeline")
+    result = load(Path(__file__).parents[1] / "results" / "studies", "pipeline")
     rows = result["rows"]
     known = {**result, "rows": [{**row, "repeats": [count, 9]} for count, row in enumerate(rows, 2)]}
     unknown = {**result, "rows": [{name: row[name] for name in row if name != "repeats"} for row in rows]}
@@ -117,15 +118,15 @@ def test_the_study_says_how_often_documents_were_read_where_it_is_known():
 def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     family, bf16, encoders, scierc_labels, random_model, monkeypatch
 ):
-    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "SHORTEST", 0)
     ran = []
 
-    class Engine(measuring.TorchEngine):
+    class Engine(torch_engine.TorchEngine):
         def __init__(self, model, **more):
             super().__init__(model, **more)
             ran.append(model)
 
-    monkeypatch.setattr(measuring, "TorchEngine", Engine)
+    monkeypatch.setattr(timing, "TorchEngine", Engine)
     encoder = encoders(family)
     entities = replace(span_stage(encoder, scierc_labels), bf16=bf16)
     torch.nn.init.zeros_(entities.model.classifier.bias)  # as good as every span is an entity
@@ -136,7 +137,7 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     expected = {way: finder.find(found) for way, finder in relations.items()}
     assert all(documents[0].relations for documents in expected.values())
 
-    measuring.measured(random_model, entities, relations, few, QUICK)
+    timing.measured(random_model, entities, relations, few, QUICK)
     models = [*ran, entities.model, *(finder.model for finder in relations.values())]
     kinds = {layer.weight.dtype for model in models for layer in model.modules() if isinstance(layer, torch.nn.Linear)}
     assert len(models) == 4
@@ -176,7 +177,7 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["unire.studies.pipeline.cells"], "fit", interrupted)
+    monkeypatch.setattr(sys.modules["unire.studies.pipeline.runs"], "fit", interrupted)
     assert command.main([cell(encoder, tmp_path, "entities").to_json()]) == 130
 
 

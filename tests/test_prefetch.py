@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from unire.prefetch import Ahead, Pulled
+from unire.prefetch import Chunker, Prefetcher
 
 
 def wait_until(condition) -> None:
@@ -19,14 +19,14 @@ def wait_until(condition) -> None:
 
 
 def test_items_come_in_order_and_none_is_lost():
-    assert list(Ahead(range(100))) == list(range(100))
-    assert list(Ahead([])) == []
-    assert list(Ahead([None, 1])) == [None, 1]
+    assert list(Prefetcher(range(100))) == list(range(100))
+    assert list(Prefetcher([])) == []
+    assert list(Prefetcher([None, 1])) == [None, 1]
 
 
 def test_the_next_item_is_made_while_the_present_one_is_used():
     made = []
-    stream = Ahead(made.append(i) or i for i in range(3))
+    stream = Prefetcher(made.append(i) or i for i in range(3))
     assert next(stream) == 0
     wait_until(lambda: 1 in made)
 
@@ -36,7 +36,7 @@ def test_an_error_reaches_whoever_asks_for_the_item():
         yield 1
         raise ValueError("no second item")
 
-    stream = Ahead(items())
+    stream = Prefetcher(items())
     assert next(stream) == 1
     with pytest.raises(ValueError, match="no second item"):
         next(stream)
@@ -51,7 +51,7 @@ def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
         finally:
             closed.set()
 
-    stream = Ahead(items())
+    stream = Prefetcher(items())
     assert [next(stream), next(stream)] == [0, 1]
     stream.close()
     wait_until(lambda: not stream._thread.is_alive())
@@ -68,11 +68,11 @@ def test_whoever_wants_to_waits_until_the_thread_has_let_go():
             time.sleep(0.2)
             closed.append(True)
 
-    stream = Ahead(items())
+    stream = Prefetcher(items())
     assert next(stream) == 0
     stream.close(wait=True)
     assert closed
-    Ahead(items()).close(wait=True)  # no thread was ever begun
+    Prefetcher(items()).close(wait=True)  # no thread was ever begun
 
 
 def test_nobody_waits_for_an_item_that_may_never_come():
@@ -82,8 +82,8 @@ def test_nobody_waits_for_an_item_that_may_never_come():
         yield 1
         blocked.wait(10)
 
-    inner = Ahead(items())
-    outer = Ahead(item for item in inner)
+    inner = Prefetcher(items())
+    outer = Prefetcher(item for item in inner)
     assert next(outer) == 1
     began = time.monotonic()
     inner.close()
@@ -95,7 +95,7 @@ def test_nobody_waits_for_an_item_that_may_never_come():
 
 
 def test_a_stream_that_is_forgotten_stops():
-    stream = Ahead(count())
+    stream = Prefetcher(count())
     next(stream)
     (thread,) = (thread for thread in threading.enumerate() if thread is stream._thread)
     del stream
@@ -103,7 +103,7 @@ def test_a_stream_that_is_forgotten_stops():
 
 
 def test_a_stream_that_was_never_asked_is_closed_like_any_other():
-    stream = Ahead([1])
+    stream = Prefetcher([1])
     stream.close()
     assert list(stream) == []
 
@@ -116,7 +116,7 @@ def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_i
         let.wait(10)
         yield from "de"
 
-    stream = Ahead(items(), room=100)
+    stream = Prefetcher(items(), room=100)
     assert stream.take(5, wait=True) == ["a", "b", "c"]
     assert stream.take(1, wait=False) == []
     let.set()
@@ -128,14 +128,16 @@ def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_i
 
 def test_no_more_is_made_than_there_is_room_for():
     made = []
-    stream = Ahead((made.append(i) or i for i in range(100)), size=lambda i: 10, room=35)
+    stream = Prefetcher((made.append(i) or i for i in range(100)), size=lambda i: 10, room=35)
     assert stream.take(1, wait=True) == [0]
     wait_until(lambda: len(made) == 5)
     time.sleep(0.05)
     assert len(made) == 5
 
 
-@pytest.mark.parametrize("source", [lambda items: Ahead(items, room=100), lambda items: Pulled(items, lambda item: 1)])
+@pytest.mark.parametrize(
+    "source", [lambda items: Prefetcher(items, room=100), lambda items: Chunker(items, lambda item: 1)]
+)
 def test_what_came_before_an_error_is_given_before_it(source):
     def items():
         yield from "abc"
@@ -150,7 +152,7 @@ def test_what_came_before_an_error_is_given_before_it(source):
 
 def test_what_is_pulled_is_little_at_first_and_made_by_whoever_asks():
     threads = set()
-    stream = Pulled((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first=2)
+    stream = Chunker((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first=2)
     assert [len(stream.take(15, wait=True)) for _ in range(4)] == [2, 15, 15, 8]
     assert stream.take(15, wait=True) is None
     assert threads == {threading.get_ident()}

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from unire import Extractor, pretrained, score
 from unire.cli.main import app
-from unire.exceptions import UnireError
-from unire.exporting.agreement import Agreement
-from unire.exporting.export import Exported
-from unire.folders import is_model, resolve
+from unire.errors import UnireError
+from unire.export.export import Exported
+from unire.export.parity import Parity
+from unire.hub.model_dir import is_model_dir, locate_model
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
@@ -25,13 +25,13 @@ def box(exported, tmp_path, monkeypatch) -> Path:
     box = tmp_path / "box"
     shutil.copytree(exported, box / "tiny")
     (box / "__pycache__").mkdir()
-    monkeypatch.setattr(pretrained, "BOX", box)
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", box)
     return box
 
 
 @pytest.fixture
 def empty_box(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(pretrained, "BOX", tmp_path)
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
 
 
 def run(*arguments: object):
@@ -42,27 +42,27 @@ def run(*arguments: object):
 
 def test_a_folder_in_the_box_is_a_model_by_its_name(box):
     assert pretrained.names() == ("tiny",)
-    assert pretrained.find("tiny") == resolve("tiny") == box / "tiny"
-    assert is_model("tiny")
-    assert not is_model("bert-base-uncased")
+    assert pretrained.find("tiny") == locate_model("tiny") == box / "tiny"
+    assert is_model_dir("tiny")
+    assert not is_model_dir("bert-base-uncased")
 
 
 def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, unexported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(unexported, tmp_path / "tiny")
-    assert resolve("tiny") == box / "tiny"
-    assert resolve("./tiny") == resolve(Path("tiny")) == Path("tiny")
+    assert locate_model("tiny") == box / "tiny"
+    assert locate_model("./tiny") == locate_model(Path("tiny")) == Path("tiny")
 
 
 def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
-    for load in (pretrained.find, resolve, Extractor.load):
+    for load in (pretrained.find, locate_model, Extractor.load):
         with pytest.raises(UnireError, match=r"'sciense'.* the box holds tiny$"):
             load("sciense")
 
 
 def test_an_empty_box_says_so(empty_box):
     with pytest.raises(UnireError, match="the box is empty"):
-        resolve("science")
+        locate_model("science")
     assert "no model in the box" in run("models")
     assert json.loads(run("models", "--json")) == {"models": []}
 
@@ -109,10 +109,10 @@ def test_a_model_is_exported_by_command(unexported, tmp_path):
 
 
 def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
-    agreement = Agreement(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
+    agreement = Parity(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
     scores = score(twenty, twenty, scierc_labels)
     report = Exported(exported, "int8", 34_700_000, agreement, agreement, scores)
-    monkeypatch.setattr("unire.exporting.export.export", lambda *args, **kwargs: report)
+    monkeypatch.setattr("unire.export.export.export", lambda *args, **kwargs: report)
     text = run("export", "model", "--out", "out")
     assert "Entities  " in text
     assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text

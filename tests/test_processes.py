@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 
 from unire import Extractor, UnireError, formats, score
 from unire.cli.main import app
-from unire.cli.training import in_company
+from unire.cli.training_options import distributed_errors
+from unire.config import ModelConfig
 from unire.documents import Document
-from unire.settings import Settings
-from unire.training.adapt import AdaptationConfig, adapt
-from unire.training.interrupt import SIGNALS
+from unire.training.adaptation.adapt import adapt
+from unire.training.adaptation.config import AdaptationConfig
+from unire.training.callbacks import SIGNALS
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 PAGE = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
@@ -120,7 +121,7 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
         for one in (*(launcher.children(recursive=True) if number == signal.SIGTERM else ()), launcher):
             one.send_signal(number)
         process.wait(60)
-        assert Settings.load(out).provenance["interrupted"]
+        assert ModelConfig.load(out).provenance["interrupted"]
         resume = ("--resume",)
     with pytest.raises(UnireError, match="was started with 2 processes, not 1; resume with as many"):
         run_alone(*arguments, "--out", out, "--resume")
@@ -153,12 +154,12 @@ def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_agai
     ran = subprocess.run(line, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert ran.returncode != 0
     assert "out of memory" in ran.stderr
-    assert Settings.load(out).provenance["interrupted"]
+    assert ModelConfig.load(out).provenance["interrupted"]
     (state,) = snapshots.glob("step-*[0-9]/progress.json")
     before = json.loads(state.read_text())["progress"][0]
     assert before["epoch"] == 2
     assert run("torchrun", *arguments, "--resume")["history"] == before["history"]
-    assert "interrupted" not in Settings.load(out).provenance
+    assert "interrupted" not in ModelConfig.load(out).provenance
     assert not snapshots.exists()
 
 
@@ -175,10 +176,10 @@ def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Pa
 def test_whoever_is_not_the_first_of_a_machine_fails_after_it(monkeypatch, rank, waited):
     """With its own error, if nobody has ended it by then: one that fails alone must not do so silently."""
     slept: list[float] = []
-    monkeypatch.setattr("unire.cli.training.time.sleep", slept.append)
+    monkeypatch.setattr("unire.cli.training_options.time.sleep", slept.append)
     if rank:
         monkeypatch.setenv("LOCAL_RANK", rank)
-    with pytest.raises(UnireError, match="wrong here"), in_company():
+    with pytest.raises(UnireError, match="wrong here"), distributed_errors():
         raise UnireError("wrong here")
     assert slept == waited
 
@@ -228,7 +229,7 @@ def test_processes_part_however_a_training_ends(monkeypatch, end):
     left: list[bool] = []
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: left.append(True))
-    with pytest.raises(typer.Exit) if end else nullcontext(), in_company():
+    with pytest.raises(typer.Exit) if end else nullcontext(), distributed_errors():
         if end:
             raise end
     assert left == [True]
@@ -243,7 +244,7 @@ def test_two_processes_distil_twice_the_text_of_one(random_model: Path, encoder:
     alone = run_alone(*arguments, "--out", tmp_path / "alone")
     together = run("torchrun", *arguments, "--out", tmp_path / "together")
     for name, result in (("alone", alone), ("together", together)):
-        assert Settings.load(tmp_path / name).provenance["distillation"] == result["distillation"]
+        assert ModelConfig.load(tmp_path / name).provenance["distillation"] == result["distillation"]
     assert together["distillation"]["sentences"] == 2 * alone["distillation"]["sentences"] > 0
 
 

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
+from test_house import ROOMS
 
 from commanding import run_shell
-from test_house import ROOMS
 from unire import formats, pretrained
 from unire.cli.main import app
+from unire.config import ModelConfig
 from unire.documents import Document
 from unire.labels import LabelSpace
-from unire.outputs import OUTPUTS
-from unire.settings import Settings
 from unire.tables import fill_sentence
-from unire.training import PRESETS, TrainingConfig
+from unire.training.config import PRESETS, TrainingConfig
+from unire.writers.writers import WRITERS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unire"
@@ -179,11 +179,11 @@ def test_formats_and_label_spaces_are_all_named():
 
 def test_what_extraction_writes_is_all_named():
     named = [name for cells in body("Your text") for name in in_backticks(cells[0])]
-    assert named == [name for name in OUTPUTS if name not in formats.FORMATS or not formats.FORMATS[name].write]
+    assert named == [name for name in WRITERS if name not in formats.FORMATS or not formats.FORMATS[name].write]
 
 
 def test_the_scores_of_the_model_in_the_box_are_those_of_its_card():
-    scores = Settings.load(pretrained.find(pretrained.DEFAULT)).provenance["scores"]["test, exported"]
+    scores = ModelConfig.load(pretrained.find(pretrained.DEFAULT)).provenance["scores"]["test, exported"]
     entities, relations = (f"{100 * scores[part]['f1']:.1f}" for part in ("entities", "relations"))
     assert f"{entities} Ent and {relations} Rel F1" in README
 

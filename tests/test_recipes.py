@@ -17,10 +17,12 @@ from typer.main import get_command
 
 from unire import Extractor, formats
 from unire.cli.main import app
-from unire.exceptions import UnireError
-from unire.scoring import Protocol, score
-from unire.training import adapt as adaptation
-from unire.training import adaptation_loop
+from unire.errors import UnireError
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import score
+from unire.training.adaptation import adapt as adaptation
+from unire.training.adaptation import config as adaptation_config
+from unire.training.adaptation import trainer
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -237,8 +239,8 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
     def stop(progress):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(adaptation_loop, "REPORT_EVERY", 0)
-    config = adaptation.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0)
+    config = adaptation_config.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
     with pytest.raises(KeyboardInterrupt):
         adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", on_progress=stop)
     assert adaptation.can_resume(work / "adapted")
@@ -453,11 +455,11 @@ def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkey
         "cases": [{"text": "A secret sentence."}],
     }
     (tmp_path / "errors.json").write_text(json.dumps(result), encoding="utf-8")
-    (tmp_path / "docs").mkdir()
-    monkeypatch.setattr(studies, "DOCS", tmp_path / "docs" / "studies")
-    monkeypatch.setattr(tables, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(studies, "CHARTS", tmp_path / "docs" / "studies")
+    monkeypatch.setattr(studies, "RESULTS", tmp_path / "results" / "studies")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path / "results")
     studies.publish(tmp_path, ["errors"])
-    assert "secret" not in (tmp_path / "docs" / "studies" / "errors.json").read_text(encoding="utf-8")
+    assert "secret" not in (tmp_path / "results" / "studies" / "errors.json").read_text(encoding="utf-8")
     page = tables.study_tables("errors")
     assert "| span splitting | 2 |" in page
     assert "(studies/errors.svg)" in page

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from unire.modeling.recording import Recorder
+from unire.models.cuda_graphs import GraphRunner
 
 
 class Graph:
@@ -40,7 +40,7 @@ def recorder(happened, *, record=True):
         happened.append(tuple(tensors["x"].shape))
         return tensors["x"].sum().expand(len(tensors["x"]))
 
-    made = Recorder(add, torch.device("cpu"), record=record)
+    made = GraphRunner(add, torch.device("cpu"), record=record)
 
     def again(graph):
         (recording,) = [one for one in made._recordings.values() if one.graph is graph]
@@ -90,7 +90,7 @@ def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, un
 
 def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls, monkeypatch, request):
     gradients = recorder(calls)
-    beside = Recorder(gradients.function, gradients.device, record=True, beside=gradients)
+    beside = GraphRunner(gradients.function, gradients.device, record=True, beside=gradients)
     monkeypatch.setattr(Graph, "again", lambda graph: calls.append("replayed"))
     for one in (gradients, beside):
         for _ in range(3):
@@ -107,7 +107,7 @@ def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls,
 
 def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(unrecordable):
     student = recorder([])
-    teacher, other = (Recorder(student.function, student.device, record=True, beside=student) for _ in range(2))
+    teacher, other = (GraphRunner(student.function, student.device, record=True, beside=student) for _ in range(2))
     for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):
         for _ in range(2):
             one({"x": torch.ones(2)})
@@ -126,7 +126,7 @@ def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
     monkeypatch.setattr(Graph, "again", lambda graph: None, raising=False)
 
     def twice(**options):
-        made = Recorder(lambda tensors: tensors["x"].sum(), torch.device("cpu"), record=True, **options)
+        made = GraphRunner(lambda tensors: tensors["x"].sum(), torch.device("cpu"), record=True, **options)
         for _ in range(2):
             made({"x": torch.ones(2)})
         return made

@@ -15,29 +15,30 @@ import torch
 from distilling import taught
 from pipelining import marker_stage
 from teaching import turned
-from unire.decoding import arrays, decode
+from unire.decoding import backend
+from unire.decoding.decoders import decode
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.marking import relabelling
-from unire.marking.folder import Marker
-from unire.marking.markers import collate
-from unire.marking.relabelling import PARTED, UNREAD, relabel
-from unire.marking.relations import RelationFinder, rows_of
-from unire.training import lessons as storage
-from unire.training.interrupt import SIGNALS
-from unire.training.lessons import Lessons
-from unire.training.teach import teach
+from unire.training.callbacks import SIGNALS
+from unire.training.distillation import soft_labels as storage
+from unire.training.distillation.soft_labels import SoftLabelStore
+from unire.training.distillation.teach import teach
+from unire.training.markers import relabel as relabel_module
+from unire.training.markers.checkpoint import TrainedMarker
+from unire.training.markers.data import collate
+from unire.training.markers.relabel import PARTED, UNREAD, relabel
+from unire.training.markers.relations import RelationClassifier, rows_of
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
 
-def marker(finder: RelationFinder, name: str = "marker") -> Marker:
-    return Marker({"name": name, "encoder": "tiny", "scores": {}}, finder)
+def marker(finder: RelationClassifier, name: str = "marker") -> TrainedMarker:
+    return TrainedMarker({"name": name, "encoder": "tiny", "scores": {}}, finder)
 
 
 @pytest.fixture(scope="module")
-def markers(encoders, scierc_labels) -> list[Marker]:
+def markers(encoders, scierc_labels) -> list[TrainedMarker]:
     """Two that read the same, and one of another kind, encoder and order of labels."""
     exact = marker_stage(encoders("bert"), scierc_labels, False)
     approximate = marker_stage(encoders("mpnet"), turned(scierc_labels), True)
@@ -56,7 +57,7 @@ def sure(teacher, tmp_path_factory) -> Path:
 
 
 @torch.no_grad()
-def said(finder: RelationFinder, document: Document, sentence: int) -> dict[tuple[int, int], dict[str, float]]:
+def said(finder: RelationClassifier, document: Document, sentence: int) -> dict[tuple[int, int], dict[str, float]]:
     """The probability of every relation, and of none, for each pair of entities: read pair by pair."""
     reading = next(r for r in finder.reader.read([document]) if r.place.sentence == sentence)
     entities = document.sentences[sentence].entities
@@ -70,7 +71,7 @@ def said(finder: RelationFinder, document: Document, sentence: int) -> dict[tupl
 
 def tables_of(folder: Path) -> Iterator[tuple[Document, int, np.ndarray]]:
     """Every table with its document and its sentence."""
-    lessons = Lessons(folder)
+    lessons = SoftLabelStore(folder)
     for documents, tables, cells in lessons.parts():
         first = 0
         for table in tables:
@@ -79,7 +80,7 @@ def tables_of(folder: Path) -> Iterator[tuple[Document, int, np.ndarray]]:
             first += n * n
 
 
-def found_in(document: Document, sentence: int, cells: np.ndarray, lessons: Lessons) -> Document:
+def found_in(document: Document, sentence: int, cells: np.ndarray, lessons: SoftLabelStore) -> Document:
     """A document with the entities of one table, decoded by itself."""
     P = cells / np.maximum(cells.sum(-1, keepdims=True), 1)
     decoded = decode(P[None].astype(np.float32), [len(P)], lessons.labels, alpha=lessons.alpha)
@@ -97,12 +98,12 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
     sure, markers, chunk, as_numpy, share, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(storage, "CHUNK", chunk)
-    monkeypatch.setattr(relabelling, "CELLS", 3 * chunk)
-    monkeypatch.setattr(arrays, "AS_NUMPY", as_numpy)
+    monkeypatch.setattr(relabel_module, "CELLS", 3 * chunk)
+    monkeypatch.setattr(backend, "NUMPY_DEVICE", as_numpy)
     seen = []
     done = relabel(sure, markers, tmp_path / "marked", share=share, on_progress=lambda *counts: seen.append(counts))
     assert len(seen) > 3 if chunk == 300 else seen == [(7, 7)]
-    given = Lessons(sure)
+    given = SoftLabelStore(sure)
     names = given.labels.names
     pairs = sentences = 0
     told_apart = False
@@ -138,9 +139,15 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     assert after.pop("relations_by") == [{**one.about, "share": 0.3333} for one in markers]
     assert after.pop("digest") != before.pop("digest")
     assert after == before
-    assert [about["name"] for about in Lessons(out).teachers] == ["teacher", "other", "exact", "approximate", "same"]
+    assert [about["name"] for about in SoftLabelStore(out).teachers] == [
+        "teacher",
+        "other",
+        "exact",
+        "approximate",
+        "same",
+    ]
     relabel(out, markers[:1], tmp_path / "again", share=1)
-    assert [about["name"] for about in Lessons(tmp_path / "again").about["relations_by"]] == [
+    assert [about["name"] for about in SoftLabelStore(tmp_path / "again").about["relations_by"]] == [
         "exact",
         "approximate",
         "same",
@@ -151,7 +158,7 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
 def test_who_has_named_relations_before_counts_what_later_ones_leave(lessons, markers, tmp_path):
     relabel(lessons, markers, tmp_path / "once", share=0.6)
     relabel(tmp_path / "once", markers[:1], tmp_path / "twice", share=0.25)
-    shares = [about["share"] for about in Lessons(tmp_path / "twice").about["relations_by"]]
+    shares = [about["share"] for about in SoftLabelStore(tmp_path / "twice").about["relations_by"]]
     assert shares == [0.15, 0.15, 0.15, 0.25]
     teachers = (1 - 0.6) * (1 - 0.25)
     assert sum(shares) + teachers == pytest.approx(1)
@@ -186,7 +193,7 @@ def test_sentences_of_several_tables_or_longer_than_an_encoder_stay_as_they_were
             for (_, _, before), (_, _, after) in zip(tables_of(long), tables_of(tmp_path / name), strict=True)
         ]
         assert (changed, done.notes) == expected[name]
-        assert Lessons(tmp_path / name).about["notes"] == {**Lessons(long).about["notes"], **done.notes}
+        assert SoftLabelStore(tmp_path / name).about["notes"] == {**SoftLabelStore(long).about["notes"], **done.notes}
 
 
 # What is refused, and what is left
@@ -220,7 +227,7 @@ def test_nothing_is_left_where_it_fails_or_is_stopped(lessons, markers, number, 
     def broken(*arguments):
         raise UnireError("the model is ill")
 
-    monkeypatch.setattr(RelationFinder, "judge", broken)
+    monkeypatch.setattr(RelationClassifier, "judge", broken)
     with pytest.raises(UnireError, match="the model is ill"):
         relabel(lessons, markers, tmp_path / "out")
     assert not list(tmp_path.iterdir())
@@ -243,7 +250,7 @@ def test_a_student_learns_from_them_and_says_from_whom(sure, markers, encoder, t
 def test_lessons_are_read_in_order_part_by_part(lessons, long, chunk, monkeypatch):
     monkeypatch.setattr(storage, "CHUNK", chunk)
     for folder in (lessons, long):
-        given = Lessons(folder)
+        given = SoftLabelStore(folder)
         parts = list(given.parts())
         assert [document for part in parts for document in part[0]] == list(given.texts)
         assert b"".join(part[2].tobytes() for part in parts) == (folder / "tables.bin").read_bytes()
@@ -256,7 +263,7 @@ def test_lessons_are_read_in_order_part_by_part(lessons, long, chunk, monkeypatc
                 rows.append((done + table.document, table.start, table.end))
             done += len(documents)
         assert rows == [tuple(row) for row in np.load(folder / "index.npy")[:, :3].tolist()]
-    assert [table.sentence for part in Lessons(long).parts() for table in part[1]] == [0, 0, 1, 2]
+    assert [table.sentence for part in SoftLabelStore(long).parts() for table in part[1]] == [0, 0, 1, 2]
 
 
 def test_sentences_without_words_do_not_lead_astray(random_model, tmp_path):
@@ -266,7 +273,7 @@ def test_sentences_without_words_do_not_lead_astray(random_model, tmp_path):
     ]
     (tmp_path / "text.jsonl").write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
     teach([random_model], [tmp_path / "text.jsonl"], tmp_path / "lessons", device="cpu")
-    ((_, tables, _),) = Lessons(tmp_path / "lessons").parts()
+    ((_, tables, _),) = SoftLabelStore(tmp_path / "lessons").parts()
     assert [(table.document, table.sentence) for table in tables] == [(0, 2), (1, 0)]
 
 
@@ -274,7 +281,7 @@ def test_tables_that_do_not_fit_the_documents_are_refused(copied):
     lines = (copied / "documents.jsonl").read_bytes().splitlines(keepends=True)
     (copied / "documents.jsonl").write_bytes(b"".join(lines[::-1]))
     with pytest.raises(UnireError, match=r"damaged \(index\.npy and documents\.jsonl differ\); make the lessons again"):
-        list(Lessons(copied).parts())
+        list(SoftLabelStore(copied).parts())
 
 
 # Marker models

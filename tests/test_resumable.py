@@ -16,9 +16,9 @@ from shutil import copy
 
 import pytest
 
-from unire import resumable
-from unire.exceptions import UnireError
-from unire.resumable import ResumableFile
+from unire.errors import UnireError
+from unire.writers import resumable
+from unire.writers.resumable import ResumableFile
 
 
 def about() -> dict[str, object]:
@@ -238,7 +238,7 @@ WRITER = """
     import sys, time
     from pathlib import Path
     from unire import resumable
-    from unire.resumable import ResumableFile
+    from unire.writers.resumable import ResumableFile
 
     resumable.SAVE_SECONDS = 0.01
     with ResumableFile(Path(sys.argv[1]), dict, resume=True) as file:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from unire import formats
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
-from unire.formats.contents import ARGUMENT, EVERYTHING, Content, fit
+from unire.errors import UnireError
+from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability, project
 
 SLOW = {"spacy", "datasets", "parquet", "brat"}
 WRITTEN = [name for name, form in formats.FORMATS.items() if form.write]
@@ -123,7 +123,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(documents())
     def check(document: Document) -> None:
-        expected = fit(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
+        expected = project(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
         found, refused = again([document], format)
         seen[bool(refused)] += 1
         assert_same(found, [part for part in expected if not any(repr(part.id) in str(error) for error in refused)])
@@ -137,22 +137,22 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
 @given(documents())
 def test_a_document_that_loses_something_is_counted_and_no_other(format: str, document: Document) -> None:
     lost: Counter[str] = Counter()
-    held = fit(document, formats.FORMATS[format].holds - {Content.WORDS}, lost)
-    if lost - Counter({Content.WORDS.value: 1}):
+    held = project(document, formats.FORMATS[format].holds - {Capability.WORDS}, lost)
+    if lost - Counter({Capability.WORDS.value: 1}):
         return
     assert_same(held, [document])
 
 
 @given(documents())
 def test_what_holds_everything_takes_nothing_out(document: Document) -> None:
-    assert fit(document, EVERYTHING, lost := Counter()) == [document]
+    assert project(document, EVERYTHING, lost := Counter()) == [document]
     assert not lost
 
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
 def test_brat_keeps_the_text_and_the_characters_of_everything(document: Document) -> None:
-    (expected,) = fit(document, formats.FORMATS["brat"].holds, Counter())
+    (expected,) = project(document, formats.FORMATS["brat"].holds, Counter())
     found, refused = again([document], "brat")
     if refused:
         return
@@ -186,18 +186,18 @@ def test_words_between_spaces_come_back_from_brat(document: Document) -> None:
 def test_words_of_white_space_stand_where_they_stood(format: str) -> None:
     """The text is the words joined, and yet its one word stands elsewhere in it."""
     document = Document.from_words([["\n"], [], []], text="\n\n\n", offsets=[(1, 2)], id="d")
-    expected = fit(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
+    expected = project(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
     found, refused = again([document], format)
     if not refused:
         assert_same(found, expected)
-    if Content.TEXT in formats.FORMATS[format].holds:
+    if Capability.TEXT in formats.FORMATS[format].holds:
         assert found[0].offsets == ((1, 2),)
 
 
 def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
     document = Document.from_words([["a"], ["b"]], [(0, 1, "X")], id="d")
     for name in WORDY:
-        expected = fit(document, formats.FORMATS[name].holds, Counter())
+        expected = project(document, formats.FORMATS[name].holds, Counter())
         found, _ = again([document, document], name)
         assert_same(found, expected + expected)
     _, refused = again([document, document], "brat")
@@ -215,7 +215,7 @@ def test_losses_are_said_by_kind_and_number() -> None:
     )
     document = document.annotated(document.entities, document.relations, [(0, 1), None, None])
     lost: Counter[str] = Counter()
-    parts = fit(document, formats.FORMATS["conll04"].holds, lost)
+    parts = project(document, formats.FORMATS["conll04"].holds, lost)
     assert [part.words for part in parts] == [("Ada", "lives"), ("in", "London")]
     assert [str(e) for part in parts for e in part.entities] == ["Ada lives [Peop]", "London [Loc]"]
     assert lost == {
@@ -236,11 +236,16 @@ REAL = [
     "ade/ade_full.json",
 ]
 LOSSES = {
-    ("scierc", "spert"): {Content.SENTENCES, Content.META, Content.SPANNING_ENTITIES, Content.SPANNING_RELATIONS},
-    ("scierc", "conll04"): {Content.SENTENCES, Content.META, Content.OVERLAPS, Content.SPANNING_RELATIONS},
-    ("scierc", "brat"): {Content.META},
+    ("scierc", "spert"): {
+        Capability.SENTENCES,
+        Capability.META,
+        Capability.SPANNING_ENTITIES,
+        Capability.SPANNING_RELATIONS,
+    },
+    ("scierc", "conll04"): {Capability.SENTENCES, Capability.META, Capability.OVERLAPS, Capability.SPANNING_RELATIONS},
+    ("scierc", "brat"): {Capability.META},
     ("conll04", "conll04"): set(),
-    ("ade", "conll04"): {Content.OVERLAPS},
+    ("ade", "conll04"): {Capability.OVERLAPS},
 }
 """What formats have no place for in these corpora. All else must come back equal; brat's words stand between spaces."""
 
@@ -260,9 +265,9 @@ def test_real_data_come_back_equal_from_every_format_that_holds_them(
     documents = real(data_folder / name)
     holds = formats.FORMATS[format].holds
     lost: Counter[str] = Counter()
-    expected = [part for document in documents for part in fit(document, holds, lost)]
+    expected = [part for document in documents for part in project(document, holds, lost)]
     allowed = LOSSES.get((name.split("/")[0], format), set())
-    assert lost.keys() <= {content.value for content in allowed} | {Content.WORDS.value, ARGUMENT}, lost
+    assert lost.keys() <= {content.value for content in allowed} | {Capability.WORDS.value, ARGUMENT}, lost
     formats.write(documents, tmp_path / "out", format, lost=(counted := Counter()))
     assert counted == lost
     found = list(formats.read(tmp_path / "out", format, spaces=True))

@@ -16,8 +16,8 @@ import torch
 from typer.testing import CliRunner
 
 from unire.cli.main import app
-from unire.exceptions import UnireError
-from unire.segment import segment
+from unire.errors import UnireError
+from unire.segmentation import segment
 
 SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
 FINDINGS = [("chart parser", "Method"), ("Penn Treebank", "Material"), ("dependency parsing", "Task")]

@@ -8,9 +8,11 @@ import pickle
 import pytest
 
 from scored import BOTH_WAYS, GOLD, LABELS, NEITHER_WAY, ONE_WAY, WRONG_TYPE, predict
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.counts import Counts, TypedCounts
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
-from unire.scoring import Counts, Protocol, TypedCounts, score
 
 
 def test_macro_is_the_mean_over_the_types_that_occur() -> None:

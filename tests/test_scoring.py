@@ -14,9 +14,12 @@ from reference_scorer import naive_score
 from scored import BOTH_WAYS, ENTITIES, GOLD, LABELS, NEITHER_WAY, ONE_WAY, OTHER_WAY, WORDS, WRONG_TYPE, predict
 from unire import formats
 from unire.documents import Document, Relation
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.bootstrap import bootstrap
+from unire.evaluation.counts import Counts
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import one_way, score
 from unire.labels import LabelSpace
-from unire.scoring import Counts, Protocol, bootstrap, one_way, score
 
 
 def named(ids: str) -> list[Document]:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire import formats
-from unire.segment import segment
-from unire.treebank import restored
+from unire.segmentation import restored, segment
 
 
 def words(text: str) -> str:

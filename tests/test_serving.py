@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from serving import SECRET, TEXT, Running, command
 from unire.cli.main import app
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.formats import native
 from unire.rendering.views import decoded_at, views
-from unire.segment import segment
-from unire.serving.messages import Answer as AnswerModel
-from unire.serving.reading import Extraction, Look, Reader
+from unire.segmentation import segment
+from unire.serving.jobs import ExtractJob, ViewJob, Worker
+from unire.serving.schemas import Answer as AnswerModel
 from unire.serving.server import bind
 
 TEXTS = [
@@ -132,35 +132,35 @@ def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, mon
     computed: list[int] = []
     real = science.engine.start
     monkeypatch.setattr(science.engine, "start", lambda batch: computed.append(len(batch.tables)) or real(batch))
-    reader = Reader(science)
-    first = reader([Look(TEXT), Look(TEXT, 0.5), Look(TEXT, 2.0)])
+    reader = Worker(science)
+    first = reader([ViewJob(TEXT), ViewJob(TEXT, 0.5), ViewJob(TEXT, 2.0)])
     assert computed == [2]  # sentences
-    assert reader([Look(TEXT)]) == first[:1]
+    assert reader([ViewJob(TEXT)]) == first[:1]
     assert len(computed) == 1
-    small = Reader(science, memory=1)
-    assert small([Look(TEXT)]) == small([Look(TEXT)]) == first[:1]
+    small = Worker(science, memory=1)
+    assert small([ViewJob(TEXT)]) == small([ViewJob(TEXT)]) == first[:1]
     assert len(computed) == 3
 
 
 def test_orders_of_both_kinds_are_answered_in_their_order(science):
-    reader = Reader(science)
-    orders = [Look(TEXT), Extraction([TEXT]), Extraction(TEXTS), Look(TEXTS[2]), Extraction([WORDS])]
+    reader = Worker(science)
+    orders = [ViewJob(TEXT), ExtractJob([TEXT]), ExtractJob(TEXTS), ViewJob(TEXTS[2]), ExtractJob([WORDS])]
     assert reader(orders) == [reader([order])[0] for order in orders]
 
 
 def test_a_large_order_is_answered_from_its_parts(science):
-    order, reader = Extraction([*TEXTS, WORDS], 0.3), Reader(science)
+    order, reader = ExtractJob([*TEXTS, WORDS], 0.3), Worker(science)
     parts = order.parts(150)
     assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
     assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
     assert all(part.size <= 150 or len(part.sources) == 1 for part in parts)
     assert order.answer(reader(parts)) == order.answer(reader([order]))
-    assert Extraction([]).parts(150) == []
-    assert json.loads(Extraction([]).answer([])) == {"documents": []}
+    assert ExtractJob([]).parts(150) == []
+    assert json.loads(ExtractJob([]).answer([])) == {"documents": []}
 
 
 def test_an_order_does_not_show_its_text():
-    assert SECRET not in repr([Look(SECRET), Extraction([SECRET])])
+    assert SECRET not in repr([ViewJob(SECRET), ExtractJob([SECRET])])
 
 
 # What is refused

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from serving import HEAD, Running, until
-from unire.serving.limits import Limits
+from unire.serving.schemas import ServingLimits
 
 
 def test_a_body_that_does_not_say_its_length_is_limited_too(server):
@@ -39,7 +39,7 @@ def test_whatever_is_sent_the_log_has_no_line_of_it(server, caplog, said):
 
 def test_a_body_that_never_comes_is_given_up(science):
     with (
-        Running(science, Limits(timeout=1)) as server,
+        Running(science, ServingLimits(timeout=1)) as server,
         socket.create_connection(("127.0.0.1", server.port), 20) as connection,
     ):
         connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n".encode())
@@ -51,7 +51,7 @@ def test_a_body_that_never_comes_is_given_up(science):
 def test_a_head_that_never_comes_is_given_up(science, monkeypatch, before, said):
     if before and not said:
         monkeypatch.setattr("unire.serving.server.IDLE", 1)  # nothing has begun: it is kept like any connection
-    monkeypatch.setattr("unire.serving.connection.HEAD", 1.0)
+    monkeypatch.setattr("unire.serving.middleware.HEAD", 1.0)
     with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         if before:
             connection.sendall(before.encode())
@@ -68,7 +68,7 @@ def test_a_head_that_never_comes_is_given_up(science, monkeypatch, before, said)
 
 
 def test_a_head_that_comes_slowly_is_waited_for(science, monkeypatch):
-    monkeypatch.setattr("unire.serving.connection.HEAD", 5.0)
+    monkeypatch.setattr("unire.serving.middleware.HEAD", 5.0)
     with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         for byte in b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n":
             connection.sendall(bytes([byte]))
@@ -78,7 +78,7 @@ def test_a_head_that_comes_slowly_is_waited_for(science, monkeypatch):
 
 def test_a_caller_who_does_not_read_is_hung_up_on(science):
     """Also one who goes on asking meanwhile."""
-    with Running(science, Limits(timeout=1)) as server, socket.socket() as connection:
+    with Running(science, ServingLimits(timeout=1)) as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
         connection.settimeout(0.1)
@@ -91,7 +91,7 @@ def test_a_caller_who_does_not_read_is_hung_up_on(science):
 
 
 def test_connections_past_the_limit_are_closed_and_others_go_on(science):
-    with Running(science, Limits(connections=2)) as server:
+    with Running(science, ServingLimits(connections=2)) as server:
         address = ("127.0.0.1", server.port)
         with socket.create_connection(address, 20) as first, socket.create_connection(address, 20):
             until(lambda: len(server.server.server_state.connections) == 2)

@@ -15,8 +15,8 @@ import typer
 from serving import command
 from unire.cli.main import app
 from unire.serving import app as serving_app
-from unire.serving import connection, server
-from unire.serving.limits import Limits
+from unire.serving import middleware, server
+from unire.serving.schemas import ServingLimits
 
 PAGE = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -62,7 +62,7 @@ def test_the_options_and_their_defaults_are_those_of_the_command():
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", PAGE)) - {"--header", "--json", "--format", "--time"} <= set(
         OPTIONS
     )
-    limits = Limits()
+    limits = ServingLimits()
     rows = {"--max-body": limits.body, "--max-text": limits.text, "--max-texts": limits.texts, "--queue": limits.queue}
     rows = {**rows, "--timeout": limits.timeout, "--grace": limits.grace, "--connections": limits.connections}
     for option, value in rows.items():
@@ -72,8 +72,8 @@ def test_the_options_and_their_defaults_are_those_of_the_command():
 
 
 def test_how_long_callers_and_threads_are_waited_for_is_what_the_page_says():
-    assert f"must be there within {connection.HEAD:g} seconds" in PAGE
+    assert f"must be there within {middleware.HEAD:g} seconds" in PAGE
     assert f"is closed after {server.IDLE} seconds" in PAGE
     assert f"Callers have {server.LEAVE} seconds to read" in PAGE
     assert f"has {serving_app.CLOSING} seconds to be left" in PAGE
-    assert f"That is about {Limits().grace + server.LEAVE + serving_app.CLOSING:g} seconds at most" in PAGE
+    assert f"That is about {ServingLimits().grace + server.LEAVE + serving_app.CLOSING:g} seconds at most" in PAGE

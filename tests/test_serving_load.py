@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from serving import HEAD, SECRET, TEXT, Answer, Running, Slow, command, until
-from unire.exceptions import UnireError
-from unire.serving.limits import Limits
-from unire.serving.reading import Extraction, Look, Reader, UnwantedError
+from unire.errors import UnireError
+from unire.serving.jobs import CancelledError, ExtractJob, ViewJob, Worker
+from unire.serving.schemas import ServingLimits
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecut
 
 
 def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
-    with Running(slow, Limits(queue=3, workers=1)) as server:
+    with Running(slow, ServingLimits(queue=3, workers=1)) as server:
         pool, first = together(server, 1)
         assert slow.engine.begun.wait(20)
         more, waiting = together(server, 3)
@@ -57,7 +57,7 @@ def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
 
 
 def test_what_takes_too_long_is_given_up_and_not_computed(slow):
-    with Running(slow, Limits(timeout=1, workers=1)) as server:
+    with Running(slow, ServingLimits(timeout=1, workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
         late = server.extract({"text": TEXT})
@@ -79,7 +79,7 @@ def large(sentences: int) -> dict[str, Any]:
 def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
     slow.engine.let.set()
     slow.engine.pause = 0.1
-    with Running(slow, Limits(timeout=1, batch=100, workers=1)) as server:
+    with Running(slow, ServingLimits(timeout=1, batch=100, workers=1)) as server:
         assert server.extract(large(60)).status == 503
         done = slow.engine.done
         assert done < 15
@@ -93,19 +93,19 @@ def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
     slow.engine.let.set()
     slow.engine.max_pieces = 40
     text = f"{TEXT} " * 200
-    Reader(slow)([Extraction([text])])
+    Worker(slow)([ExtractJob([text])])
     all_of_it, slow.engine.done = slow.engine.done, 0
-    for order in (Extraction([text]), Look(text)):
+    for order in (ExtractJob([text]), ViewJob(text)):
         slow.engine.done = 0
-        with pytest.raises(UnwantedError):
-            Reader(slow)([order], lambda: slow.engine.done < 3)
+        with pytest.raises(CancelledError):
+            Worker(slow)([order], lambda: slow.engine.done < 3)
         assert slow.engine.done == 3 < all_of_it / 2
 
 
 def test_who_asks_for_little_does_not_wait_for_all_that_is_large(slow):
     slow.engine.let.set()
     slow.engine.pause = 0.1
-    with Running(slow, Limits(batch=100, workers=1)) as server, ThreadPoolExecutor(1) as pool:
+    with Running(slow, ServingLimits(batch=100, workers=1)) as server, ThreadPoolExecutor(1) as pool:
         whole = pool.submit(server.extract, large(30))
         until(lambda: slow.engine.done > 1)
         assert server.extract({"text": TEXT}).status == 200
@@ -119,7 +119,7 @@ def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow)
     slow.engine.let.set()
     slow.engine.pause = 0.1
     body = json.dumps(large(60)).encode()
-    with Running(slow, Limits(batch=100, workers=1)) as server:
+    with Running(slow, ServingLimits(batch=100, workers=1)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: slow.engine.done > 1)
@@ -129,7 +129,7 @@ def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow)
 
 
 def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
-    with Running(slow, Limits(workers=1)) as server:
+    with Running(slow, ServingLimits(workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
         body = json.dumps({"text": SECRET}).encode()
@@ -185,7 +185,7 @@ def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
 @pytest.mark.parametrize("signals", [1, 2])
 def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
     """A second signal ends the grace."""
-    with Running(slow, Limits(grace=0.5 if signals == 1 else 60)) as server:
+    with Running(slow, ServingLimits(grace=0.5 if signals == 1 else 60)) as server:
         pool, futures = together(server, 3)
         assert slow.engine.begun.wait(20)
         until(lambda: server.service.accepted == 3)

@@ -9,36 +9,34 @@ from typing import Any, Literal
 import pytest
 
 from unire.calibration import Calibration, Curve
-from unire.checks import fits
-from unire.exceptions import UnireError
-from unire.modeling.encoder import build_encoder
-from unire.settings import HeadSettings, Settings, checked_alpha
-from unire.windows import EncoderSpec
+from unire.config import EncoderSpec, HeadConfig, ModelConfig, checked_alpha
+from unire.errors import UnireError, fits
+from unire.models.encoder import build_encoder
 
 SPEC = EncoderSpec((1,), (2,), (2,), pad_id=0, unk_id=3, max_pieces=128, token_types=True, prefix_space=False)
 
 
 def written(**changes: object) -> dict[str, Any]:
-    return Settings(SPEC, {"model_type": "bert"}).to_dict() | changes
+    return ModelConfig(SPEC, {"model_type": "bert"}).to_dict() | changes
 
 
 def test_settings_come_back_as_they_were_written():
-    settings = Settings(SPEC, {"model_type": "bert"}, HeadSettings(20, 0.1), "shared", 0, 64, "hard", 1)
+    settings = ModelConfig(SPEC, {"model_type": "bert"}, HeadConfig(20, 0.1), "shared", 0, 64, "hard", 1)
     settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), constraints=True, provenance={"seed": 3})
     settings = settings.with_(calibration=Calibration(Curve(0.25, -1.5), Curve(2, 0.5)))
-    assert Settings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+    assert ModelConfig.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
 def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
     head = {"d": 20, "mlp_dropout": 0.1, "logit_dropout": 0.2}
-    assert Settings.from_dict(written(head=head, future=1)).head == HeadSettings(20, 0.1)
+    assert ModelConfig.from_dict(written(head=head, future=1)).head == HeadConfig(20, 0.1)
 
 
 def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_any():
     older = {key: value for key, value in written().items() if key not in ("calibration", "constraints")}
-    assert Settings.from_dict(older).calibration == Calibration()
-    assert not Settings.from_dict(older).constraints
-    assert Settings.from_dict({**older, "signatures": [["Peop", "Work_For", "Org"]]}).constraints
+    assert ModelConfig.from_dict(older).calibration == Calibration()
+    assert not ModelConfig.from_dict(older).constraints
+    assert ModelConfig.from_dict({**older, "signatures": [["Peop", "Work_For", "Org"]]}).constraints
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_a
 def test_a_value_that_cannot_be_gets_one_sentence_with_the_folders_name(changes, message, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(written(**changes)))
     with pytest.raises(UnireError, match=f"model folder '.*' cannot be used: .*{message}") as caught:
-        Settings.load(tmp_path)
+        ModelConfig.load(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -100,7 +98,7 @@ def test_a_threshold_that_cannot_cut_is_refused(alpha):
     with pytest.raises(UnireError, match="alpha"):
         checked_alpha(alpha)
     with pytest.raises(UnireError, match="alpha"):
-        Settings(SPEC, {}).with_(alpha=alpha)
+        ModelConfig(SPEC, {}).with_(alpha=alpha)
 
 
 @pytest.mark.parametrize(

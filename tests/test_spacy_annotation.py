@@ -17,8 +17,7 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from spacy_pipes import TEXTS, found, in_a_fresh_process, merged, pipeline, place, texts_of
 from unire import Document, formats
-from unire.spacy_pipe import arcs, register_extensions
-from unire.spacy_pipe.annotation import LEFT_OUT, UNLINKED, WIDENED, annotate
+from unire.integrations.spacy.annotation import LEFT_OUT, UNLINKED, WIDENED, annotate, arcs, register_extensions
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -162,7 +161,7 @@ def test_without_a_group_all_else_is_the_same(exported: Path, docs: list[Doc], t
 CLAIMED = """
 import sys, spacy
 from spacy.tokens import Doc, Span
-import unire.spacy_pipe
+import unire.integrations.spacy
 for cls in (Doc, Span):
     assert not any(cls.has_extension(name) for name in ("relations", "unaligned", "score"))
 {claim}

@@ -7,8 +7,7 @@ from spacy import displacy
 
 from spacy_pipes import merged, pipeline
 from unire import Document
-from unire.spacy_pipe import arcs
-from unire.spacy_pipe.annotation import annotate
+from unire.integrations.spacy.annotation import annotate, arcs
 
 
 def test_displacy_draws_sentences_together_that_a_relation_joins():

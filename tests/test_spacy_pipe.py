@@ -16,8 +16,8 @@ from spacy.util import ignore_error
 
 from spacy_pipes import TEXTS, found, in_a_fresh_process, pipeline
 from unire import Document, Extractor, UnireError
-from unire.segment import segment
-from unire.spacy_pipe import arcs
+from unire.integrations.spacy.annotation import arcs
+from unire.segmentation import segment
 
 # What it finds
 

@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer, models, processors
 
 from tiny import FAMILIES
-from unire.exceptions import UnireError
-from unire.windows import EncoderSpec
+from unire.config import EncoderSpec
+from unire.errors import UnireError
 from windowing import spec_of, tokenizer_of, tokens
 
 SPECIALS = {

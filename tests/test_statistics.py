@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from unire import formats, tables
+from unire.analysis.statistics import Statistics
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.statistics import Statistics
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCIERC = LabelSpace.load("scierc")

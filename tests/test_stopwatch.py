@@ -8,9 +8,9 @@ import pytest
 
 from unire.documents import Document
 from unire.extractor import Extractor
-from unire.modeling.model import UniRE
-from unire.studies import stopwatch
-from unire.studies.stopwatch import Stages, Timed, best_stages, repetition, stage_seconds, timed
+from unire.models.unire import UniRE
+from unire.studies import profiling
+from unire.studies.profiling import Stages, Timed, best_stages, repetition, stage_seconds, timed
 
 
 class Reader:
@@ -38,7 +38,7 @@ def time_of(monkeypatch):
     """Have a reader's clock be the stopwatch's, and take its time."""
 
     def take(reader: Reader, documents: list[Document], **more) -> Timed:
-        monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: reader.now))
+        monkeypatch.setattr(profiling, "time", SimpleNamespace(perf_counter=lambda: reader.now))
         return timed({"all": reader.read}, documents, **more)
 
     return take
@@ -62,7 +62,7 @@ def test_documents_are_repeated_until_the_best_round_lasts_a_second(time_of, two
     tried, last = reader.passes[:-3], reader.passes[-3:]
     assert tried[:4] == [2] * 4
     assert len(set(last)) == 1
-    assert 0.03 + 0.01 * last[0] >= stopwatch.SHORTEST
+    assert 0.03 + 0.01 * last[0] >= profiling.SHORTEST
     assert taken.repeats == last[0] // 2
     # starting has less and less weight
     assert taken.seconds["all"] == pytest.approx(0.02 + 0.03 / taken.repeats)
@@ -100,7 +100,7 @@ def test_what_is_found_is_that_of_the_documents_once_and_without_their_annotatio
 
 def test_steps_go_on_from_each_other_and_share_the_best_round(monkeypatch, two):
     reader = Reader(each=1, extra=(0, 0, 5, 0, 0, 3, 0, 1))
-    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(perf_counter=lambda: reader.now))
+    monkeypatch.setattr(profiling, "time", SimpleNamespace(perf_counter=lambda: reader.now))
     seen: list[int] = []
 
     def again(documents: list[Document]) -> list[Document]:
@@ -121,7 +121,7 @@ def test_stages_are_those_of_one_pass_however_often_documents_are_read(random_mo
         read.append(len(documents))
         return rounds[len(read) - 1], stage_seconds(engine, model, settings, documents)[1]
 
-    monkeypatch.setattr(stopwatch, "stage_seconds", pretended)
+    monkeypatch.setattr(profiling, "stage_seconds", pretended)
     stages, n_batches = best_stages(engine, model, model.settings, twenty, 3)
     assert stages == (2, 1, 0, 1, 1)
     assert n_batches >= 1

@@ -13,14 +13,11 @@ from typer.main import get_command
 
 from in_process import command as run
 from unire.cli.main import app
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.studies import trainings
-from unire.studies.ablation import ABLATION
-from unire.studies.beta2 import BETA2
-from unire.studies.dropout import DROPOUT
 from unire.studies.trainings import Setup, Variant
-from unire.studies.window import WINDOW
-from unire.training import TrainingConfig
+from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW
+from unire.training.config import TrainingConfig
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")

@@ -16,16 +16,17 @@ from chart_reading import Chart
 from commanding import without_torch
 from in_process import command, runner
 from unire import formats
-from unire.exceptions import UnireError
-from unire.folders import fingerprint
-from unire.studies import errors, report, systems
+from unire.errors import UnireError
+from unire.hub.model_dir import fingerprint
+from unire.studies import errors as errors_module
+from unire.studies import report, systems
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
 from unire.studies.results import load, save
 from unire.training import trainer
 
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
-PUBLISHED = Path(__file__).parents[1] / "docs" / "studies"
+PUBLISHED = Path(__file__).parents[1] / "results" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
 ALONE = "without it, those of --out are reported as they are, and there is no use for"
 PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
@@ -52,7 +53,7 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for module in ("unire.studies.trainings", "unire.studies.pipeline.study"):
             patch.setattr(f"{module}.run_jobs", runner(made))
-        patch.setattr("unire.studies.stopwatch.SHORTEST", 0)
+        patch.setattr("unire.studies.profiling.SHORTEST", 0)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))
         patch.setattr("unire.studies.speed.PIECES", ())
         asked = {
@@ -366,7 +367,7 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_fin
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_findings, scierc_labels, tmp_path):
     monkeypatch.setattr(report, "LISTED", 1)
-    result = errors.errors(twenty, random_findings, scierc_labels)
+    result = errors_module.errors(twenty, random_findings, scierc_labels)
     save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
     assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
 

@@ -13,24 +13,27 @@ import pytest
 
 from in_process import command as run
 from unire import formats
-from unire.decoding.split import Prepared
+from unire.decoding.decoders import BoundaryScorer
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.scoring import score
-from unire.studies import errors, speed, stopwatch, systems, threshold
+from unire.studies import errors as errors_module
+from unire.studies import profiling, systems
+from unire.studies import speed as speed_module
+from unire.studies import threshold as threshold_module
 from unire.studies.compare import compare
 from unire.studies.results import load
-from unire.windows import Stretch
+from unire.windows.spans import TableSpan
 
-cases = speed._cases
+cases = speed_module._cases
 TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
 
 def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model, twenty):
     extractor = Extractor.load(random_model, device="cpu")
-    result = threshold.threshold(extractor, twenty)
+    result = threshold_module.threshold(extractor, twenty)
     boundaries = {
         (i, border)
         for i, document in enumerate(twenty)
@@ -43,9 +46,9 @@ def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model,
     assert sum(result["distances"]["boundary"]) == len(boundaries)
     assert sum(result["distances"]["other"]) == places - len(boundaries)
     assert len(result["sweep"]) == 50
-    between = threshold.threshold(extractor.with_alpha(0.515), twenty[:2])
+    between = threshold_module.threshold(extractor.with_alpha(0.515), twenty[:2])
     assert len(between["sweep"]) == 51
-    assert threshold.tables(between)[0].rows[1][:2] == ("the model's α", "0.515")
+    assert threshold_module.tables(between)[0].rows[1][:2] == ("the model's α", "0.515")
     own = next(point for point in result["sweep"] if point["alpha"] == extractor.settings.alpha)
     scored = run("evaluate", "--model", random_model, "--data", TWENTY, "--json")
     assert own["ent"] == json.loads(scored.stdout)["scores"]["entities"]["f1"]
@@ -53,36 +56,36 @@ def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model,
 
 def test_of_a_model_that_is_decoded_otherwise_the_papers_decoder_is_studied(science, twenty):
     assert science.settings.decoder == "likely"
-    result = threshold.threshold(science, twenty[:2])
-    assert result == {**threshold.threshold(science.with_decoder("split"), twenty[:2]), "alpha": None}
-    rows = threshold.tables(result)[0].rows
+    result = threshold_module.threshold(science, twenty[:2])
+    assert result == {**threshold_module.threshold(science.with_decoder("split"), twenty[:2]), "alpha": None}
+    rows = threshold_module.tables(result)[0].rows
     assert [row[0] for row in rows] == ["the paper's α", "best Span F1", "best Ent F1", "best Rel F1"]
-    assert all("the paper's α = 1.4" in chart for chart in threshold.charts(result).values())
+    assert all("the paper's α = 1.4" in chart for chart in threshold_module.charts(result).values())
 
 
 def test_a_distance_is_counted_at_the_side_that_gold_says():
     labels = LabelSpace(("X",), ("r",))
     document = Document.from_words([["a", "b", "c"]], [(0, 1, "X")])
-    counted = threshold._Distances([document], labels)
+    counted = threshold_module._Distances([document], labels)
     apart = 2 * np.array([[math.inf, 9.0, 0.25]])
-    tables = Prepared(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.array([3]), apart)
-    counted.see([Stretch(0, 0, 0, 3)], tables)
+    tables = BoundaryScorer(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.array([3]), apart)
+    counted.see([TableSpan(0, 0, 0, 3)], tables)
     assert counted.counts["boundary"][-1] == 1  # far away: in the last bin
     assert counted.counts["other"][2] == 1
 
 
 def test_errors_and_correct_relations_are_all_of_gold(twenty, random_findings, scierc_labels):
-    result = errors.errors(twenty, random_findings, scierc_labels)
+    result = errors_module.errors(twenty, random_findings, scierc_labels)
     assert result["correct"] + sum(result["errors"].values()) == result["gold"] > 20
     assert len(result["cases"]) == sum(result["errors"].values())
-    annotated = errors.errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
+    annotated = errors_module.errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
     assert annotated["correct"] + annotated["errors"]["relation not found"] == annotated["gold"]
-    assert errors.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
+    assert errors_module.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
 
 
 def test_where_there_are_no_relations_none_is_missed(scierc_labels):
     bare = [Document.from_words([["we", "parse", "trees"]])]
-    (table,) = errors.tables(errors.errors(bare, bare, scierc_labels))
+    (table,) = errors_module.tables(errors_module.errors(bare, bare, scierc_labels))
     assert [row[1:] for row in table.rows[-2:]] == [("0", "", "0.0"), ("0", "", "0.0")]
 
 
@@ -91,10 +94,10 @@ def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_l
     spans = [(0, 1, "Task"), (2, 3, "Method"), (3, 4, "Task"), (5, 6, "Method")]
     gold = Document.from_words(words, spans, [(0, 1, "USED-FOR"), (2, 3, "USED-FOR")])
     predicted = Document.from_words(words, [(0, 1, "Metric"), *spans[1:]], [(0, 1, "USED-FOR"), (2, 3, "PART-OF")])
-    wrong_type, wrong_relation = errors.errors([gold], [predicted], scierc_labels)["cases"]
-    assert errors.found(wrong_type) == ["trees [Metric]", "graphs [Method]"]
-    assert errors.found(wrong_relation) == ["graphs [Task] –PART-OF→ trees [Method]"]
-    assert errors.found({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
+    wrong_type, wrong_relation = errors_module.errors([gold], [predicted], scierc_labels)["cases"]
+    assert errors_module.found(wrong_type) == ["trees [Metric]", "graphs [Method]"]
+    assert errors_module.found(wrong_relation) == ["graphs [Task] –PART-OF→ trees [Method]"]
+    assert errors_module.found({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
 
 
 def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, random_findings, tmp_path):
@@ -119,9 +122,9 @@ def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
 
 
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
-    monkeypatch.setattr(stopwatch, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "SHORTEST", 0)
     told = []
-    rows = speed.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
+    rows = speed_module.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
     assert [row["name"] for row in rows] == [
         "as trained",
         "in-place, W = 100",
@@ -141,18 +144,18 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     assert all(seconds > 0 for row in rows[:-1] for seconds in row["seconds"].values())
     assert rows[-1]["seconds"]["biaffine"] == 0
     both = "onnxruntime does not tell encoder and biaffine apart"
-    assert both in speed.charts(speed.collected(rows, twenty, "cpu"))["stages"]
-    assert both not in speed.charts(speed.collected(rows[:-1], twenty, "cpu"))["stages"]
+    assert both in speed_module.charts(speed_module.collected(rows, twenty, "cpu"))["stages"]
+    assert both not in speed_module.charts(speed_module.collected(rows[:-1], twenty, "cpu"))["stages"]
     assert rows[5]["ent"] != rows[0]["ent"]
-    table, paper = speed.tables(speed.collected(rows, twenty, "cpu"))
+    table, paper = speed_module.tables(speed_module.collected(rows, twenty, "cpu"))
     assert len(table.rows) == len(rows)
     assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
 
 
 def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
-    monkeypatch.setattr(stopwatch, "SHORTEST", 0.6)
-    monkeypatch.setattr(speed, "_cases", lambda *given: [*cases(*given)][:1])
-    rows = speed.speed(random_model, twenty[:1], device="cpu", rounds=1)
+    monkeypatch.setattr(profiling, "SHORTEST", 0.6)
+    monkeypatch.setattr(speed_module, "_cases", lambda *given: [*cases(*given)][:1])
+    rows = speed_module.speed(random_model, twenty[:1], device="cpu", rounds=1)
     n, (row,) = len(twenty[0].sentences), rows
     assert row["repeats"] > 1
     assert row["repeats"] * n / row["sentences_per_second"] >= 0.6
@@ -160,13 +163,13 @@ def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypa
     assert row["sentences_per_batch"] > n
     found = list(Extractor.load(random_model, device="cpu").annotate([twenty[0].bare]))
     assert row["ent"] == score(twenty[:1], found, LabelSpace.load("scierc")).entities.f1
-    result = speed.collected(rows, twenty[:1], "cpu")
+    result = speed_module.collected(rows, twenty[:1], "cpu")
     often = f"{n} sentences, read {row['repeats']} times over in a round, on"
-    assert often in speed.tables(result)[0].title
-    assert all(often in chart for chart in speed.charts(result).values())
+    assert often in speed_module.tables(result)[0].title
+    assert all(often in chart for chart in speed_module.charts(result).values())
     older = {**result, "rows": [{name: row[name] for name in row if name != "repeats"}]}
-    assert f"{n} sentences on" in speed.tables(older)[0].title
-    assert all(f"{n} sentences on" in chart for chart in speed.charts(older).values())
+    assert f"{n} sentences on" in speed_module.tables(older)[0].title
+    assert all(f"{n} sentences on" in chart for chart in speed_module.charts(older).values())
 
 
 def test_systems_that_find_the_same_do_not_differ(twenty, random_findings, scierc_labels):
@@ -198,7 +201,7 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
     words, entities = [["we", "parse", "trees"], ["and", "graphs"]], [(1, 2, "Task"), (4, 5, "Material")]
     gold = Document.from_words(words, [*entities, (2, 3, "Material")], [(0, 2, "USED-FOR")])
     joined = Document.from_words([[*words[0], *words[1]]], entities)
-    (case,) = errors.errors([gold], [joined], scierc_labels)["cases"]
+    (case,) = errors_module.errors([gold], [joined], scierc_labels)["cases"]
     assert (case["kind"], case["sentence"], case["text"]) == ("entity not found", 0, "we parse trees")
     assert case["entities"] == ["parse [Task]"]
     pair = [systems.System("gold", [gold] * 2, None), systems.System("joined", [joined] * 2, None)]
@@ -209,7 +212,9 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
 
 def test_predictions_in_another_order_are_studied_beside_their_own_gold(twenty, random_findings, scierc_labels):
     turned = random_findings[::-1]
-    assert errors.errors(twenty, turned, scierc_labels) == errors.errors(twenty, random_findings, scierc_labels)
+    assert errors_module.errors(twenty, turned, scierc_labels) == errors_module.errors(
+        twenty, random_findings, scierc_labels
+    )
     both = [systems.System("one", random_findings, None), systems.System("two", turned, None)]
     assert compare(twenty, both, scierc_labels, samples=5)["cases"] == []
 

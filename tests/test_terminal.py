@@ -13,11 +13,8 @@ from rich.text import Text
 
 from unire.documents import Document
 from unire.labels import LabelSpace
-from unire.rendering.both_ways import shown_once
-from unire.rendering.characters import visible
-from unire.rendering.hues import FEW, HUES, style
-from unire.rendering.palette import COLOURS, Palette
-from unire.rendering.terminal import View
+from unire.rendering.common import COLOURS, Palette, merge_symmetric, visible
+from unire.rendering.terminal import FEW, HUES, TerminalView, style
 
 DOCUMENT = Document.from_words(
     [["Ada", "Lovelace", "lives", "in", "London", "."]],
@@ -29,7 +26,7 @@ DOCUMENT = Document.from_words(
 
 def printed(document: Document, **console) -> str:
     out = io.StringIO()
-    Console(file=out, **{"width": 80, **console}).print(View(document))
+    Console(file=out, **{"width": 80, **console}).print(TerminalView(document))
     return out.getvalue()
 
 
@@ -61,7 +58,7 @@ def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ(
         )
         assert [line.strip() for line in printed(document).splitlines()[1:-1]] == lines
         out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-        Console(file=out, width=80).print(View(document))
+        Console(file=out, width=80).print(TerminalView(document))
         out.seek(0)
         assert ("<- LIKE ->" in out.read()) == (score == 0.9)
 
@@ -71,7 +68,7 @@ def test_a_relation_that_holds_both_ways_is_shown_once_unless_its_scores_differ(
 def test_as_many_relations_are_shown_with_their_mirror_as_have_one(ways):
     entities = [(k, k + 1, "X") for k in range(3)]
     document = Document.from_words([["a", "b", "c"]], entities, [(*way, "LIKE") for way in ways])
-    shown = shown_once(document.relations)
+    shown = merge_symmetric(document.relations)
     assert sorted(place for places in shown for place in places) == list(range(len(ways)))
     assert sorted(shown) == shown
     pairs = [[ways[place] for place in places] for places in shown if len(places) > 1]
@@ -100,7 +97,7 @@ def test_where_nothing_is_found_that_is_said(text, shown):
 
 def test_a_plain_terminal_gets_a_plain_arrow():
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    Console(file=out, width=80).print(View(DOCUMENT))
+    Console(file=out, width=80).print(TerminalView(DOCUMENT))
     out.seek(0)
     assert "Ada Lovelace  - Live_In ->  London" in out.read()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unire.exceptions import UnireError
-from unire.training.text_files import check_text_files, read_documents
+from unire.errors import UnireError
+from unire.training.text_corpus import check_text_files, read_documents
 
 
 @pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".gz", gzip.open), (".xz", lzma.open)])

@@ -18,15 +18,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unire.exceptions import UnireError
-from unire.inputs import Inputs
-from unire.texts import from_lines, from_rows, from_table, table_parts
+from unire.errors import UnireError
+from unire.sources.csv import from_rows, from_table, table_parts
+from unire.sources.lines import from_lines
+from unire.sources.sources import TextSources
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def read(*sources: object, **options: object) -> list[tuple[str, str]]:
-    return [(item.id, item.content) for item in Inputs([str(source) for source in sources], **options)]
+    return [(item.id, item.content) for item in TextSources([str(source) for source in sources], **options)]
 
 
 def refused(*sources: object, **options: object) -> str:
@@ -122,8 +123,8 @@ def test_lines_and_words_are_not_for_parquet(tmp_path):
         )
     (tmp_path / "b.txt").write_text("two\nthree\n")
     assert [text for _, text in read(tmp_path, lines=True)] == ["two", "three"]
-    assert Inputs([str(tmp_path)], lines=True).notes == {"file of another kind left out (.parquet)": 1}
-    assert len(list(Inputs([str(tmp_path)]))) == 2
+    assert TextSources([str(tmp_path)], lines=True).notes == {"file of another kind left out (.parquet)": 1}
+    assert len(list(TextSources([str(tmp_path)]))) == 2
 
 
 def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
@@ -132,7 +133,7 @@ def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
         file.parent.mkdir(exist_ok=True)
         file.touch()
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"packed"))
-    inputs = Inputs([str(tmp_path)])
+    inputs = TextSources([str(tmp_path)])
     assert len(list(inputs)) == 3
     ((note, count),) = inputs.notes.items()
     assert count == 5
@@ -140,8 +141,8 @@ def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
     assert set(note.partition("(")[2].rstrip(")").split(", ")) == {".html", ".rst", "no ending", ".csv"}
     for name in ("1.pdf", "2.xml"):
         (tmp_path / name).touch()
-    assert next(iter(Inputs([str(tmp_path)]).notes)).endswith(", …)")
-    assert not Inputs([str(tmp_path / "a.txt")]).notes
+    assert next(iter(TextSources([str(tmp_path)]).notes)).endswith(", …)")
+    assert not TextSources([str(tmp_path / "a.txt")]).notes
 
 
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
@@ -215,7 +216,7 @@ def test_packed_files_are_read_like_what_they_hold(tmp_path, module):
     assert [words.words for _, words in read(text, words=True)] == [("café", "one", "two")]
     assert read(packed) == [*read(text), *read(lines)]
     annotated = pack("c.jsonl", (FIXTURES / "twenty.jsonl").read_bytes())
-    assert Inputs([str(annotated)]).has_words
+    assert TextSources([str(annotated)]).has_words
     assert read(annotated) == read(FIXTURES / "twenty.jsonl")
     people = pack("people.json", (FIXTURES / "people.json").read_bytes())
     assert read(people) == read(FIXTURES / "people.json")
@@ -229,7 +230,7 @@ def test_an_archive_without_its_end_is_refused_and_what_comes_before_is_read(tmp
     file.write_bytes(module.compress(content * 1000)[:-9])
     assert refused(file) == f"{file} cannot be read: it is packed, and its end is missing"
     if name == "a.jsonl" and module is gzip:
-        items = iter(Inputs([str(file)]))
+        items = iter(TextSources([str(file)]))
         assert [next(items).text for _ in range(10)] == ["a line"] * 10
 
 
@@ -245,7 +246,7 @@ def test_packed_lines_are_read_when_they_are_taken_and_positions_are_those_of_th
     file = tmp_path / "a.txt.gz"
     rows = "".join(f"line {number * 7919 % 1000003}\n" for number in range(200_000))
     file.write_bytes(gzip.compress(rows.encode()))
-    inputs = Inputs([str(file)], lines=True)
+    inputs = TextSources([str(file)], lines=True)
     positions = [item.position for item in inputs]
     assert positions == sorted(positions)
     assert positions[0] < positions[-1] / 2
@@ -312,7 +313,7 @@ def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suff
     assert read(file, field="id")[0] == (f"{file}:2", "x")
     assert read(tmp_path, field="text") == read(file)
     assert read(file, lines=True)[0][1] == "id,text,n"
-    inputs = Inputs([str(file)])
+    inputs = TextSources([str(file)])
     assert list(inputs)[-1].position == inputs.size == file.stat().st_size
     packed = tmp_path / f"papers{suffix}.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
@@ -391,7 +392,7 @@ def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
 
 
 def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.texts.tables.LONGEST", 1000)
+    monkeypatch.setattr("unire.sources.csv.LONGEST", 1000)
     file = tmp_path / "papers.csv"
     file.write_text('text\none\n"two\n' + "three\n" * 1000)
     assert "row 3 cannot be read: field larger than field limit (1000)" in refused(file)
@@ -418,11 +419,11 @@ def test_annotated_files_give_their_words(tmp_path):
     words = [document.words for _, document in read(FIXTURES / "twenty.jsonl")]
     assert words == [document.words for _, document in read(FIXTURES / "twenty.jsonl", format="dygie")]
     assert read(FIXTURES / "people.json")[0][1].words
-    assert Inputs([str(FIXTURES / "twenty.jsonl")]).has_words
-    assert not Inputs(["a text"]).has_words
+    assert TextSources([str(FIXTURES / "twenty.jsonl")]).has_words
+    assert not TextSources(["a text"]).has_words
     raw = tmp_path / "raw.jsonl"
     raw.write_text('{"text": "a b"}')
-    assert not Inputs([str(raw)]).has_words
+    assert not TextSources([str(raw)]).has_words
 
 
 @pytest.mark.parametrize("raw", [b"caf\xe9", b"\x89PNG\r\n\x1a\n\x00\x00\xff"])
@@ -450,7 +451,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path):
     target = tmp_path / "gone.txt"
     target.touch()
     loop.symlink_to(target)
-    inputs = Inputs([str(loop)])
+    inputs = TextSources([str(loop)])
     assert inputs.files
     target.unlink()
     with pytest.raises(UnireError, match="cannot be read: No such file"):
@@ -465,13 +466,13 @@ def test_positions_run_through_all_inputs(tmp_path):
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for file in files:
         file.write_text("one\ntwo\n")
-    inputs = Inputs([str(tmp_path)], lines=True)
+    inputs = TextSources([str(tmp_path)], lines=True)
     assert [item.position for item in inputs] == [4, 8, 12, 16]
     assert inputs.size == 16
     table = parquet(tmp_path / "c.parquet", text=["one", "two"])
-    inputs = Inputs([str(table)])
+    inputs = TextSources([str(table)])
     assert list(inputs)[-1].position == inputs.size == table.stat().st_size
-    assert Inputs([]).size is None
+    assert TextSources([]).size is None
 
 
 def piped(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,7 +512,7 @@ def test_empty_lines_do_not_hide_what_standard_input_holds(monkeypatch):
 
 def test_standard_input_is_rows_under_its_name_as_a_file_too():
     """Also where a file is what stands behind it."""
-    assert Inputs(["/dev/stdin"], field="text")._way(Path("/dev/stdin")) == "rows"
+    assert TextSources(["/dev/stdin"], field="text")._way(Path("/dev/stdin")) == "rows"
 
 
 def test_rows_of_standard_input_are_read_when_they_are_taken():

@@ -7,7 +7,8 @@ from tokenizers import Tokenizer
 
 from tiny import FAMILIES, tiny_encoder
 from unire.documents import Document
-from unire.windows import Passage, Windower, collate
+from unire.windows.collator import collate
+from unire.windows.windows import WindowBuilder, WindowGroup
 from windowing import LETTERS, WORDS, in_sentences, spec_of, tokenizer_of
 
 
@@ -29,7 +30,7 @@ def test_a_tiny_encoder_loads_everywhere_and_reads_words_alike_in_any_batch(fami
     assert spec.pad_id == model.config.pad_token_id
     assert spec.token_types == ((getattr(model.config, "type_vocab_size", 0) or 0) > 1)
 
-    def vectors(passages: list[Passage]) -> list[torch.Tensor]:
+    def vectors(passages: list[WindowGroup]) -> list[torch.Tensor]:
         batch = collate(passages, spec)
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if spec.token_types:
@@ -39,7 +40,7 @@ def test_a_tiny_encoder_loads_everywhere_and_reads_words_alike_in_any_batch(fami
         words = states.flatten(0, 1)[torch.from_numpy(batch.words)]
         return [row[:length] for row, length in zip(words, batch.lengths.tolist(), strict=True)]
 
-    layouter = Windower(tokenizer, spec, layout="released", window=20)
+    layouter = WindowBuilder(tokenizer, spec, layout="released", window=20)
     passages = layouter.passages(Document.from_words([LETTERS[:5], ["neuroscientists", "U.S."], LETTERS[5:30]]))
     together = vectors(passages)
     for passage, expected in zip(passages, together, strict=True):

@@ -12,11 +12,11 @@ from typer.main import get_command
 from commanding import TWENTY, error, one_sentence, result, run, without_torch
 from unire import formats
 from unire.cli.main import app
-from unire.cli.training import config_from, read_parts
+from unire.cli.training_options import config_from, read_parts
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.training import PRESETS
+from unire.training.config import PRESETS
 
 
 def test_help_for_training_begins_with_the_data_and_says_the_defaults(monkeypatch):

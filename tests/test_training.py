@@ -17,25 +17,25 @@ from accelerate import Accelerator
 from commanding import TWENTY, command, result
 from distilling import taught
 from interrupting import InterruptAfter
+from unire.analysis.splits import draw_folds, split_folds
 from unire.calibration import Calibration
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.modeling import checkpoint
-from unire.modeling.encoder import load_encoder, takes_positions
-from unire.modeling.recording import Recorder
-from unire.scoring import score
-from unire.splits import draw_folds, split_folds
-from unire.training import TrainingConfig, train
-from unire.training.folds import cross_validate
-from unire.training.interrupt import SIGNALS, Interrupt
-from unire.training.new_model import new_model
-from unire.training.objective import tensors_of
+from unire.models import checkpoint
+from unire.models.cuda_graphs import GraphRunner
+from unire.models.encoder import load_encoder, takes_positions
+from unire.training.callbacks import SIGNALS, Callback, Interrupt
+from unire.training.config import TrainingConfig
+from unire.training.cross_validation import cross_validate
+from unire.training.dataset import to_tensors
+from unire.training.initialization import init_model
 from unire.training.optimizer import Schedule, rate_at
-from unire.training.reporting import Reporter
+from unire.training.train import train
 from unire.training.trainer import Trainer
-from unire.windows import Batch
+from unire.windows.collator import Batch
 
 QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "evaluate_after": 0}
 
@@ -95,18 +95,18 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     family, preset, twenty, scierc_labels, encoders, tmp_path
 ):
     config = TrainingConfig.from_preset(preset, **QUICK, batch_size=8, window=10)
-    model = new_model(encoders(family), scierc_labels, config)
+    model = init_model(encoders(family), scierc_labels, config)
     assert takes_positions(model.encoder)
     torch.manual_seed(0)
     model.biaffine.U.data.normal_(std=0.1)
-    trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Callback())
     model.eval()  # no dropout inside the encoder
     passages = trainer.data.steps(0)[0]
 
     def computed(rounded, spare) -> tuple[torch.Tensor, torch.Tensor, list[Batch]]:
         trainer.data.rounded, trainer.data.spare = rounded, spare
         step = trainer.data.step(passages)
-        losses = sum(trainer.gradients(tensors_of(batch, step, trainer.config)) for batch in step.batches)
+        losses = sum(trainer.gradients(to_tensors(batch, step, trainer.config)) for batch in step.batches)
         gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         trainer.optimizer.zero_grad()
         return losses, gradients, [gold.batch for gold in step.batches]
@@ -140,8 +140,8 @@ def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
     family, recorded, batching, few, scierc_labels, encoders, tmp_path
 ):
     config = quick()
-    model = new_model(encoders(family), scierc_labels, config)
-    trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Reporter())
+    model = init_model(encoders(family), scierc_labels, config)
+    trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Callback())
     assert trainer._batching(recorded) == batching
 
 
@@ -149,9 +149,9 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has
     unrecordable, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
     config = quick(epochs=3, batch_size=1)
-    model = new_model(encoder, scierc_labels, config)
-    trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Reporter())
-    trainer.gradients = Recorder(trainer._gradients, trainer.accelerator.device, record=True)
+    model = init_model(encoder, scierc_labels, config)
+    trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Callback())
+    trainer.gradients = GraphRunner(trainer._gradients, trainer.accelerator.device, record=True)
     trainer.data.rounded, trainer.data.spare = trainer._batching(record=True)
     packed = {}
 
@@ -271,7 +271,7 @@ def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp
 
 
 def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
-    class FillDisk(Reporter):
+    class FillDisk(Callback):
         def epoch(self, record):
             if record["epoch"] == 2:
                 monkeypatch.setattr(checkpoint, "save_file", full)
@@ -292,7 +292,7 @@ def test_relation_odds_are_tuned_on_dev_if_that_is_wanted(
     wanted, odds, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
     seen = []
-    monkeypatch.setattr("unire.tuning.tune_odds", lambda extractor, documents: seen.append(documents) or 3.0)
+    monkeypatch.setattr("unire.evaluation.tuning.tune_odds", lambda extractor, documents: seen.append(documents) or 3.0)
     how = {"dev": twenty[:5], "labels": scierc_labels, "config": quick(epochs=1, tune_odds=wanted)}
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert seen == [twenty[:5]] * wanted
@@ -308,7 +308,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.training.trainer.tuned", interrupted)
+    monkeypatch.setattr("unire.evaluation.tuning.tuned", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted
@@ -328,7 +328,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
 def test_a_reporter_is_closed_however_training_ends(twenty, scierc_labels, encoder, tmp_path):
     closed = []
 
-    class Closing(Reporter):
+    class Closing(Callback):
         def epoch(self, record):
             raise UnireError("stop")
 
@@ -418,11 +418,11 @@ def test_a_diverged_training_says_so(twenty, scierc_labels, encoder, tmp_path):
 
 
 def test_layers_learn_more_slowly_the_deeper_they_lie(encoder, twenty, scierc_labels):
-    from unire.training.new_model import new_model
+    from unire.training.initialization import init_model
     from unire.training.optimizer import build_optimizer
 
     config = quick(lr=1.0, head_lr=3.0, layer_decay=0.5)
-    model = new_model(str(encoder), scierc_labels, config, [])
+    model = init_model(str(encoder), scierc_labels, config, [])
     optimizer = build_optimizer(model, config)
     rates = {id(p): group["peak"] for group in optimizer.param_groups for p in group["params"]}
     by_name = {name: rates[id(p)] for name, p in model.named_parameters()}

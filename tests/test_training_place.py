@@ -9,16 +9,17 @@ import pytest
 from commanding import TWENTY, error
 from distilling import quick, taught
 from interrupting import InterruptAfter
-from unire.exceptions import UnireError
-from unire.folders import ModelFolder, fingerprint
-from unire.settings import Settings
-from unire.splits import draw_folds, split_folds
-from unire.training import distill as distilling
-from unire.training import loop, train
-from unire.training.folds import cross_validate
-from unire.training.place import is_finished
-from unire.training.reporting import Reporter
-from unire.training.state import Snapshots
+from unire.analysis.splits import draw_folds, split_folds
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.hub.model_dir import ModelDir, fingerprint
+from unire.training import train as train_module
+from unire.training.callbacks import Callback
+from unire.training.cross_validation import cross_validate
+from unire.training.distillation import distill as distilling
+from unire.training.output_dir import is_finished
+from unire.training.resume import CheckpointManager
+from unire.training.train import train
 from unire.training.trainer import Trainer
 
 
@@ -36,7 +37,7 @@ def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, m
     out = tmp_path / "model"
     shutil.copytree(random_model, out)
     before = fingerprint(out)
-    monkeypatch.setattr(loop, "Trainer", None)  # nothing is computed before it is refused
+    monkeypatch.setattr(train_module, "Trainer", None)  # nothing is computed before it is refused
     with pytest.raises(UnireError, match=f"^'{out}' is not empty; give a new folder$"):
         trained(out)
     with pytest.raises(UnireError, match="is finished, and there is nothing to resume; give a new folder"):
@@ -54,7 +55,7 @@ def test_nor_does_a_student_replace_one(teacher, encoder, tmp_path, monkeypatch)
 
 def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
     trained(tmp_path)
-    assert ModelFolder.open(tmp_path).settings.provenance["epochs"] == 1
+    assert ModelDir.open(tmp_path).settings.provenance["epochs"] == 1
 
 
 def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
@@ -64,7 +65,7 @@ def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_remove
         trained(out)
     shutil.rmtree(tmp_path / "model.resume")
     assert not trained(out).interrupted
-    assert "interrupted" not in Settings.load(out).provenance
+    assert "interrupted" not in ModelConfig.load(out).provenance
     with pytest.raises(UnireError, match="is not empty; give a new folder"):
         trained(out)
 
@@ -97,7 +98,7 @@ def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, train
 
 
 def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(trained, tmp_path):
-    class Noting(Reporter):
+    class Noting(Callback):
         def epoch(self, record):
             (tmp_path / "model.resume").mkdir(exist_ok=True)
             (tmp_path / "model.resume" / "step-notes.txt").touch()
@@ -110,7 +111,7 @@ def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(tra
 def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
     out, then = tmp_path / "model", tmp_path / "then"
     trained(out, reporter=InterruptAfter(1))
-    left = ModelFolder.open(out)
+    left = ModelDir.open(out)
     left.save(left.settings.with_(provenance={**left.settings.provenance, work: {}}), then)
     with pytest.raises(UnireError, match="is not empty; give a new folder"):
         trained(then)
@@ -128,7 +129,7 @@ def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, sc
     (tmp_path / "fold-01").mkdir()  # with nothing in it
     assert cross_validate(encoder, folds, resume=True, **options)[1] == second
     assert fingerprint(tmp_path / "fold-02") == before
-    assert ModelFolder.open(tmp_path / "fold-01")
+    assert ModelDir.open(tmp_path / "fold-01")
 
 
 def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(twenty, scierc_labels, encoder, tmp_path):
@@ -138,10 +139,10 @@ def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(tw
         cross_validate(encoder, folds, reporter_for=lambda number: InterruptAfter(1), **options)
     shutil.rmtree(tmp_path / "fold-01.resume")
     cross_validate(encoder, folds, resume=True, **options)
-    assert "interrupted" not in Settings.load(tmp_path / "fold-01").provenance
+    assert "interrupted" not in ModelConfig.load(tmp_path / "fold-01").provenance
 
 
-class Epochs(Reporter):
+class Epochs(Callback):
     """Counts those that are trained."""
 
     count = 0
@@ -171,15 +172,15 @@ def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
     monkeypatch.undo()
     assert not is_finished(folder)
     if killed:
-        Snapshots(folder).remove()
+        CheckpointManager(folder).remove()
     counted = Epochs()
     resume = {**options, "resume": True, "reporter_for": lambda number: counted}
     assert cross_validate(encoder, folds, out=folder.parent, **resume) == straight
     assert counted.count == epochs
-    made = Settings.load(folder).provenance
-    assert made["scores"] == Settings.load(tmp_path / "straight" / "fold-01").provenance["scores"]
+    made = ModelConfig.load(folder).provenance
+    assert made["scores"] == ModelConfig.load(tmp_path / "straight" / "fold-01").provenance["scores"]
     assert "interrupted" not in made
-    assert not Snapshots(folder).folder.exists()
+    assert not CheckpointManager(folder).folder.exists()
 
 
 def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypatch):
@@ -190,7 +191,7 @@ def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypat
         raise UnireError("the disk is full")
 
     monkeypatch.setattr(Trainer, "_tune", fail)
-    monkeypatch.setattr(Snapshots, "save", full)
+    monkeypatch.setattr(CheckpointManager, "save", full)
     with pytest.raises(RuntimeError, match="out of memory"):
         trained(tmp_path / "model")
     assert not is_finished(tmp_path / "model")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unire import formats
 from unire.documents import Document
-from unire.treebank import SPELLINGS, plain, restored
+from unire.segmentation import SPELLINGS, plain, restored
 
 
 @pytest.mark.parametrize(

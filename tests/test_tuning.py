@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from tiny import tiny_tokenizer
-from unire import tuning
-from unire.decoding.naming import decode_prepared
+from unire.config import EncoderSpec, ModelConfig
+from unire.decoding.kernels import label_spans
 from unire.documents import Document
-from unire.engines import Started
+from unire.evaluation import tuning
+from unire.evaluation.scorer import score
+from unire.evaluation.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
 from unire.extractor import Extractor
+from unire.inference.engine import PendingTables
 from unire.labels import LabelSpace
-from unire.scoring import score
-from unire.settings import Settings
 from unire.tables import fill_sentence
-from unire.training import TrainingConfig
-from unire.training.new_model import new_model
-from unire.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
-from unire.windows import EncoderSpec
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
 
 LABELS = LabelSpace(("X",), ("r",))
 
@@ -43,7 +42,7 @@ class SoftGold:
         return P
 
     def start(self, batch):
-        return Started(lambda: self.tables(batch))
+        return PendingTables(lambda: self.tables(batch))
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def documents():
 def extractor(documents, p, decoder="split"):
     tokenizer = tiny_tokenizer("bert", ["a", "b", "c", "d"])
     spec = EncoderSpec.probe(tokenizer, max_pieces=64, token_types=True, pad_id=0, unk_id=1)
-    return Extractor(SoftGold(documents, p), tokenizer, Settings(spec, {}, decoder=decoder), LABELS)
+    return Extractor(SoftGold(documents, p), tokenizer, ModelConfig(spec, {}, decoder=decoder), LABELS)
 
 
 def test_a_lone_entity_of_probability_p_is_found_for_alpha_below_sqrt_two_p(documents):
@@ -80,9 +79,9 @@ def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monk
 
     def decode(prepared, alpha, permits, odds):
         decoded.append((alpha, len(prepared.P)))
-        return decode_prepared(prepared, alpha, permits, odds)
+        return label_spans(prepared, alpha, permits, odds)
 
-    monkeypatch.setattr(tuning, "decode_prepared", decode)
+    monkeypatch.setattr(tuning, "label_spans", decode)
     sweep(extractor(documents, 0.8), documents)
     assert decoded == [(0.4, 3), (1.15, 3)]  # √2 · 0.8 ≈ 1.13
 
@@ -202,6 +201,6 @@ def test_a_sweep_over_alpha_keeps_to_the_relation_odds(related):
 
 @pytest.mark.parametrize(("decoder", "alpha"), [("split", 1.4), ("hard", 1.4), ("likely", 2.0)])
 def test_a_training_begins_with_the_alpha_of_its_decoder_or_the_one_that_is_given(encoder, decoder, alpha):
-    assert new_model(str(encoder), LABELS, TrainingConfig(decoder=decoder)).settings.alpha == alpha
-    assert new_model(str(encoder), LABELS, TrainingConfig(decoder=decoder, alpha=0.7)).settings.alpha == 0.7
-    assert new_model(str(encoder), LABELS, TrainingConfig.from_preset("best", decoder=decoder)).settings.alpha == alpha
+    assert init_model(str(encoder), LABELS, TrainingConfig(decoder=decoder)).settings.alpha == alpha
+    assert init_model(str(encoder), LABELS, TrainingConfig(decoder=decoder, alpha=0.7)).settings.alpha == 0.7
+    assert init_model(str(encoder), LABELS, TrainingConfig.from_preset("best", decoder=decoder)).settings.alpha == alpha

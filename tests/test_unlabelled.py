@@ -11,24 +11,25 @@ import pytest
 
 from distilling import TWENTY, quick, steps_of, taught
 from unire import formats
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.modeling.model import UniRE
-from unire.training import unlabelled
-from unire.training.distill import DistillConfig
-from unire.training.held_out import HeldOut
-from unire.training.texts import Texts
-from unire.training.unlabelled import LEAK, PARTED, Unlabelled
-from unire.windows import Windower
+from unire.models.unire import UniRE
+from unire.training.distillation import unlabelled
+from unire.training.distillation.distill import DistillConfig
+from unire.training.distillation.unlabelled import LEAK, PARTED, DistillationBatches
+from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
+from unire.windows.windows import WindowBuilder
 
 
-def laid_out(files: Sequence[Path], windowers: Sequence[Windower], limit: int | None = None, **options) -> Unlabelled:
-    options = {"held_out": HeldOut(()), "size": 4, "config": quick(), **options}
-    return Unlabelled(Texts.read(files, limit), windowers, **options)
+def laid_out(
+    files: Sequence[Path], windowers: Sequence[WindowBuilder], limit: int | None = None, **options
+) -> DistillationBatches:
+    options = {"held_out": OverlapFilter(()), "size": 4, "config": quick(), **options}
+    return DistillationBatches(UnlabelledCorpus.read(files, limit), windowers, **options)
 
 
 @pytest.fixture(scope="module")
-def windower(teacher) -> Windower:
+def windower(teacher) -> WindowBuilder:
     return Extractor.load(teacher, device="cpu").windower
 
 
@@ -49,16 +50,16 @@ def test_documents_come_from_a_file_that_ends_otherwise_and_begins_with_a_mark(n
     formats.write(twenty, tmp_path / "a.jsonl", name)
     marked = tmp_path / "a.ndjson"
     marked.write_bytes(codecs.BOM_UTF8 + (tmp_path / "a.jsonl").read_bytes())
-    assert list(Texts.read([marked])) == list(Texts.read([tmp_path / "a.jsonl"]))
+    assert list(UnlabelledCorpus.read([marked])) == list(UnlabelledCorpus.read([tmp_path / "a.jsonl"]))
 
 
 def test_texts_alone_come_from_json_lines_and_tables_are_refused(tmp_path):
     lines, table = tmp_path / "texts.jsonl", tmp_path / "texts.csv"
     lines.write_text('{"id": "a", "text": "One text."}\n{"id": "b", "text": "Another."}\n', encoding="utf-8")
-    assert [document.text for document in Texts.read([lines])] == ["One text.", "Another."]
+    assert [document.text for document in UnlabelledCorpus.read([lines])] == ["One text.", "Another."]
     table.write_text("id,text\na,One text.\n", encoding="utf-8")
     with pytest.raises(UnireError, match=r"texts.csv' is not plain text"):
-        Texts.read([table])
+        UnlabelledCorpus.read([table])
 
 
 def test_every_pass_has_every_document_once_in_another_order(twenty, windower, monkeypatch):
@@ -96,7 +97,7 @@ def test_two_processes_read_different_chunks(windower, monkeypatch):
 
 def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, windower, tmp_path):
     model = UniRE.from_pretrained(teacher)
-    narrow = Windower(model.tokenizer, model.settings.spec, max_table=6)
+    narrow = WindowBuilder(model.tokenizer, model.settings.spec, max_table=6)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one two three four five six seven eight . A short one .\n", encoding="utf-8")
     (step,) = laid_out([corpus], [windower, narrow])[0].steps
@@ -109,8 +110,8 @@ def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, win
 def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(windower, monkeypatch):
     """With its next step, wherever one begins."""
     monkeypatch.setattr(unlabelled, "CHUNK", 1)
-    texts = Texts.read([TWENTY])
-    data = laid_out([TWENTY], [windower], held_out=HeldOut(texts[k].text for k in (1, 3, 4)))
+    texts = UnlabelledCorpus.read([TWENTY])
+    data = laid_out([TWENTY], [windower], held_out=OverlapFilter(texts[k].text for k in (1, 3, 4)))
     without_steps = [number for number in range(len(data)) if not data[number].steps]
     assert without_steps == [1, 2, 6]  # two in a row, and the last of a pass
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.windows import Passage, Windower
+from unire.errors import UnireError
+from unire.windows.windows import WindowBuilder, WindowGroup
 from windowing import (
     CONTROL,
     LAYOUTS,
@@ -216,7 +216,7 @@ def test_a_sentence_of_two_thousand_words_is_split_and_stitched_and_counted_once
     assert sum(passage.stitched for passage in passages) == 1
 
 
-def sizes(passages: list[Passage]) -> list[int]:
+def sizes(passages: list[WindowGroup]) -> list[int]:
     return [table.end - table.start for passage in passages for table in passage.tables]
 
 
@@ -262,7 +262,7 @@ def test_impossible_wishes_are_refused(options, sentence):
 # Speed
 
 
-def seconds(layouter: Windower, document: Document) -> float:
+def seconds(layouter: WindowBuilder, document: Document) -> float:
     """The faster of two, with a warm cache."""
     layouter.passages(document)
     times = []

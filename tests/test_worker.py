@@ -15,28 +15,28 @@ import pytest
 
 from clustering import FIXTURES, rows_of
 from unire import formats
-from unire.cluster.blocks import Block, plan, stamps
-from unire.cluster.folder import Finished, path_of
-from unire.cluster.worker import AGAIN, TRIES, Job, Worker
 from unire.extractor import Extractor
-from unire.folders import fingerprint
-from unire.inputs import Inputs
+from unire.hub.model_dir import fingerprint
+from unire.integrations.ray.output import Finished, path_of
+from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.integrations.ray.worker import AGAIN, TRIES, RayJob, RayWorker
+from unire.sources.sources import TextSources
 
 
 @pytest.fixture
-def worker(exported, tmp_path, monkeypatch) -> Callable[..., tuple[Worker, list[Block], Path]]:
-    def made(inputs: Inputs, **more) -> tuple[Worker, list[Block], Path]:
+def worker(exported, tmp_path, monkeypatch) -> Callable[..., tuple[RayWorker, list[Shard], Path]]:
+    def made(inputs: TextSources, **more) -> tuple[RayWorker, list[Shard], Path]:
         out = tmp_path / "found"
         out.mkdir(exist_ok=True)
         (out / "_manifest.json").touch()
-        job = Job(inputs, out, str(exported), fingerprint(exported), tmp_path, "run", **more)
+        job = RayJob(inputs, out, str(exported), fingerprint(exported), tmp_path, "run", **more)
         monkeypatch.setattr(os, "chdir", lambda folder: None)
-        return Worker(job), plan(inputs, stamps(inputs)), out
+        return RayWorker(job), plan_shards(inputs, stamps(inputs)), out
 
     return made
 
 
-def do(worker: Worker, blocks: list[Block]) -> list[str]:
+def do(worker: RayWorker, blocks: list[Shard]) -> list[str]:
     return [worker({"block": [block.to_json()]})["problem"][0] for block in blocks]
 
 
@@ -45,7 +45,7 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, se
     lines[4], lines[11] = '{"text": 3}', "no JSON"
     path = tmp_path / "some.jsonl"
     path.write_text("\n".join(lines))
-    made, blocks, out = worker(Inputs([str(path)]))
+    made, blocks, out = worker(TextSources([str(path)]))
     assert do(made, blocks) == [""]
     rows = sorted(rows_of(out), key=lambda row: row["number"])
     assert [row["number"] for row in rows] == list(range(1, 21))
@@ -74,7 +74,7 @@ def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_blocks)
     written = (folder / "d.parquet").read_bytes()
     (folder / "d.parquet").write_bytes(written.replace(sentences[3].encode(), b"\xff" * len(sentences[3].encode()), 1))
     (folder / "e.txt").write_text(sentences[0])
-    made, blocks, out = worker(Inputs([str(folder)]))
+    made, blocks, out = worker(TextSources([str(folder)]))
     assert set(do(made, blocks)) == {""}
     rows = sorted(rows_of(out), key=lambda row: (row["source"], row["number"]))
     assert [row["error"] for row in rows if row["error"]] == [
@@ -91,7 +91,7 @@ def test_of_an_annotated_file_what_comes_before_the_broken_line_is_read(worker, 
     path = tmp_path / "twenty.jsonl"
     lines = (FIXTURES / "twenty.jsonl").read_text().splitlines()
     path.write_text("\n".join([*lines[:2], "{", *lines[2:]]))
-    made, blocks, out = worker(Inputs([str(path)]))
+    made, blocks, out = worker(TextSources([str(path)]))
     assert do(made, blocks) == [""]
     rows = sorted(rows_of(out), key=lambda row: row["number"])
     assert [bool(row["error"]) for row in rows] == [False, False, True]
@@ -99,7 +99,7 @@ def test_of_an_annotated_file_what_comes_before_the_broken_line_is_read(worker, 
 
 def test_what_needed_special_care_is_counted(worker, tmp_path):
     (tmp_path / "long.txt").write_text("word " * 300 + ".")
-    made, blocks, out = worker(Inputs([str(tmp_path / "long.txt")]))
+    made, blocks, out = worker(TextSources([str(tmp_path / "long.txt")]))
     assert do(made, blocks) == [""]
     finished = Finished.of(path_of(out, blocks[0]))
     finished.add(finished)
@@ -110,7 +110,7 @@ def test_what_needed_special_care_is_counted(worker, tmp_path):
 def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypatch):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(["Good text.", "Bad text.", "Good text again."]))
-    made, blocks, out = worker(Inputs([str(path)], lines=True))
+    made, blocks, out = worker(TextSources([str(path)], lines=True))
     annotate = Extractor.annotate
 
     def fails(self, documents, **more):
@@ -130,7 +130,7 @@ def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypat
 
 def test_a_worker_whose_model_has_broken_down_ends_and_blames_no_document(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
-    made, blocks, out = worker(Inputs([str(tmp_path / "text.txt")]))
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]))
 
     def broken(self, documents, **more):
         raise RuntimeError("the GPU has fallen off the bus")
@@ -150,7 +150,7 @@ def test_a_worker_whose_model_has_broken_down_ends_and_blames_no_document(worker
 
 def test_a_block_that_ends_its_workers_is_left(worker, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
-    made, blocks, out = worker(Inputs([str(tmp_path / "text.txt")]))
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]))
     tries = out / f".{blocks[0].id}.run.tries"
     tries.write_bytes(b"." * TRIES)
     assert do(made, blocks) == [""]
@@ -164,7 +164,7 @@ def test_a_block_that_ends_its_workers_is_left(worker, tmp_path):
 def test_a_node_that_sees_something_else_says_so(worker, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("A text.")
-    made, blocks, out = worker(Inputs([str(path)]))
+    made, blocks, out = worker(TextSources([str(path)]))
     path.write_text("Another text.")
     assert "text.txt is not what it was when the run began" in do(made, blocks)[0]
     path.unlink()
@@ -175,33 +175,33 @@ def test_a_node_that_sees_something_else_says_so(worker, tmp_path):
 
 def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
-    made, blocks, _ = worker(Inputs([str(tmp_path / "text.txt")]))
-    monkeypatch.setattr("unire.cluster.worker.fingerprint", lambda folder: "other")
+    made, blocks, _ = worker(TextSources([str(tmp_path / "text.txt")]))
+    monkeypatch.setattr("unire.hub.model_dir.fingerprint", lambda folder: "other")
     assert "is another one here; all nodes need the same" in do(made, blocks)[0]
 
 
 def test_a_node_with_another_version_says_so(worker, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
-    made, blocks, out = worker(Inputs([str(tmp_path / "text.txt")]), version="0.0")
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]), version="0.0")
     assert do(made, blocks)[0].endswith(", and 0.0 where the command was given")
     assert not path_of(out, blocks[0]).exists()
 
 
 def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
     (tmp_path / "lines.txt").write_text("A text.\nAnother text.")
-    made, blocks, out = worker(Inputs([str(tmp_path / "lines.txt")], lines=True))
+    made, blocks, out = worker(TextSources([str(tmp_path / "lines.txt")], lines=True))
 
     def fails(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("unire.texts.lines.islice", fails)
+    monkeypatch.setattr("unire.sources.lines.islice", fails)
     assert do(made, blocks)[0].endswith("lines.txt cannot be read: Input/output error")
     assert not path_of(out, blocks[0]).exists()
 
 
 def test_a_full_disk_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
-    made, blocks, _ = worker(Inputs([str(tmp_path / "text.txt")]))
+    made, blocks, _ = worker(TextSources([str(tmp_path / "text.txt")]))
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from tiny import FAMILIES, tiny_tokenizer
+from unire.config import EncoderSpec
 from unire.documents import Document
-from unire.windows import EncoderSpec, Passage, Windower
+from unire.windows.windows import WindowBuilder, WindowGroup
 
 LETTERS = [a + b for a in "abcdefghij" for b in "abcdefghij"]
 """A hundred words of one piece each, in every family."""
@@ -41,8 +42,8 @@ def spec_of(family: str, max_pieces: int = 128) -> EncoderSpec:
     )
 
 
-def windower(family: str = "bert", max_pieces: int = 128, **options: object) -> Windower:
-    return Windower(tokenizer_of(family), spec_of(family, max_pieces), **options)
+def windower(family: str = "bert", max_pieces: int = 128, **options: object) -> WindowBuilder:
+    return WindowBuilder(tokenizer_of(family), spec_of(family, max_pieces), **options)
 
 
 @cache
@@ -62,7 +63,7 @@ def tokens(pieces: np.ndarray, family: str = "bert") -> list[str]:
     return [tokenizer_of(family).id_to_token(int(piece)) for piece in pieces]
 
 
-def only_window(passage: Passage, family: str = "bert") -> list[str]:
+def only_window(passage: WindowGroup, family: str = "bert") -> list[str]:
     (window,) = passage.windows
     return tokens(window.pieces, family)
 

@@ -6,30 +6,30 @@ The names below are imported when they are first used, so that `import unire` is
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unire.exceptions import told_of_the_extra
+from unire.errors import require_extra
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "DistillConfig": "unire.training.distill",
+    "DistillConfig": "unire.training.distillation.distill",
     "Document": "unire.documents",
     "Entity": "unire.documents",
     "Extractor": "unire.extractor",
     "LabelSpace": "unire.labels",
-    "Protocol": "unire.scoring",
+    "Protocol": "unire.evaluation",
     "Relation": "unire.documents",
-    "Scores": "unire.scoring",
+    "Scores": "unire.evaluation",
     "Sentence": "unire.documents",
-    "TrainingConfig": "unire.training",
-    "UniRE": "unire.modeling.model",
-    "UnireError": "unire.exceptions",
-    "distill": "unire.training.distill",
-    "push_to_hub": "unire.folders",
-    "relabel": "unire.marking.relabelling",
-    "score": "unire.scoring",
-    "teach": "unire.training.teach",
-    "train": "unire.training",
-    "train_markers": "unire.marking.train",
+    "TrainingConfig": "unire.training.config",
+    "UniRE": "unire.models.unire",
+    "UnireError": "unire.errors",
+    "distill": "unire.training.distillation.distill",
+    "push_to_hub": "unire.hub.model_dir",
+    "relabel": "unire.training.markers.relabel",
+    "score": "unire.evaluation",
+    "teach": "unire.training.distillation.teach",
+    "train": "unire.training.train",
+    "train_markers": "unire.training.markers.train",
 }
 
 __all__ = [
@@ -57,23 +57,26 @@ __all__ = [
 
 if TYPE_CHECKING:
     from unire.documents import Document, Entity, Relation, Sentence
-    from unire.exceptions import UnireError
+    from unire.errors import UnireError
+    from unire.evaluation.counts import Scores
+    from unire.evaluation.protocol import Protocol
+    from unire.evaluation.scorer import score
     from unire.extractor import Extractor
-    from unire.folders import push_to_hub
+    from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
-    from unire.marking.relabelling import relabel
-    from unire.marking.train import train_markers
-    from unire.modeling.model import UniRE
-    from unire.scoring import Protocol, Scores, score
-    from unire.training import TrainingConfig, train
-    from unire.training.distill import DistillConfig, distill
-    from unire.training.teach import teach
+    from unire.models.unire import UniRE
+    from unire.training.config import TrainingConfig
+    from unire.training.distillation.distill import DistillConfig, distill
+    from unire.training.distillation.teach import teach
+    from unire.training.markers.relabel import relabel
+    from unire.training.markers.train import train_markers
+    from unire.training.train import train
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'unire' has no attribute {name!r}")
-    with told_of_the_extra():
+    with require_extra():
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.checks import FINITE, NATURAL, POSITIVE, check_kinds, check_ranges
+from unire.errors import FINITE, NATURAL, POSITIVE, check_kinds, check_ranges
 
 __all__ = ["AsItIs", "Calibration", "Curve"]
 

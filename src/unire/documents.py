@@ -22,7 +22,7 @@ from itertools import accumulate, chain
 from operator import index
 from typing import Any
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence"]
 
@@ -391,14 +391,14 @@ class Document:
         }
 
     def to_networkx(self) -> Any:
-        """A `networkx.MultiDiGraph` of the document, equal mentions joined: see `unire.graph.Graph.to_networkx`."""
-        from unire.graph import Graph
+        """A `networkx.MultiDiGraph` of the document, equal mentions merged: see `unire.graph.build.Graph`."""
+        from unire.graph.build import Graph
 
         return Graph([self]).to_networkx()
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the text with its entities marked, and the relations below."""
-        from unire.rendering.html import fragment
+        from unire.rendering.html.text import fragment
 
         return fragment(self)
 

@@ -14,18 +14,20 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.calibration import Calibration
-from unire.decoding import DECODERS, Decoded, decode, default_alpha
-from unire.decoding.findings import Findings
+from unire.config import ModelConfig
+from unire.decoding.assemble import DocumentAssembler
+from unire.decoding.decoders import DECODERS, decode, default_alpha
+from unire.decoding.kernels import Decoded
 from unire.documents import Document
-from unire.engines import Engine, start_engine
-from unire.exceptions import UnireError
-from unire.flow import Flow, characters
-from unire.folders import ModelFolder
+from unire.errors import UnireError
+from unire.hub.model_dir import ModelDir
+from unire.inference.engine import Engine, start_engine
+from unire.inference.streaming import InferencePipeline, count_characters
 from unire.labels import LabelSpace
-from unire.prefetch import Pulled, Source
-from unire.segment import segment
-from unire.settings import Settings
-from unire.windows import Batch, Passage, Windower, collate, in_batches
+from unire.prefetch import Chunker, ChunkSource
+from unire.segmentation import segment
+from unire.windows.collator import Batch, bucket_batches, collate
+from unire.windows.windows import WindowBuilder, WindowGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,14 +42,14 @@ class Extractor:
     >>> extractor.extract("Ada lives in London.").relations  # doctest: +SKIP
     """
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: Settings, labels: LabelSpace) -> None:
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: ModelConfig, labels: LabelSpace) -> None:
         if settings.decoder not in DECODERS:
             raise UnireError(f"no decoder {settings.decoder!r}: there are {', '.join(DECODERS)}")
         self.engine = engine
         self.settings = settings
         self.labels = labels
         self.permits = labels.permits(settings.signatures) if settings.constraints else None
-        self.windower = Windower(
+        self.windower = WindowBuilder(
             tokenizer,
             settings.spec,
             layout=settings.layout,
@@ -85,7 +87,7 @@ class Extractor:
                 that form; the model's own choice of the first two when left out.
             threads: How many onnxruntime computes with; as many as there are cores when left out.
         """
-        model = ModelFolder.open(source)
+        model = ModelDir.open(source)
         settings = _constrained(model.settings, model.labels, constraints)
         if decoder is not None:
             settings = decoding_by(settings, decoder)
@@ -131,7 +133,7 @@ class Extractor:
             raise UnireError("an id is for a single text; give none where there are several")
         documents = map(_segmented, texts)
         if isinstance(texts, (list, tuple)):
-            return list(self.annotate(Pulled(documents, characters), notes=notes))
+            return list(self.annotate(Chunker(documents, count_characters), notes=notes))
         return self.annotate(documents, notes=notes)
 
     def extract_words(
@@ -148,7 +150,7 @@ class Extractor:
         return next(self.annotate([Document.from_words(split, id=id)], notes=notes))
 
     def annotate(
-        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
+        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
     ) -> Iterator[Document]:
         """The documents, in order, with what the model finds in place of their annotation.
 
@@ -165,14 +167,14 @@ class Extractor:
                 yield from findings.documents()
 
     def decoded(
-        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
-    ) -> Iterator[tuple[Findings, Batch | None, Any]]:
+        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[tuple[DocumentAssembler, Batch | None, Any]]:
         """What `annotate` goes through, for whoever wants to see the tables too.
 
         Yields, chunk by chunk of the documents, each batch with its tables and the findings to which they have been
         added; and at the end of a chunk its findings, which are whole then, and `None`.
         """
-        flow = Flow(self.engine, self.labels, lambda chunk: self.batches(chunk, notes), documents)
+        flow = InferencePipeline(self.engine, self.labels, lambda chunk: self.batches(chunk, notes), documents)
         try:
             for findings, batch, started in flow:
                 P = started.tables()
@@ -234,7 +236,7 @@ class Extractor:
             for passage in passages:
                 notes.update(notes_of(passage))
         engine, spec = self.engine, self.settings.spec
-        for group in in_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces):
+        for group in bucket_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces):
             yield collate(group, spec, rounded=engine.rounded)
 
 
@@ -255,7 +257,7 @@ def _segmented(text: str) -> Document:
     return segment(text)
 
 
-def decoding_by(settings: Settings, decoder: str) -> Settings:
+def decoding_by(settings: ModelConfig, decoder: str) -> ModelConfig:
     """The settings for a decoder: for another than a model's own, to which nothing is fitted yet."""
     if decoder == settings.decoder:
         return settings
@@ -265,8 +267,8 @@ def decoding_by(settings: Settings, decoder: str) -> Settings:
 
 
 def _constrained(
-    settings: Settings, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
-) -> Settings:
+    settings: ModelConfig, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
+) -> ModelConfig:
     if constraints is None:
         return settings
     if constraints == "none":
@@ -278,7 +280,7 @@ def _constrained(
     return settings.with_(constraints=True)
 
 
-def notes_of(passage: Passage) -> dict[str, int]:
+def notes_of(passage: WindowGroup) -> dict[str, int]:
     """What needed special care in a passage, counted, in words for the user."""
     notes = {
         "sentence longer than the encoder, stitched": passage.stitched,

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = [
     "check_apart",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = ["LabelSpace"]
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Ahead", "Pulled", "Source"]
+__all__ = ["ChunkSource", "Chunker", "Prefetcher"]
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ PATIENCE = 0.05
 """Seconds for which somebody who has nothing else to do waits for more than one item."""
 
 
-class Source(Protocol[T]):
+class ChunkSource(Protocol[T]):
     """What gives items, a few or many at a time."""
 
     def take(self, enough: int, *, wait: bool) -> list[T] | None:
@@ -36,7 +36,7 @@ class Source(Protocol[T]):
         """Make no more items."""
 
 
-class Pulled(Generic[T]):
+class Chunker(Generic[T]):
     """Items that are made when they are asked for, by the thread that asks.
 
     Args:
@@ -75,7 +75,7 @@ class Pulled(Generic[T]):
             self._items.close()
 
 
-class Ahead(Iterator[T]):
+class Prefetcher(Iterator[T]):
     """Items that a thread makes ahead of those who take them, some at a time or one by one.
 
     Whoever stops early calls `close`. An item may never come (a terminal that says nothing more), so the thread that

@@ -10,15 +10,15 @@ import typer
 
 from unire.cli import printing
 from unire.cli.options import Device, Json
-from unire.cli.training import in_company, stopped
+from unire.cli.training_options import distributed_errors, stopped
 
 if TYPE_CHECKING:
-    from unire.training.adapt import AdaptationProgress
+    from unire.training.adaptation.trainer import AdaptationProgress
 
 __all__ = ["adapt"]
 
 
-@in_company()
+@distributed_errors()
 def adapt(
     encoder: Annotated[
         str,
@@ -70,8 +70,9 @@ def adapt(
 
     It makes the best of the time it is given: the learning rate falls to zero at its end.
     """
-    from unire.training.adapt import AdaptationConfig, can_resume
-    from unire.training.adapt import adapt as run
+    from unire.training.adaptation.adapt import adapt as run
+    from unire.training.adaptation.adapt import can_resume
+    from unire.training.adaptation.config import AdaptationConfig
 
     config = AdaptationConfig(
         minutes=minutes,

@@ -11,16 +11,16 @@ import typer
 from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Device, Format, Json, documents_from
-from unire.confidence import Effect, calibrated, check_found, uncalibrated
-from unire.decoding import CUTTING
+from unire.config import ModelConfig
+from unire.decoding.decoders import SPAN_SCORERS
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.confidence import Effect, check_found, collect_log_odds, fit_calibration
+from unire.evaluation.scorer import score
+from unire.evaluation.tuning import tuned
 from unire.extractor import Extractor
 from unire.files import check_new
-from unire.folders import ModelFolder
-from unire.scoring import score
-from unire.settings import Settings
-from unire.tuning import tuned
+from unire.hub.model_dir import ModelDir
 
 __all__ = ["calibrate"]
 
@@ -69,8 +69,8 @@ def calibrate(
     What is found and how it ranks stay the same unless --tune is given; weights always do.
     `unire train` tunes and calibrates on dev by itself.
     """
-    if decoder is not None and (not tune or decoder not in CUTTING):
-        raise UnireError(f"--decoder is for --tune, and takes {' or '.join(CUTTING)}")
+    if decoder is not None and (not tune or decoder not in SPAN_SCORERS):
+        raise UnireError(f"--decoder is for --tune, and takes {' or '.join(SPAN_SCORERS)}")
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{model!r} is not a folder of yours to change; give a new one with --out")
     if out is not None:
@@ -82,11 +82,11 @@ def calibrate(
     if tune:
         extractor.settings = tuned(extractor, read["data"])
         extractor.settings = _with_scores(extractor, {"dev": read["data"], "test": read.get("test", ())})
-    found = {part: uncalibrated(extractor, documents) for part, documents in read.items()}
+    found = {part: collect_log_odds(extractor, documents) for part, documents in read.items()}
     check_found(found["data"])
-    settings = calibrated(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
+    settings = fit_calibration(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
     effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
-    ModelFolder.open(model).save(settings, out)
+    ModelDir.open(model).save(settings, out)
     place = str(out or model)
     if json:
         fitted = {"decoder": settings.decoder, "alpha": settings.alpha, "relation_odds": settings.relation_odds}
@@ -110,7 +110,7 @@ def calibrate(
     printing.say("calibrated model in ", (place, "bold"))
 
 
-def _with_scores(extractor: Extractor, parts: Mapping[str, Sequence[Document]]) -> Settings:
+def _with_scores(extractor: Extractor, parts: Mapping[str, Sequence[Document]]) -> ModelConfig:
     """The model's settings with the scores that it has now: those it had are of other thresholds."""
     scores = {
         part: score(documents, extractor.annotate([document.bare for document in documents]), extractor.labels)

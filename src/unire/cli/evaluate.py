@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from unire import formats
-from unire.cli import printing, protocols
+from unire.cli import printing
 from unire.cli.options import (
     Constraints,
     Device,
@@ -21,13 +22,105 @@ from unire.cli.options import (
     documents_from,
     label_space,
 )
-from unire.exceptions import UnireError
+from unire.config import checked_alpha
+from unire.decoding.oracle import oracle as read_off_gold
+from unire.documents import Document
+from unire.errors import UnireError
+from unire.evaluation.bootstrap import bootstrap
+from unire.evaluation.calibration_error import Confidence, outcomes
+from unire.evaluation.protocol import Average, Protocol, RelationMatch, SpanUnit, SymmetricGold
+from unire.evaluation.scorer import score
 from unire.extractor import Extractor
-from unire.oracle import oracle as read_off_gold
-from unire.scoring import Confidence, Protocol, outcomes
-from unire.settings import checked_alpha
+from unire.labels import LabelSpace
 
-__all__ = ["evaluate"]
+__all__ = [
+    "AllProtocols",
+    "Averaging",
+    "Bootstrap",
+    "Directions",
+    "DropOverlapping",
+    "Match",
+    "Spans",
+    "evaluate",
+    "report",
+]
+
+Match = Annotated[
+    RelationMatch,
+    typer.Option(
+        "--relations", help="A relation is right by type, spans and entity types, or whatever the entity types."
+    ),
+]
+Directions = Annotated[
+    SymmetricGold,
+    typer.Option(
+        "--directions", help="How symmetric relations count: in both directions, as one pair, or as annotated."
+    ),
+]
+Averaging = Annotated[Average, typer.Option("--average", help="Over all counts, or over types.")]
+Spans = Annotated[SpanUnit, typer.Option("--spans", help="Compare spans by words, or by characters of the text.")]
+DropOverlapping = Annotated[
+    bool,
+    typer.Option(
+        "--drop-overlapping", help="Leave out sentences with overlapping gold entities, as the released code does."
+    ),
+]
+AllProtocols = Annotated[bool, typer.Option("--all-protocols", help="Print every way of counting relations.")]
+Bootstrap = Annotated[
+    int, typer.Option("--bootstrap", metavar="N", min=0, help="Add 95% confidence intervals from N resamples.")
+]
+
+
+def report(
+    gold: Sequence[Document],
+    predicted: Sequence[Document],
+    labels: LabelSpace,
+    protocol: Protocol,
+    *,
+    all_protocols: bool,
+    resamples: int,
+    json: bool,
+    facts: Mapping[str, Any],
+) -> None:
+    """Score and print, for people or as JSON with `facts` in it."""
+    scores = score(gold, predicted, labels, protocol)
+    intervals = bootstrap(gold, predicted, labels, protocol, samples=resamples) if resamples else None
+    others = [
+        score(gold, predicted, labels, other)
+        for other in Protocol.all(
+            spans=protocol.spans, average=protocol.average, drop_overlapping=protocol.drop_overlapping
+        )
+        if all_protocols
+    ]
+    if json:
+        printing.print_json(
+            {
+                **facts,
+                "scores": scores.to_dict(),
+                **({"protocols": [other.to_dict() for other in others]} if others else {}),
+                **({"intervals": intervals.to_dict()} if intervals else {}),
+            }
+        )
+        return
+    printing.print_scores(scores)
+    if others:
+        printing.table(
+            "Every protocol",
+            ("", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1"),
+            [
+                (
+                    str(other.protocol),
+                    *(
+                        f"{100 * getattr(part, rate):.1f}"
+                        for part in (other.entities, other.relations)
+                        for rate in ("precision", "recall", "f1")
+                    ),
+                )
+                for other in others
+            ],
+        )
+    if intervals:
+        printing.print_intervals(intervals)
 
 
 def evaluate(
@@ -64,13 +157,13 @@ def evaluate(
         Path | None,
         typer.Option("--predictions", help="Also write what was predicted to this file.", show_default=False),
     ] = None,
-    match: protocols.Match = "strict",
-    directions: protocols.Directions = "doubled",
-    average: protocols.Averaging = "micro",
-    spans: protocols.Spans = "words",
-    drop_overlapping: protocols.DropOverlapping = False,
-    all_protocols: protocols.AllProtocols = False,
-    bootstrap: protocols.Bootstrap = 0,
+    match: Match = "strict",
+    directions: Directions = "doubled",
+    average: Averaging = "micro",
+    spans: Spans = "words",
+    drop_overlapping: DropOverlapping = False,
+    all_protocols: AllProtocols = False,
+    bootstrap: Bootstrap = 0,
     reliability: Annotated[
         bool, typer.Option("--reliability", help="Show how many findings of each score are right.")
     ] = False,
@@ -116,7 +209,7 @@ def evaluate(
         "notes": dict(+notes),
     }
     confidence = None if model is None else Confidence.of(outcomes(gold, predicted, space))
-    protocols.report(
+    report(
         gold,
         predicted,
         space,

@@ -57,7 +57,7 @@ def export(
     and its encoder trained further. Both engines use the same weights, and
     are compared before the folder is kept.
     """
-    from unire.exporting.export import export as run
+    from unire.export.export import export as run
 
     given = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
     about = {key: value for key, value in given.items() if value}

@@ -11,17 +11,16 @@ import typer
 
 from unire import formats, pretrained
 from unire.cli import printing
-from unire.cli.extract_ray import address_in, extract_on_cluster
-from unire.cli.extract_run import Run
+from unire.cli.extract_run import Run, address_in, extract_on_cluster
 from unire.cli.options import Constraints, Device
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import check_unpacked, streaming, writes_on
-from unire.inputs import Inputs
-from unire.outputs import ENDINGS, OUTPUTS, Lines, Page, Whole
 from unire.rendering import terminal
-from unire.rendering.palette import Palette
-from unire.resumable import AnotherInputError, ResumableFile, part_of, so_many
-from unire.texts import JSON_LINES
+from unire.rendering.common import Palette
+from unire.sources.folders import JSON_LINES
+from unire.sources.sources import TextSources
+from unire.writers.resumable import AnotherInputError, ResumableFile, part_of, so_many
+from unire.writers.writers import ENDINGS, WRITERS, FileWriter, LineWriter, PageWriter
 
 __all__ = ["INTERRUPTED", "extract"]
 
@@ -83,7 +82,7 @@ def extract(
         str | None,
         typer.Option(
             "--format",
-            help=f"What to write: {', '.join(OUTPUTS)}. By the ending of --out; else text on a terminal, and elsewhere "
+            help=f"What to write: {', '.join(WRITERS)}. By the ending of --out; else text on a terminal, and elsewhere "
             "jsonl, or unire, which keeps the words, where words were given.",
             show_default=False,
         ),
@@ -143,7 +142,7 @@ def extract(
     On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
     """
     address, inputs = address_in(inputs or ()) if ray else (None, inputs)
-    given = Inputs(inputs or (), lines=lines, field=field, words=words, format=source_format)
+    given = TextSources(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
     out = None if out == Path("-") else out
@@ -197,7 +196,7 @@ def _waits_for_typing() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
+def _default_format(given: TextSources, out: Path | None, *, readable: bool) -> str:
     """By the ending of the file, if that says more than that it has lines; else by who reads and what is given."""
     ending = out.suffix.lower().removeprefix(".") if out else ""
     if ending in ENDINGS:
@@ -210,15 +209,15 @@ def _default_format(given: Inputs, out: Path | None, *, readable: bool) -> str:
 
 
 def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
-    if name not in OUTPUTS:
-        raise UnireError(f"unknown format {name!r}; give one of {', '.join(OUTPUTS)}")
-    output = OUTPUTS[name]
+    if name not in WRITERS:
+        raise UnireError(f"unknown format {name!r}; give one of {', '.join(WRITERS)}")
+    output = WRITERS[name]
     if out is not None:
         check_unpacked(out)
         run.given.check_output(out, folder=name in formats.FORMATS and formats.FORMATS[name].folder)
-    if resume and (out is None or not isinstance(output, Lines)):
+    if resume and (out is None or not isinstance(output, LineWriter)):
         raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
-    if not isinstance(output, Lines):
+    if not isinstance(output, LineWriter):
         _write_whole(run, output, out, name)
     elif out is None:
         _write_stream(run, output, sys.stdout.buffer)
@@ -228,13 +227,13 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_file(run, output, out, name, resume=resume)
 
 
-def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) -> None:
+def _write_whole(run: Run, output: FileWriter | PageWriter, out: Path | None, name: str) -> None:
     if out is None and not output.streams:
         place = "folder" if formats.FORMATS[name].folder else "file"
         raise UnireError(f"the format {name!r} needs a {place}; give one with --out")
     target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
     try:
-        if isinstance(output, Whole):
+        if isinstance(output, FileWriter):
             output.write(run.documents(), target, run.notes)
             return
         written = output.write(run.views(), target, run.extractor.labels)
@@ -246,7 +245,7 @@ def _write_whole(run: Run, output: Whole | Page, out: Path | None, name: str) ->
         printing.say(("note:", "yellow"), shown)
 
 
-def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
+def _write_stream(run: Run, output: LineWriter, stream: BinaryIO) -> None:
     """Files are UTF-8, whatever the terminal speaks."""
     head = output.head  # not before the first document: the input may be none
     for document in run.documents(screen="raw" if stream.isatty() else None):
@@ -256,7 +255,7 @@ def _write_stream(run: Run, output: Lines, stream: BinaryIO) -> None:
     stream.write(head.encode())
 
 
-def _write_device(run: Run, output: Lines, out: Path) -> None:
+def _write_device(run: Run, output: LineWriter, out: Path) -> None:
     try:
         with streaming(out) as stream:
             _write_stream(run, output, stream)
@@ -266,7 +265,7 @@ def _write_device(run: Run, output: Lines, out: Path) -> None:
         raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
 
 
-def _write_file(run: Run, output: Lines, out: Path, name: str, *, resume: bool) -> None:
+def _write_file(run: Run, output: LineWriter, out: Path, name: str, *, resume: bool) -> None:
     run.given.check_output(part_of(out))
     with ResumableFile(out, lambda: {**run.about, "format": name}, resume=resume, head=output.head.encode()) as file:
         if file.complete:
@@ -293,4 +292,4 @@ def _show(run: Run, *, tables: bool) -> None:
     """For people to read, on a terminal."""
     palette = Palette(run.extractor.labels)
     for document in run.documents(screen=printing.out):
-        printing.out.print(terminal.View(document, palette, tables))
+        printing.out.print(terminal.TerminalView(document, palette, tables))

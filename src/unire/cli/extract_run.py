@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import typer
 from rich.console import Console
 
 from unire.cli import printing
-from unire.cli.meter import Meter
-from unire.decoding.findings import Findings
+from unire.cli.progress import ProgressMeter
+from unire.decoding.assemble import DocumentAssembler
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.flow import CHUNK, characters
-from unire.folders import fingerprint, resolve
-from unire.inputs import Inputs, Item
+from unire.hub.model_dir import fingerprint, locate_model
+from unire.inference.streaming import CHUNK_CHARACTERS, count_characters
+from unire.integrations.ray.connection import ADDRESS
+from unire.integrations.ray.extract import extract
+from unire.integrations.ray.output import Finished
+from unire.integrations.ray.shards import Shard
 from unire.labels import LabelSpace
-from unire.prefetch import Ahead, Source
+from unire.prefetch import ChunkSource, Prefetcher
 from unire.rendering.views import View, views
-from unire.resumable import ResumableFile
-from unire.windows import Batch
+from unire.sources.sources import TextItem, TextSources
+from unire.windows.collator import Batch
+from unire.writers.resumable import ResumableFile, so_many
 
-__all__ = ["Run", "look_for_garbage_rarely"]
+__all__ = ["Run", "address_in", "extract_on_cluster", "tune_gc"]
 
-UNSEARCHED = 100_000
+GC_THRESHOLD = 100_000
 """New objects before Python looks for garbage among them; its own choice is 700 or 2,000, by its version."""
 
 SKIPPED = "line, row or file that cannot be read, skipped"
-HOPELESS = 100
+MAX_LEADING_ERRORS = 100
 """So many of them before the first that can be read, and it is given up."""
 
 Result = TypeVar("Result")
@@ -47,7 +54,7 @@ their midst, and so ends before the first; or none."""
 class Run:
     """What is read, by which model, what is kept of its findings, and how far it is."""
 
-    given: Inputs
+    given: TextSources
     model: str
     device: str | None
     min_score: float
@@ -66,7 +73,7 @@ class Run:
     @cached_property
     def folder(self) -> Path:
         """Of the model."""
-        return resolve(self.model)
+        return locate_model(self.model)
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -82,7 +89,7 @@ class Run:
         }
 
     @cached_property
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[TextItem]:
         """The input, of which the first is read at once: a wrong field or file is told before a model is loaded."""
         held: list[UnireError] = []
         begun = False
@@ -93,7 +100,7 @@ class Run:
                 _tell(error)
                 return
             held.append(error)
-            if len(held) == HOPELESS:
+            if len(held) == MAX_LEADING_ERRORS:
                 raise _Hopeless
 
         items = self.given.items(skip if self.skip_errors else None)
@@ -112,7 +119,7 @@ class Run:
     def extractor(self) -> _Watched:
         _ = self.items
         loaded = _Watched.load(self.folder, device=self.device, constraints=self.constraints)
-        look_for_garbage_rarely()
+        tune_gc()
         self.on_load()
         return loaded
 
@@ -156,9 +163,9 @@ class Run:
 
         extractor = self.extractor
         console = screen if isinstance(screen, Console) else None
-        with Meter(self.given.size, self.count, start=start, console=console) as meter:
+        with ProgressMeter(self.given.size, self.count, start=start, console=console) as meter:
             extractor.meter = meter
-            for result in of(extractor, Ahead(read(), characters, CHUNK), notes=self.notes):
+            for result in of(extractor, Prefetcher(read(), count_characters, CHUNK_CHARACTERS), notes=self.notes):
                 if screen == "raw":
                     meter.stop()
                 yield result
@@ -174,25 +181,69 @@ def _tell(error: UnireError) -> None:
     printing.say(("skipped:", "yellow"), f" {error}")
 
 
-def look_for_garbage_rarely() -> None:
+def tune_gc() -> None:
     """Have Python's search for garbage leave what is loaded alone, which stays, and look at findings seldom.
 
     Nothing in a document refers back to it, so it is freed without a search, as soon as it is written.
     """
     gc.freeze()
-    gc.set_threshold(UNSEARCHED)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 class _Watched(Extractor):
     """An extractor whose batches move a bar."""
 
-    meter: Meter | None = None
+    meter: ProgressMeter | None = None
 
     def decoded(
-        self, documents: Iterable[Document] | Source[Document], *, notes: Counter[str] | None = None
-    ) -> Iterator[tuple[Findings, Batch | None, Any]]:
+        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
+    ) -> Iterator[tuple[DocumentAssembler, Batch | None, Any]]:
         for item in super().decoded(documents, notes=notes):
             _, batch, _ = item
             if batch is not None and self.meter is not None:
                 self.meter.advance_words(int(batch.lengths.sum()))
             yield item
+
+
+def address_in(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The address of a cluster, if one of the words is one, and the other words."""
+    found = [word for word in words if ADDRESS.fullmatch(word)]
+    if len(found) > 1:
+        raise UnireError(f"--ray takes one address, and not {' and '.join(found)}; a file of that name is ./{found[1]}")
+    others = [word for word in words if word not in found]
+    for word in others:
+        is_name = word not in ("", "-") and not any(map(str.isspace, word))
+        if is_name and not os.path.exists(word):  # noqa: PTH110  (a name may be too long for a path's own way)
+            raise UnireError(f"there is no file or folder {word!r}; an address is HOST:PORT, auto or local")
+    return next(iter(found), None), others
+
+
+def extract_on_cluster(given: TextSources, out: Path | None, *, json: bool, model: str, **options: Any) -> None:
+    """Extract into a folder of Parquet files, and say what was done."""
+    if out is None:
+        raise UnireError("--ray writes a folder of Parquet files; name one with --out")
+    # standard output is for the result alone: Ray would print a paragraph there for every worker that ends
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), ProgressMeter(given.size) as meter:
+        position = 0
+
+        def advance(block: Shard, finished: Finished, earlier: bool) -> None:
+            nonlocal position
+            position += block.size
+            meter.advance(position, finished.documents, earlier=earlier)
+
+        try:
+            done = extract(given, out, model=model, on_block=advance, **options)
+        except KeyboardInterrupt:
+            printing.say(f"stopped: {out} keeps what is done; the same command with --resume goes on")
+            raise
+    if json:
+        summary = {"documents": done.documents, "failed": done.failed, "errors": done.errors}
+        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(done.notes)})
+    else:
+        printing.say(f"{so_many(done.documents)}, read by {model}, written to {out}")
+    printing.print_notes(done.notes)
+    if done.failed:
+        printing.print_notes({"document that could not be done; its row has an `error`": done.failed}, "failed")
+        for reason in done.errors:
+            printing.fail(reason)
+        raise typer.Exit(1)

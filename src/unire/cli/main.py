@@ -11,26 +11,19 @@ from typing import Annotated
 import typer
 
 from unire import __version__
-from unire.cli import (
-    adapt,
-    calibrate,
-    data,
-    distill,
-    evaluate,
-    export,
-    extract,
-    markers,
-    models,
-    printing,
-    push,
-    relabel,
-    score,
-    serve,
-    study,
-    teach,
-    train,
-)
-from unire.exceptions import UnireError, told_of_the_extra
+from unire.cli import adapt as adapt_module
+from unire.cli import calibrate as calibrate_module
+from unire.cli import data, printing, study
+from unire.cli import distill as distill_module
+from unire.cli import evaluate as evaluate_module
+from unire.cli import export as export_module
+from unire.cli import extract as extract_module
+from unire.cli import markers as markers_module
+from unire.cli import models as models_module
+from unire.cli import score as score_module
+from unire.cli import serve as serve_module
+from unire.cli import train as train_module
+from unire.errors import UnireError, require_extra
 
 __all__ = ["app", "main"]
 
@@ -41,20 +34,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(no_args_is_help=True)(train.train)
-app.command(no_args_is_help=True)(adapt.adapt)
-app.command(no_args_is_help=True)(teach.teach)
-app.command(no_args_is_help=True)(markers.markers)
-app.command(no_args_is_help=True)(relabel.relabel)
-app.command(no_args_is_help=True)(distill.distill)
-app.command(no_args_is_help=True)(evaluate.evaluate)
-app.command(no_args_is_help=True)(calibrate.calibrate)
-app.command()(extract.extract)  # without arguments it reads standard input
-app.command(no_args_is_help=True)(score.score)
-app.command(no_args_is_help=True)(export.export)
-app.command()(serve.serve)
-app.command()(models.models)
-app.command(no_args_is_help=True)(push.push)
+app.command(no_args_is_help=True)(train_module.train)
+app.command(no_args_is_help=True)(adapt_module.adapt)
+app.command(no_args_is_help=True)(distill_module.teach)
+app.command(no_args_is_help=True)(markers_module.markers)
+app.command(no_args_is_help=True)(markers_module.relabel)
+app.command(no_args_is_help=True)(distill_module.distill)
+app.command(no_args_is_help=True)(evaluate_module.evaluate)
+app.command(no_args_is_help=True)(calibrate_module.calibrate)
+app.command()(extract_module.extract)  # without arguments it reads standard input
+app.command(no_args_is_help=True)(score_module.score)
+app.command(no_args_is_help=True)(export_module.export)
+app.command()(serve_module.serve)
+app.command()(models_module.models)
+app.command(no_args_is_help=True)(models_module.push)
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
 
@@ -77,13 +70,15 @@ def main() -> None:
     """Run the command; an error of the user's is one sentence, not a traceback."""
     try:
         try:
-            with told_of_the_extra():
+            with require_extra():
                 app()
         finally:
             if sys.stdout is not None:  # what cannot be written is to be known now, not after the end
                 sys.stdout.flush()
     except SystemExit as end:
-        if end.code == extract.INTERRUPTED:  # threads end what they are at; to be interrupted at that would be a crash
+        if (
+            end.code == extract_module.INTERRUPTED
+        ):  # threads end what they are at; to be interrupted at that would be a crash
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
     except UnireError as error:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from unire.cli import printing, training
-from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_space
-from unire.cli.training import changes_from, in_company, option, stopped
+import typer
 
-__all__ = ["markers"]
+from unire.cli import printing, training_options
+from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_space
+from unire.cli.progress import ProgressMeter
+from unire.cli.training_options import changes_from, distributed_errors, option, stopped
+
+__all__ = ["markers", "relabel"]
 
 MODEL = "Model and schedule"
 
 
-@in_company()
+@distributed_errors()
 def markers(
     encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")],
-    data: training.Data,
+    data: training_options.Data,
     out: Annotated[Path, option("--out", help="New folder for the model.")],
     dev: Annotated[list[Path] | None, option("--dev", help="Selects the best epoch. Strongly advised.")] = None,
     labels: Labels = None,
@@ -58,12 +62,12 @@ def markers(
     relations better than a table does, but finds no entities. In lessons, where
     teachers have found them, tables can learn from it (`unire relabel`).
     """
-    from unire.marking.config import marker_config
-    from unire.marking.train import train_markers
+    from unire.training.markers.config import marker_config
+    from unire.training.markers.train import train_markers
 
     asked = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "head_lr": head_lr, "window": window, "seed": seed}
     config = marker_config(**changes_from("--set", settings or [], **asked))
-    (documents, dev_documents), notes = training.read_parts((data, dev), format, json=json)
+    (documents, dev_documents), notes = training_options.read_parts((data, dev), format, json=json)
     space = label_space(labels, symmetric, [*documents, *dev_documents])
     try:
         trained = train_markers(
@@ -87,3 +91,53 @@ def markers(
     printing.print_notes(trained.notes)
     reached = "" if trained.f1 is None else f"Rel F1 {100 * trained.f1:.1f} between the entities of dev; "
     printing.say(f"{reached}model in ", (str(out), "bold"), to=printing.out)
+
+
+@distributed_errors()
+def relabel(
+    lessons: Annotated[Path, typer.Option("--lessons", help="What `unire teach` wrote.")],
+    markers: Annotated[
+        list[Path], typer.Option("--markers", help="What `unire markers` has trained. Several are averaged.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="New folder for the lessons.")],
+    share: Annotated[
+        float | None,
+        typer.Option(
+            "--share",
+            help="What they count between entities, up to 1; the teachers count the rest. 0.75 when left out.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Device = None,
+    json: Json = False,
+) -> None:
+    """Have marker models name the relations of lessons.
+
+    \b
+        unire teach --teacher models/mine --corpus abstracts.txt \\
+            --out abstracts.lessons
+        unire relabel --lessons abstracts.lessons --markers markers/1 \\
+            --markers markers/2 --out marked.lessons
+        unire distill --lessons marked.lessons --student encoders/mine …
+
+    Entities stay as the teachers have them. Between every two of them the lessons
+    then say what marker models make of the pair, in part or (--share 1) alone.
+    """
+    from unire.training.markers.relabel import relabel as run
+
+    counting = {} if share is None else {"share": share}
+    try:
+        with ProgressMeter(None) as meter:
+            relabelled = run(lessons, markers, out, **counting, device=device, on_progress=meter.count)
+    except KeyboardInterrupt as interrupt:
+        printing.say("interrupted; nothing was kept")
+        raise stopped(*interrupt.args) from None
+    if json:
+        printing.print_json({"out": str(out), **asdict(relabelled)})
+        return
+    printing.print_notes(relabelled.notes)
+    printing.say(
+        f"{relabelled.pairs:,} pairs of {relabelled.sentences:,} sentences in {relabelled.seconds:,.0f} s; lessons in ",
+        (str(out), "bold"),
+        to=printing.out,
+    )

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unire.rendering.characters import visible
-from unire.scoring import Confidence, Counts, Intervals, Scores, TypedCounts
+from unire.evaluation.bootstrap import Intervals
+from unire.evaluation.calibration_error import Confidence
+from unire.evaluation.counts import Counts, Scores, TypedCounts
+from unire.rendering.common import visible
 
 __all__ = [
     "errors",

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from unire import formats
-from unire.cli import printing, protocols
+from unire.cli import evaluate as evaluate_module
+from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, input_path, label_space
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.protocol import Protocol
+from unire.evaluation.scorer import one_way
 from unire.files import is_stream
-from unire.scoring import Protocol, one_way
 
 __all__ = ["score"]
 
@@ -41,13 +43,13 @@ def score(
             show_default=False,
         ),
     ] = None,
-    match: protocols.Match = "strict",
-    directions: protocols.Directions = "doubled",
-    average: protocols.Averaging = "micro",
-    spans: protocols.Spans = "words",
-    drop_overlapping: protocols.DropOverlapping = False,
-    all_protocols: protocols.AllProtocols = False,
-    bootstrap: protocols.Bootstrap = 0,
+    match: evaluate_module.Match = "strict",
+    directions: evaluate_module.Directions = "doubled",
+    average: evaluate_module.Averaging = "micro",
+    spans: evaluate_module.Spans = "words",
+    drop_overlapping: evaluate_module.DropOverlapping = False,
+    all_protocols: evaluate_module.AllProtocols = False,
+    bootstrap: evaluate_module.Bootstrap = 0,
     json: Json = False,
 ) -> None:
     """Score any system's predictions: no model needed.
@@ -65,7 +67,7 @@ def score(
     predicted = documents_from([predictions], written_in, predicted=True, notes=notes)
     space = label_space(labels, symmetric, [*annotated, *predicted])
     notes[ONE_WAY] = one_way(predicted, space) if directions == "doubled" else 0
-    protocols.report(
+    evaluate_module.report(
         annotated,
         predicted,
         space,

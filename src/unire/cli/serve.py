@@ -11,7 +11,7 @@ import typer
 from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Constraints, Device
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
 
 __all__ = ["serve"]
@@ -70,9 +70,9 @@ def serve(
         raise UnireError("the API key begins or ends with white space, which no request can have; leave it out")
     from unire.serving import server
     from unire.serving.app import make_app
-    from unire.serving.limits import Limits
+    from unire.serving.schemas import ServingLimits
 
-    limits = Limits(
+    limits = ServingLimits(
         body=max_body,
         text=max_text,
         texts=max_texts,

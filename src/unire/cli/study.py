@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +13,8 @@ import typer
 from unire.cli import printing, study_systems
 from unire.cli.options import Format, Json, Labels, Symmetric
 from unire.cli.study_output import finish, tell
-from unire.cli.training import PRESETS, changes_from, config_from, stopped
-from unire.exceptions import UnireError
+from unire.cli.training_options import PRESETS, changes_from, config_from, stopped
+from unire.errors import UnireError
 
 if TYPE_CHECKING:
     from unire.studies.pipeline.config import PipelineConfig
@@ -57,15 +56,15 @@ PipelineSettings = Annotated[
 ]
 
 TRAININGS = {
-    "ablate": ("ablation", "ABLATION", "Train without one part of the method at a time (Table 4; scores on test)."),
-    "window": ("window", "WINDOW", "Train with windows of 100, 200 and 300 words (Table 6; scores on dev)."),
-    "dropout": ("dropout", "DROPOUT", "Train with a logit dropout of 0.1 to 0.4 (Table 6; scores on dev)."),
-    "beta2": ("beta2", "BETA2", "Train with a β₂ of 0.9 and of 0.999 (section 4; scores on dev)."),
+    "ablate": ("ABLATION", "Train without one part of the method at a time (Table 4; scores on test)."),
+    "window": ("WINDOW", "Train with windows of 100, 200 and 300 words (Table 6; scores on dev)."),
+    "dropout": ("DROPOUT", "Train with a logit dropout of 0.1 to 0.4 (Table 6; scores on dev)."),
+    "beta2": ("BETA2", "Train with a β₂ of 0.9 and of 0.999 (section 4; scores on dev)."),
 }
-"""Where each study of trainings is, and what it does."""
+"""The variants of each training study, by their name in `unire.studies.variants`, and its help."""
 
 
-def _training_command(module: str, study: str) -> Callable[..., None]:
+def _training_command(variants: str) -> Callable[..., None]:
     def command(
         encoder: Encoder,
         data: Data,
@@ -82,13 +81,14 @@ def _training_command(module: str, study: str) -> Callable[..., None]:
         jobs: Jobs = 1,
         json: Json = False,
     ) -> None:
+        from unire.studies import variants as all_variants
         from unire.studies.trainings import Setup, run
 
         config = config_from(preset, settings or [], epochs=epochs)
         setup = Setup(encoder, tuple(data), tuple(dev), config, out, tuple(test or ()), labels, symmetric, format)
-        asked = getattr(import_module(f"unire.studies.{module}"), study)
+        study = getattr(all_variants, variants)
         with _interruptible():
-            (result,) = run([asked], setup, seeds=seeds, jobs=jobs, tell=tell)
+            (result,) = run([study], setup, seeds=seeds, jobs=jobs, tell=tell)
         finish(result, out, json)
 
     return command
@@ -106,8 +106,8 @@ def _help(name: str, sentence: str) -> str:
     """
 
 
-for _name, (_module, _study, _sentence) in TRAININGS.items():
-    app.command(_name, no_args_is_help=True, help=cleandoc(_help(_name, _sentence)))(_training_command(_module, _study))
+for _name, (_variants, _sentence) in TRAININGS.items():
+    app.command(_name, no_args_is_help=True, help=cleandoc(_help(_name, _sentence)))(_training_command(_variants))
 
 
 @app.command(no_args_is_help=True)
@@ -194,7 +194,7 @@ def report(
     from unire.studies.report import write
 
     if encoder is not None:
-        from unire.studies.everything import run_all
+        from unire.studies.run_all import run_all
         from unire.studies.trainings import Setup
 
         if not (data and dev and test):

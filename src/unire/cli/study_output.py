@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.cli import printing
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = ["finish", "prepare", "tell"]
 

@@ -12,7 +12,7 @@ from unire.cli import printing
 from unire.cli.options import Device, Format, Json, Labels, Symmetric, documents_from, label_space
 from unire.cli.study_output import finish, prepare, tell
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
 
 if TYPE_CHECKING:

@@ -6,27 +6,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from unire.cli import printing, training
+from unire.analysis.splits import draw_folds, read_folds, split_folds
+from unire.cli import printing, training_options
 from unire.cli.options import Format, Json, Labels, Symmetric, label_space
-from unire.cli.training import MODEL, config_from, in_company, new_reporter, option, read_parts, report, stopped
+from unire.cli.training_options import (
+    MODEL,
+    config_from,
+    distributed_errors,
+    new_callbacks,
+    option,
+    read_parts,
+    report,
+    stopped,
+)
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.splits import draw_folds, read_folds, split_folds
-from unire.training.place import check_folds, check_place
+from unire.errors import UnireError
+from unire.training.output_dir import check_folds, check_output_dir
 
 if TYPE_CHECKING:
-    from unire.training.reporting import Reporter
+    from unire.training.callbacks import Callback
 
 __all__ = ["train"]
 
 
-@in_company()
+@distributed_errors()
 def train(
     encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")],
-    data: training.Data,
+    data: training_options.Data,
     out: Annotated[Path, option("--out", help="New folder for the model.")],
-    dev: training.Dev = None,
-    test: training.Test = None,
+    dev: training_options.Dev = None,
+    test: training_options.Test = None,
     folds: Annotated[
         str | None,
         option(
@@ -62,23 +71,23 @@ def train(
             help="Train all of the model of --encoder further, in its labels, and not its encoder with a new head.",
         ),
     ] = False,
-    preset: training.Preset = "best",
-    epochs: training.Epochs = None,
-    batch_size: training.BatchSize = None,
-    lr: training.Lr = None,
-    head_lr: training.HeadLr = None,
+    preset: training_options.Preset = "best",
+    epochs: training_options.Epochs = None,
+    batch_size: training_options.BatchSize = None,
+    lr: training_options.Lr = None,
+    head_lr: training_options.HeadLr = None,
     beta2: Annotated[
         float | None, option("--beta2", help="AdamW's β₂ (the paper: 0.9, not 0.999).", panel=MODEL)
     ] = None,
-    layout: training.Layouts = None,
-    window: training.Window = None,
-    patience: training.Patience = None,
-    seed: training.Seed = None,
-    settings: training.Set = None,
-    resume: training.Resume = False,
-    save_every_epochs: training.SaveEveryEpochs = None,
-    save_every_minutes: training.SaveEveryMinutes = 10.0,
-    tensorboard: training.Tensorboard = None,
+    layout: training_options.Layouts = None,
+    window: training_options.Window = None,
+    patience: training_options.Patience = None,
+    seed: training_options.Seed = None,
+    settings: training_options.Set = None,
+    resume: training_options.Resume = False,
+    save_every_epochs: training_options.SaveEveryEpochs = None,
+    save_every_minutes: training_options.SaveEveryMinutes = 10.0,
+    tensorboard: training_options.Tensorboard = None,
     json: Json = False,
 ) -> None:
     """Train a model on annotated data.
@@ -112,7 +121,7 @@ def train(
     if folds is not None and (dev or test):
         raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
     if folds is None:
-        check_place(out, resume=resume)
+        check_output_dir(out, resume=resume)
     (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
     kept = config.keep_head and labels is None and symmetric is None
     space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents])
@@ -128,7 +137,7 @@ def train(
         share = 0.1 if dev_fraction is None else dev_fraction
         _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, notes, json)
         return
-    from unire.training import train as run
+    from unire.training.train import train as run
 
     trained = run(
         encoder,
@@ -136,7 +145,7 @@ def train(
         dev=dev_documents,
         test=test_documents,
         out=out,
-        reporter=new_reporter(json, tensorboard),
+        reporter=new_callbacks(json, tensorboard),
         **shared,
     )
     report(trained, out, notes, json)
@@ -162,13 +171,13 @@ def _train_folds(
     if beyond := [number for number in only if not 1 <= number <= len(ids)]:
         raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {len(ids)}")
     check_folds(out, only or range(1, len(ids) + 1), resume=shared["resume"])
-    from unire.training.folds import cross_validate, over_folds
-    from unire.training.processes import is_main
+    from unire.training.cross_validation import cross_validate, over_folds
+    from unire.training.distributed import is_main
 
-    def reporter_for(number: int) -> Reporter:
+    def reporter_for(number: int) -> Callback:
         if not json and is_main():
             printing.errors.rule(f"fold {number} of {len(ids)}")
-        return new_reporter(json, tensorboard and tensorboard / f"fold-{number:02d}")
+        return new_callbacks(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
     parts = list(split_folds(documents, ids, dev_fraction, seed))
     try:

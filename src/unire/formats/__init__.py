@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 
 from unire.documents import Document
-from unire.exceptions import OnError, UnireError
+from unire.errors import OnError, UnireError
 from unire.files import check_new, replacing
 from unire.formats import (
     ace,
     brat,
     conll04,
     dygie,
-    found,
+    extraction,
     hugging_face,
     labelstudio,
     native,
@@ -33,9 +33,9 @@ from unire.formats import (
     spacy_docs,
     spert,
 )
-from unire.formats.contents import SERIOUS, fit
-from unire.formats.format import Format, Reading, refuse
-from unire.formats.guessing import guess
+from unire.formats.base import Format, ReadOptions, refuse
+from unire.formats.capabilities import SERIOUS, project
+from unire.formats.detection import guess
 from unire.formats.hugging_face import from_dataset, to_dataset
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
 
 FORMATS = {
     "unire": Format(native.read, native.write),
-    "jsonl": Format(found.read),
+    "jsonl": Format(extraction.read),
     "dygie": Format(dygie.read, dygie.write, dygie.HOLDS, dygie.KEYS),
     "spert": Format(spert.read, spert.write, spert.HOLDS, spert.KEYS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.HOLDS),
@@ -113,7 +113,7 @@ def read(
         failures[:] = failures or [error]
         on_error(error)
 
-    how = Reading(predicted, spaces, Counter() if notes is None else notes, failed)
+    how = ReadOptions(predicted, spaces, Counter() if notes is None else notes, failed)
     hint = f" (read as {guessed}, as its content suggests; else name the format)" if guessed else ""
     return _some(form.read(path, how), path, failures, hint)
 
@@ -161,7 +161,7 @@ def write(
         nonlocal count
         found: Counter[str] = Counter() if lost is None else lost
         for document in documents:
-            parts = fit(document, form.holds, found, form.own)
+            parts = project(document, form.holds, found, form.own)
             if lost is None and found:
                 serious = sorted(found.keys() & SERIOUS)
                 reasons = [f"the format {format} has no place for {found[what]} × {what}" for what in serious]

@@ -24,14 +24,14 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import reading
-from unire.formats import json_files
-from unire.formats.characters import WORDLESS, Placer, locate
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at
+from unire.formats import json_utils
+from unire.formats.alignment import WORDLESS, Placer, locate
+from unire.formats.base import ReadOptions, at
+from unire.formats.json_utils import Json
 from unire.labels import LabelSpace
-from unire.segment import segment
+from unire.segmentation import segment
 
 __all__ = ["OUTSIDE", "read"]
 
@@ -69,7 +69,7 @@ class Source(NamedTuple):
     """The text of the body, from tag to tag."""
 
 
-def read(path: Path, how: Reading, corpus: str) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions, corpus: str) -> Iterator[Document]:
     labels = LabelSpace.load(corpus)
     with reading(path):
         found: dict[str, Path] = {}
@@ -82,7 +82,7 @@ def read(path: Path, how: Reading, corpus: str) -> Iterator[Document]:
             if not source.exists():
                 raise UnireError(f"there is no {source.name} beside it")
             with reading(source):
-                text = json_files.decoded(source.read_bytes())
+                text = json_utils.decoded(source.read_bytes())
             document = _document(name, plain_text(text), parse_xml(file.read_bytes()), labels, how.notes)
         if document is not None:
             yield document

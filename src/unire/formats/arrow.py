@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import OnError, UnireError
+from unire.errors import OnError, UnireError
 from unire.files import reading
-from unire.formats import dygie, fields, json_files, native, spert
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at
+from unire.formats import dygie, json_utils, native, spert
+from unire.formats.base import ReadOptions, at
+from unire.formats.json_utils import Json
 
 __all__ = ["ROWS", "documents_of", "from_rows", "tables"]
 
@@ -26,7 +26,7 @@ ROWS = 512
 FAILED = "row with the error of an extraction in the place of a document, left out"
 
 
-def documents_of(path: Path, batches: Iterable[Any], how: Reading) -> Iterator[Document]:
+def documents_of(path: Path, batches: Iterable[Any], how: ReadOptions) -> Iterator[Document]:
     """The documents of record batches that are read from a file, which may be broken."""
     return from_rows(_rows(path, batches), how, str(path))
 
@@ -43,7 +43,7 @@ def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
         raise UnireError(f"{path} cannot be read: {error}") from None
 
 
-def from_rows(rows: Iterable[Mapping[str, Any]], how: Reading, name: str) -> Iterator[Document]:
+def from_rows(rows: Iterable[Mapping[str, Any]], how: ReadOptions, name: str) -> Iterator[Document]:
     """The document of every row; `name` is what the table is called in errors."""
     for position, row in enumerate(rows):
         if row.get("error") is not None and "block" in row:  # as `unire extract --ray` has them
@@ -119,10 +119,10 @@ def _to_row(document: Document) -> Json:
     (row,) = native.to_json(document)
     for item in (*row["entities"], *row["relations"]):
         if "attributes" in item:
-            item["attributes"] = json_files.spelt(item["attributes"]).decode()
+            item["attributes"] = json_utils.spelt(item["attributes"]).decode()
     if "meta" in row:
-        row["meta"] = json_files.spelt(row["meta"]).decode()
-    json_files.spelt(row)  # what is no JSON, or no Unicode, is refused here, with the name of its document
+        row["meta"] = json_utils.spelt(row["meta"]).decode()
+    json_utils.spelt(row)  # what is no JSON, or no Unicode, is refused here, with the name of its document
     return row
 
 
@@ -134,7 +134,7 @@ def _from_row(row: Mapping[str, Any], position: int) -> Document:
     if "text" not in item:
         return dygie.from_json(item, position)
     for key in ("entities", "relations"):
-        item[key] = [_whole(value) for value in fields.optional(item, key)]
+        item[key] = [_whole(value) for value in json_utils.optional(item, key)]
     return native.from_json(_whole(item, "meta"), position)
 
 
@@ -147,5 +147,5 @@ def _whole(value: Any, key: str = "attributes") -> Any:
         try:
             item[key] = json.loads(item[key])
         except (ValueError, RecursionError):
-            raise UnireError(f'"{key}" is not JSON: {fields.shown(item[key])}') from None
+            raise UnireError(f'"{key}" is not JSON: {json_utils.shown(item[key])}') from None
     return item

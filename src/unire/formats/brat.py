@@ -26,22 +26,22 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
+from unire.errors import OnError, UnireError
 from unire.files import reading
-from unire.formats import fields, json_files
-from unire.formats.characters import Placer, split
-from unire.formats.contents import ARGUMENT, EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at
+from unire.formats import json_utils
+from unire.formats.alignment import Placer, split
+from unire.formats.base import ReadOptions, at
+from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "read", "write"]
 
 HOLDS = EVERYTHING - {
-    Content.WORDS,
-    Content.SCORES,
-    Content.META,
-    Content.CUTS,
-    Content.CHARACTERLESS,
+    Capability.WORDS,
+    Capability.SCORES,
+    Capability.META,
+    Capability.CUTS,
+    Capability.CHARACTERLESS,
 }
 NOTE, OURS = "AnnotatorNotes", "Attributes"
 WORD = re.compile(r"\S+")
@@ -60,7 +60,7 @@ class Line(NamedTuple):
     rest: str
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     with reading(path):
         files = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".ann") and file.is_file())
     texts = {file.with_suffix("") for file in files if file.suffix == ".txt"}
@@ -75,7 +75,7 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
                 yield document
 
 
-def _document(file: Path, name: str, how: Reading) -> Document:
+def _document(file: Path, name: str, how: ReadOptions) -> Document:
     document = split(_text(file), spaces=how.spaces, id=name)
     annotation = file.with_suffix(".ann")
     said = _text(annotation).removeprefix("\ufeff") if annotation.is_file() else ""
@@ -104,14 +104,14 @@ def _document(file: Path, name: str, how: Reading) -> Document:
 
 def _text(file: Path) -> str:
     with reading(file):
-        return json_files.decoded(file.read_bytes())
+        return json_utils.decoded(file.read_bytes())
 
 
 def _line(line: str) -> Line:
     name, _, rest = line.partition("\t")
     said, _, rest = rest.partition("\t")
     if name[:1] not in set("TREAMN#*"):
-        raise UnireError(f"{fields.shown(line)} is not a line that brat writes")
+        raise UnireError(f"{json_utils.shown(line)} is not a line that brat writes")
     return Line(name, said.split(), rest)
 
 
@@ -170,7 +170,7 @@ def _attributes(lines: Iterable[Line]) -> dict[str, Json]:
         elif name != OURS:
             about[name] = line.rest
         else:
-            about.update(fields.properties({"attributes": json_files.parsed(line.rest.encode())}, line.id)[1])
+            about.update(json_utils.properties({"attributes": json_utils.parsed(line.rest.encode())}, line.id)[1])
     return said
 
 
@@ -218,7 +218,7 @@ def _lines(document: Document) -> Iterator[str]:
         text = " ".join(" ".join(document.text[start:end] for start, end in parts).split())
         yield f"T{i}\t{_word(entity.label)} {spans}\t{text}"
         about.append((f"T{i}", entity))
-    for i, (relation, head, tail) in enumerate(fields.numbered(document.relations, document.entities), start=1):
+    for i, (relation, head, tail) in enumerate(json_utils.numbered(document.relations, document.entities), start=1):
         yield f"R{i}\t{_word(relation.label)} Arg1:T{head + 1} Arg2:T{tail + 1}\t"
         about.append((f"R{i}", relation))
     said = [line for name, item in about for line in _said(name, item)]
@@ -243,7 +243,7 @@ def _said(name: str, item: Entity | Relation) -> Iterator[tuple[str, str]]:
         elif key != CHARACTERS:
             rest[key] = value
     if rest:
-        yield "#", f"{OURS} {name}\t{json_files.spelt(rest).decode()}"
+        yield "#", f"{OURS} {name}\t{json_utils.spelt(rest).decode()}"
 
 
 def _word(label: str) -> str:

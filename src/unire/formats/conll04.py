@@ -24,14 +24,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
-from unire.formats import json_files
-from unire.formats.contents import Content
-from unire.formats.format import Reading, at
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils
+from unire.formats.base import ReadOptions, at
+from unire.formats.capabilities import Capability
 
 __all__ = ["HOLDS", "is_row", "read", "write"]
 
-HOLDS = frozenset({Content.WORDS, Content.TWINS, Content.CHARACTERLESS})
+HOLDS = frozenset({Capability.WORDS, Capability.TWINS, Capability.CHARACTERLESS})
 NO_ENTITY = "O"
 LABEL, NUMBER, TAGS, WORDS = 1, 2, 4, 5
 """The columns that are read."""
@@ -51,7 +51,7 @@ def is_row(line: str) -> bool:
     return len(columns) > WORDS and columns[NUMBER].strip().isdecimal()
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     for block in _blocks(path, how.on_error):
         document = None
         with at(f"{path}, line {block[0][0]} and on", how.on_error):
@@ -77,10 +77,10 @@ def _blocks(path: Path, on_error: OnError) -> Iterator[Block]:
     """The lines of each sentence: rows after anything but rows begin a new one."""
     block: Block = []
     in_rows = False
-    for number, raw in json_files.lines(path):
+    for number, raw in json_utils.lines(path):
         columns = None
         with at(f"{path}, line {number}", on_error):
-            columns = json_files.decoded(raw).split("\t")
+            columns = json_utils.decoded(raw).split("\t")
         if columns is None:
             continue
         row = len(columns) > WORDS
@@ -94,7 +94,7 @@ def _blocks(path: Path, on_error: OnError) -> Iterator[Block]:
         yield block
 
 
-def _document(block: Block, how: Reading) -> Document:
+def _document(block: Block, how: ReadOptions) -> Document:
     words: list[str] = []
     spans: list[tuple[int, int]] = []
     labels: list[str] = []

@@ -22,33 +22,33 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
-from unire.formats import fields, json_files
-from unire.formats.contents import EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils
+from unire.formats.base import ReadOptions
+from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "from_json", "predictions", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Content.TEXT, Content.CUTS, Content.ATTRIBUTES, Content.TWINS}
+HOLDS = EVERYTHING - {Capability.TEXT, Capability.CUTS, Capability.ATTRIBUTES, Capability.TWINS}
 KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     def document(item: Json, position: int) -> Document:
         return from_json(predictions(item) if how.predicted else item, position)
 
-    return json_files.read_lines(path, how, document)
+    return json_utils.read_lines(path, how, document)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_lines(documents, path, on_error, to_json)
+    json_utils.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
     """The document with its annotation in `ner` and `relations`; predictions beside them are left out."""
     document = Document.from_words(
-        fields.sentences(item), id=fields.name(item, "doc_key", position), meta=fields.rest(item, KEYS)
+        json_utils.sentences(item), id=json_utils.name(item, "doc_key", position), meta=json_utils.rest(item, KEYS)
     )
     entities = _entities(item, document)
     return document.annotated(entities, _relations(item, document, entities))
@@ -61,7 +61,7 @@ def predictions(item: Json) -> Json:
     the gold ones were not predicted.
     """
     if "predicted_ner" in item:
-        item = {**fields.rest(item, ("relations",)), "ner": item["predicted_ner"]}
+        item = {**json_utils.rest(item, ("relations",)), "ner": item["predicted_ner"]}
     if "predicted_relations" in item:
         item = {**item, "relations": item["predicted_relations"]}
     return item
@@ -82,13 +82,13 @@ def to_json(document: Document) -> Iterator[Json]:
 
 def _flat(item: Json, key: str) -> Iterable[Any]:
     """The items of every sentence's list under `key`."""
-    lists = fields.optional(item, key)
+    lists = json_utils.optional(item, key)
     n = len(item["sentences"])
     if key in item and len(lists) != n:
         raise UnireError(f'"{key}" has {len(lists)} lists for {n} sentences; it needs one for each')
     for i, values in enumerate(lists):
         if not isinstance(values, list):
-            fields.expect(values, list, f'list {i} of "{key}"')
+            json_utils.expect(values, list, f'list {i} of "{key}"')
     return chain.from_iterable(lists)
 
 
@@ -102,9 +102,9 @@ def _entities(item: Json, document: Document) -> list[Entity]:
             and type(start := value[0]) is type(last := value[1]) is int
             and type(label := value[2]) is str
         ):
-            raise UnireError(f"entity {fields.shown(value)} is not [start, end, label]")
+            raise UnireError(f"entity {json_utils.shown(value)} is not [start, end, label]")
         if not 0 <= start <= last < n_words:
-            fields.span(start, last + 1, n_words, fields.What("entity", value))
+            json_utils.span(start, last + 1, n_words, json_utils.What("entity", value))
         found.append(document.entity(start, last + 1, label, _score(value[3:]) if len(value) > 3 else None))
     return found
 
@@ -120,19 +120,19 @@ def _relations(item: Json, document: Document, entities: list[Entity]) -> list[R
             and type(label := value[4]) is str
         ):
             what = "[head start, head end, tail start, tail end, label]"
-            raise UnireError(f"relation {fields.shown(value)} is not {what}")
+            raise UnireError(f"relation {json_utils.shown(value)} is not {what}")
         head, tail = at.get((a, b)), at.get((c, d))
         if head is None or tail is None:
             start, last = (a, b) if head is None else (c, d)
-            fields.span(start, last + 1, document.n_words, fields.What("relation", value))
-            what = f"relation {fields.shown(value)} refers to a missing entity"
+            json_utils.span(start, last + 1, document.n_words, json_utils.What("relation", value))
+            what = f"relation {json_utils.shown(value)} refers to a missing entity"
             raise UnireError(f"{what}: none covers the words {start} to {last}")
         found.append(Relation(head, tail, label, _score(value[5:]) if len(value) > 5 else None))
     return found
 
 
 def _score(values: list[Any]) -> float | None:
-    numbers = [value for value in values if fields.is_number(value)]
+    numbers = [value for value in values if json_utils.is_number(value)]
     return float(numbers[-1]) if numbers else None
 
 

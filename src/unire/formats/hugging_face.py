@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import OnError, UnireError
-from unire.formats import arrow, fields, json_files
-from unire.formats.format import Reading, needed, refuse
+from unire.errors import OnError, UnireError
+from unire.formats import arrow, json_utils
+from unire.formats.base import ReadOptions, needed, refuse
 
 __all__ = ["STATE", "from_dataset", "read", "to_dataset", "write"]
 
@@ -26,7 +26,7 @@ STATE = "state.json"
 
 def from_dataset(dataset: Iterable[Any], on_error: OnError = refuse) -> Iterator[Document]:
     """The documents of a `Dataset` or an `IterableDataset`; a row that is none is refused, or given to `on_error`."""
-    return arrow.from_rows(dataset, Reading(on_error=on_error), "the data set")
+    return arrow.from_rows(dataset, ReadOptions(on_error=on_error), "the data set")
 
 
 def to_dataset(documents: Iterable[Document], on_error: OnError = refuse) -> Any:
@@ -37,7 +37,7 @@ def to_dataset(documents: Iterable[Document], on_error: OnError = refuse) -> Any
     return datasets.Dataset(pa.concat_tables(arrow.tables(documents, on_error)))
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     needed("pyarrow", "datasets")
     return arrow.documents_of(path, _batches(path), how)
 
@@ -56,9 +56,11 @@ def _file_names(path: Path) -> list[str]:
         splits = sorted(state.parent.name for state in path.glob(f"*/{STATE}"))
         raise UnireError(f"{path} holds several data sets; give the folder of one: {', '.join(splits)}")
     try:
-        state = fields.expect(json_files.parsed((path / STATE).read_bytes()), dict, "the file")
-        files = [fields.expect(file, dict, "a data file") for file in fields.required(state, "_data_files", list)]
-        names = [fields.required(file, "filename", str) for file in files]
+        state = json_utils.expect(json_utils.parsed((path / STATE).read_bytes()), dict, "the file")
+        files = [
+            json_utils.expect(file, dict, "a data file") for file in json_utils.required(state, "_data_files", list)
+        ]
+        names = [json_utils.required(file, "filename", str) for file in files]
         if outside := [name for name in names if Path(name).name != name]:
             raise UnireError(f"{outside[0]!r} does not lie in the folder")
     except UnireError as error:

@@ -25,26 +25,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
-from unire.formats import fields, json_files, native
-from unire.formats.characters import Placer, split
-from unire.formats.contents import ARGUMENT, EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils, native
+from unire.formats.alignment import Placer, split
+from unire.formats.base import ReadOptions
+from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Content.CUTS, Content.CHARACTERLESS}
+HOLDS = EVERYTHING - {Capability.CUTS, Capability.CHARACTERLESS}
 KEYS = ("id", "text", "sentences", "offsets")
 REGIONS = ("labels", "hypertextlabels")
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
-    return json_files.read_list(path, how, lambda item, position: _document(item, position, how))
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_list(path, how, lambda item, position: _document(item, position, how))
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_list(documents, path, on_error, to_json)
+    json_utils.write_list(documents, path, on_error, to_json)
 
 
 def to_json(document: Document) -> Iterator[Json]:
@@ -68,45 +68,47 @@ def to_json(document: Document) -> Iterator[Json]:
             "labels": [relation.label],
             **_extras(relation),
         }
-        for relation, head, tail in fields.numbered(document.relations, document.entities)
+        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
     ]
     data = {"id": document.id, **native.layout(document)}
     yield {"data": {**data, **document.meta}, "annotations": [{"result": [*regions, *relations]}]}
 
 
 def _extras(item: Entity | Relation) -> Json:
-    found = fields.extras(item)
+    found = json_utils.extras(item)
     return {"meta" if name == "attributes" else name: value for name, value in found.items()}
 
 
-def _document(item: Json, position: int, how: Reading) -> Document:
-    data = fields.required(item, "data", dict)
-    name = fields.name(data if "id" in data else item, "id", position)
-    meta = fields.rest(data, KEYS)
+def _document(item: Json, position: int, how: ReadOptions) -> Document:
+    data = json_utils.required(item, "data", dict)
+    name = json_utils.name(data if "id" in data else item, "id", position)
+    meta = json_utils.rest(data, KEYS)
     if "sentences" in data:
         document = native.from_layout(data, name, meta)
     else:
-        document = split(fields.required(data, "text", str), spaces=how.spaces, id=name, meta=meta)
+        document = split(json_utils.required(data, "text", str), spaces=how.spaces, id=name, meta=meta)
     result = _result(item, how)
     regions = _regions(result, document, how)
     relations = [relation for value in result for relation in _relations(value, regions, how)]
     return document.annotated((entity for found in regions.values() for entity in found), relations)
 
 
-def _result(item: Json, how: Reading) -> list[Json]:
+def _result(item: Json, how: ReadOptions) -> list[Json]:
     """The regions and relations of the first annotation that was not skipped."""
     annotations = [
-        fields.expect(annotation, dict, "an annotation") for annotation in fields.optional(item, "annotations")
+        json_utils.expect(annotation, dict, "an annotation") for annotation in json_utils.optional(item, "annotations")
     ]
     usable = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
     if not usable:
         how.notes["text that is not annotated"] += 1
         return []
     how.notes["annotation beside another one of the same text, left out"] += len(usable) - 1
-    return [fields.expect(value, dict, "a region or relation") for value in fields.optional(usable[0], "result")]
+    return [
+        json_utils.expect(value, dict, "a region or relation") for value in json_utils.optional(usable[0], "result")
+    ]
 
 
-def _regions(result: list[Json], document: Document, how: Reading) -> dict[str, list[Entity]]:
+def _regions(result: list[Json], document: Document, how: ReadOptions) -> dict[str, list[Entity]]:
     """The entities of every region, by its name."""
     said = _said(result)
     placer = Placer(document, how.notes)
@@ -114,16 +116,16 @@ def _regions(result: list[Json], document: Document, how: Reading) -> dict[str, 
     for value in result:
         if value.get("type") not in REGIONS:
             continue
-        what = fields.What("region", value)
+        what = json_utils.What("region", value)
         name = str(value.get("id"))
         if name in found:
             raise UnireError(f"{what} has the name of another one")
-        region = fields.required(value, "value", dict)
-        part = (fields.integer(region, "start", what), fields.integer(region, "end", what))
+        region = json_utils.required(value, "value", dict)
+        part = (json_utils.integer(region, "start", what), json_utils.integer(region, "end", what))
         score, attributes = _properties(value, what)
         entities = [
             placer.entity([part], label, score, {**said[name], **attributes})
-            for label in fields.words(region.get(value["type"]), f"the labels of {what}")
+            for label in json_utils.words(region.get(value["type"]), f"the labels of {what}")
         ]
         found[name] = [entity for entity in entities if entity is not None]
     return found
@@ -142,17 +144,17 @@ def _said(result: list[Json]) -> dict[str, Json]:
     return said
 
 
-def _relations(value: Json, regions: dict[str, list[Entity]], how: Reading) -> Iterator[Relation]:
+def _relations(value: Json, regions: dict[str, list[Entity]], how: ReadOptions) -> Iterator[Relation]:
     if value.get("type") != "relation":
         return
-    what = fields.What("relation", value)
+    what = json_utils.What("relation", value)
     if missing := [key for key in ("from_id", "to_id") if str(value.get(key)) not in regions]:
         raise UnireError(f'{what} refers to a missing region by its "{missing[0]}"')
     ends = [entity for key in ("from_id", "to_id") for entity in regions[str(value[key])][:1]]
     if len(ends) < 2:
         how.notes[ARGUMENT] += 1
         return
-    labels = fields.words(value.get("labels", []), f"the labels of {what}")
+    labels = json_utils.words(value.get("labels", []), f"the labels of {what}")
     if not labels:
         raise UnireError(f"{what} has no label; give it one, or take it out")
     direction = value.get("direction", "right")
@@ -165,4 +167,4 @@ def _relations(value: Json, regions: dict[str, list[Entity]], how: Reading) -> I
 
 
 def _properties(value: Json, what: object) -> tuple[float | None, Json]:
-    return fields.properties({"score": value.get("score"), "attributes": value.get("meta")}, what)
+    return json_utils.properties({"score": value.get("score"), "attributes": value.get("meta")}, what)

@@ -22,30 +22,30 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Sentence
-from unire.exceptions import OnError, UnireError
-from unire.formats import fields, json_files
-from unire.formats.fields import Json
-from unire.formats.format import Reading
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils
+from unire.formats.base import ReadOptions
+from unire.formats.json_utils import Json
 
 __all__ = ["from_json", "from_layout", "layout", "read", "to_json", "write"]
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
-    return json_files.read_lines(path, how, from_json)
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_lines(path, how, from_json)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_lines(documents, path, on_error, to_json)
+    json_utils.write_lines(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
-    meta = fields.expect(item.get("meta", {}), dict, '"meta"')
-    document = from_layout(item, fields.name(item, "id", position), meta)
-    entities = fields.entities(item, document, "label")
-    for entity, value in zip(entities, fields.optional(item, "entities"), strict=True):
+    meta = json_utils.expect(item.get("meta", {}), dict, '"meta"')
+    document = from_layout(item, json_utils.name(item, "id", position), meta)
+    entities = json_utils.entities(item, document, "label")
+    for entity, value in zip(entities, json_utils.optional(item, "entities"), strict=True):
         _check_characters(entity, value)
     cuts = _cuts(item, document.sentences) if "cuts" in item else None
-    return document.annotated(entities, fields.relations(item, entities, "label"), cuts)
+    return document.annotated(entities, json_utils.relations(item, entities, "label"), cuts)
 
 
 def to_json(document: Document) -> Iterator[Json]:
@@ -61,12 +61,12 @@ def to_json(document: Document) -> Iterator[Json]:
         }
         item["entities"].append(said)
         if entity.score is not None or entity.attributes:
-            said.update(fields.extras(entity))
-    for relation, head, tail in fields.numbered(document.relations, document.entities):
+            said.update(json_utils.extras(entity))
+    for relation, head, tail in json_utils.numbered(document.relations, document.entities):
         said = {"head": head, "tail": tail, "label": relation.label}
         item["relations"].append(said)
         if relation.score is not None or relation.attributes:
-            said.update(fields.extras(relation))
+            said.update(json_utils.extras(relation))
     if any(sentence.cuts is not None for sentence in document.sentences):
         item["cuts"] = [None if sentence.cuts is None else list(sentence.cuts) for sentence in document.sentences]
     if document.meta:
@@ -84,7 +84,7 @@ def layout(document: Document) -> Json:
 
 def from_layout(item: Json, name: str, meta: Json) -> Document:
     """The document of a text and its words, without annotation."""
-    sentences, text = fields.sentences(item), fields.required(item, "text", str)
+    sentences, text = json_utils.sentences(item), json_utils.required(item, "text", str)
     if "offsets" in item:
         return Document.from_words(sentences, text=text, offsets=_offsets(item, sentences), id=name, meta=meta)
     document = Document.from_words(sentences, id=name, meta=meta)
@@ -94,13 +94,15 @@ def from_layout(item: Json, name: str, meta: Json) -> Document:
 
 
 def _offsets(item: Json, sentences: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    lists = fields.required(item, "offsets", list)
-    if [len(fields.expect(spans, list, 'a sentence of "offsets"')) for spans in lists] != [len(s) for s in sentences]:
+    lists = json_utils.required(item, "offsets", list)
+    if [len(json_utils.expect(spans, list, 'a sentence of "offsets"')) for spans in lists] != [
+        len(s) for s in sentences
+    ]:
         raise UnireError('"offsets" must have one [start, end] for every word of "sentences"')
     flat = [span for spans in lists for span in spans]
     for span in flat:
         if not (isinstance(span, list) and len(span) == 2 and type(span[0]) is type(span[1]) is int):
-            raise UnireError(f"offset {fields.shown(span)} is not [start, end]")
+            raise UnireError(f"offset {json_utils.shown(span)} is not [start, end]")
     return [(start, end) for start, end in flat]
 
 
@@ -109,20 +111,21 @@ def _check_characters(entity: Entity, value: Json) -> None:
     expected = {"char_start": entity.char_start, "char_end": entity.char_end, "text": entity.text}
     for key, right in expected.items():
         if value.get(key, right) != right:
-            raise UnireError(f'"{key}" of entity {fields.shown(value)} is not that of its words, {right!r}')
+            raise UnireError(f'"{key}" of entity {json_utils.shown(value)} is not that of its words, {right!r}')
 
 
 def _cuts(item: Json, sentences: Sequence[Sentence]) -> list[tuple[int, ...] | None]:
-    lists = fields.optional(item, "cuts")
+    lists = json_utils.optional(item, "cuts")
     if len(lists) != len(sentences):
         raise UnireError(f'"cuts" has {len(lists)} lists for {len(sentences)} sentences; it needs one for each')
     for cuts, sentence in zip(lists, sentences, strict=True):
         if cuts is not None and not (_is_integers(cuts) and all(sentence.start <= cut <= sentence.end for cut in cuts)):
             raise UnireError(
-                f"cuts {fields.shown(cuts)} are not positions in a sentence of words {sentence.start} to {sentence.end}"
+                f"cuts {json_utils.shown(cuts)} are not positions in a sentence of words "
+                f"{sentence.start} to {sentence.end}"
             )
     return [None if cuts is None else tuple(cuts) for cuts in lists]
 
 
 def _is_integers(value: Any) -> bool:
-    return isinstance(value, list) and all(map(fields.is_integer, value))
+    return isinstance(value, list) and all(map(json_utils.is_integer, value))

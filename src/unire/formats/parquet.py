@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import OnError
+from unire.errors import OnError
 from unire.files import reading
 from unire.formats import arrow
-from unire.formats.format import Reading, needed
+from unire.formats.base import ReadOptions, needed
 
 __all__ = ["files_of", "read", "write"]
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     needed("pyarrow", "parquet")
     for file in files_of(path):
         yield from arrow.documents_of(file, _batches(file), how)

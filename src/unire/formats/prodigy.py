@@ -25,24 +25,24 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
-from unire.formats import fields, json_files
-from unire.formats.characters import Placer, split
-from unire.formats.contents import ARGUMENT, EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils
+from unire.formats.alignment import Placer, split
+from unire.formats.base import ReadOptions, at
+from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Content.CUTS}
+HOLDS = EVERYTHING - {Capability.CUTS}
 KEYS = ("text", "id", "tokens", "sentences", "spans", "relations", "meta", "answer")
 
 Found = list[tuple[Json, Entity | None]]
 """Spans and their entities; `None` for one that was left out."""
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
-    for position, (place, item) in enumerate(json_files.objects(path, how.on_error)):
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+    for position, (place, item) in enumerate(json_utils.objects(path, how.on_error)):
         if item.get("answer", "accept") != "accept":
             how.notes["text that was not accepted, left out"] += 1
             continue
@@ -54,7 +54,7 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_lines(documents, path, on_error, to_json)
+    json_utils.write_lines(documents, path, on_error, to_json)
 
 
 def to_json(document: Document) -> Iterator[Json]:
@@ -69,7 +69,7 @@ def to_json(document: Document) -> Iterator[Json]:
             "token_start": entity.start,
             "token_end": entity.end - 1,
             "label": entity.label,
-            **fields.extras(entity),
+            **json_utils.extras(entity),
         }
         for entity in document.entities
     ]
@@ -80,9 +80,9 @@ def to_json(document: Document) -> Iterator[Json]:
             "head_span": spans[head],
             "child_span": spans[tail],
             "label": relation.label,
-            **fields.extras(relation),
+            **json_utils.extras(relation),
         }
-        for relation, head, tail in fields.numbered(document.relations, document.entities)
+        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
     ]
     yield {
         "text": document.text,
@@ -96,65 +96,67 @@ def to_json(document: Document) -> Iterator[Json]:
     }
 
 
-def _document(item: Json, position: int, how: Reading) -> Document:
+def _document(item: Json, position: int, how: ReadOptions) -> Document:
     document = _tokenized(item, position) if "tokens" in item else _split(item, position, how)
     if "entities" in item:
         if "spans" not in item:
             raise UnireError('"entities" is not of the format prodigy, which has "spans"; give the format of the file')
         how.notes['"entities" beside "spans", taken as meta data'] += 1
     placer = Placer(document, how.notes)
-    found = [(value, _entity(value, placer, in_tokens="tokens" in item)) for value in fields.optional(item, "spans")]
-    relations = [_relation(value, found) for value in fields.optional(item, "relations")]
+    found = [
+        (value, _entity(value, placer, in_tokens="tokens" in item)) for value in json_utils.optional(item, "spans")
+    ]
+    relations = [_relation(value, found) for value in json_utils.optional(item, "relations")]
     if orphaned := relations.count(None):
         how.notes[ARGUMENT] += orphaned
     return document.annotated((entity for _, entity in found if entity), filter(None, relations))
 
 
 def _meta(item: Json) -> Json:
-    return {**fields.expect(item.get("meta", {}), dict, '"meta"'), **fields.rest(item, KEYS)}
+    return {**json_utils.expect(item.get("meta", {}), dict, '"meta"'), **json_utils.rest(item, KEYS)}
 
 
-def _split(item: Json, position: int, how: Reading) -> Document:
-    text, name = fields.required(item, "text", str), fields.name(item, "id", position)
+def _split(item: Json, position: int, how: ReadOptions) -> Document:
+    text, name = json_utils.required(item, "text", str), json_utils.name(item, "id", position)
     return split(text, spaces=how.spaces, id=name, meta=_meta(item))
 
 
 def _tokenized(item: Json, position: int) -> Document:
-    text = fields.required(item, "text", str)
+    text = json_utils.required(item, "text", str)
     words, offsets = [], []
-    for token in fields.required(item, "tokens", list):
-        what = fields.What("token", token)
-        fields.expect(token, dict, what)
-        start, end = fields.integer(token, "start", what), fields.integer(token, "end", what)
+    for token in json_utils.required(item, "tokens", list):
+        what = json_utils.What("token", token)
+        json_utils.expect(token, dict, what)
+        start, end = json_utils.integer(token, "start", what), json_utils.integer(token, "end", what)
         if not 0 <= start <= end <= len(text):
             raise UnireError(f"{what} does not lie in a text of {len(text)} characters")
-        words.append(fields.label(token, "text", what))
+        words.append(json_utils.label(token, "text", what))
         offsets.append((start, end))
-    sentences = fields.portions(words, item.get("sentences", [len(words)]))
+    sentences = json_utils.portions(words, item.get("sentences", [len(words)]))
     return Document.from_words(
-        sentences, text=text, offsets=offsets, id=fields.name(item, "id", position), meta=_meta(item)
+        sentences, text=text, offsets=offsets, id=json_utils.name(item, "id", position), meta=_meta(item)
     )
 
 
 def _entity(value: Any, placer: Placer, *, in_tokens: bool) -> Entity | None:
-    what = fields.What("span", value)
-    fields.expect(value, dict, what)
-    label, properties = fields.label(value, "label", what), fields.properties(value, what)
+    what = json_utils.What("span", value)
+    json_utils.expect(value, dict, what)
+    label, properties = json_utils.label(value, "label", what), json_utils.properties(value, what)
     if in_tokens and "token_start" in value:
-        start, last = fields.integer(value, "token_start", what), fields.integer(value, "token_end", what)
-        span = fields.span(start, last + 1, placer.document.n_words, what)
+        start, last = json_utils.integer(value, "token_start", what), json_utils.integer(value, "token_end", what)
+        span = json_utils.span(start, last + 1, placer.document.n_words, what)
         return placer.document.entity(*span, label, *properties)
     return placer.entity(
-        [(fields.integer(value, "start", what), fields.integer(value, "end", what))], label, *properties
+        [(json_utils.integer(value, "start", what), json_utils.integer(value, "end", what))], label, *properties
     )
 
 
 def _relation(value: Any, found: Found) -> Relation | None:
     """The relation, unless one of its entities was left out."""
-    what = fields.What("relation", value)
-    fields.expect(value, dict, what)
+    what = json_utils.What("relation", value)
+    json_utils.expect(value, dict, what)
     head, tail = (_argument(value, key, found, what) for key in ("head", "child"))
-    label, properties = fields.label(value, "label", what), fields.properties(value, what)
+    label, properties = json_utils.label(value, "label", what), json_utils.properties(value, what)
     return None if head is None or tail is None else Relation(head, tail, label, *properties)
 
 

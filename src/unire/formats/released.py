@@ -21,34 +21,34 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document, Entity, Relation
-from unire.exceptions import OnError, UnireError
-from unire.formats import fields, json_files
-from unire.formats.contents import EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at
+from unire.errors import OnError, UnireError
+from unire.formats import json_utils
+from unire.formats.base import ReadOptions, at
+from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "read", "to_json", "write"]
 
 HOLDS = EVERYTHING - {
-    Content.NOTHING,
-    Content.TEXT,
-    Content.CUTS,
-    Content.SPANNING_ENTITIES,
-    Content.SPANNING_RELATIONS,
+    Capability.NOTHING,
+    Capability.TEXT,
+    Capability.CUTS,
+    Capability.SPANNING_ENTITIES,
+    Capability.SPANNING_RELATIONS,
 }
 KEYS = ("articleId", "sentId", "sentText", "tokens", "entityMentions", "relationMentions", "meta")
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     parts: list[Document] = []
     last = ("", 0)
-    for position, (place, item) in enumerate(json_files.objects(path, how.on_error)):
+    for position, (place, item) in enumerate(json_utils.objects(path, how.on_error)):
         part = None
         with at(place, how.on_error):
             part, key = _sentence(item), _key(item, position)
         if part is None:
             continue
-        for name in fields.rest(item, KEYS):
+        for name in json_utils.rest(item, KEYS):
             how.notes[f'"{name}" of a sentence, left out'] += 1
         if parts and (key[0] != last[0] or key[1] <= last[1]):
             yield from _joined(parts, last[0], path, how)
@@ -60,7 +60,7 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_lines(documents, path, on_error, to_json)
+    json_utils.write_lines(documents, path, on_error, to_json)
 
 
 def to_json(document: Document) -> Iterator[Json]:
@@ -76,7 +76,7 @@ def to_json(document: Document) -> Iterator[Json]:
                 "text": " ".join(words[e.start - sentence.start : e.end - sentence.start]),
                 "offset": [e.start - sentence.start, e.end - sentence.start],
                 "label": e.label,
-                **fields.extras(e),
+                **json_utils.extras(e),
             }
             for name, e in zip(names, sentence.entities, strict=True)
         ]
@@ -87,9 +87,9 @@ def to_json(document: Document) -> Iterator[Json]:
                 "em2Id": names[tail],
                 "em2Text": item["entityMentions"][tail]["text"],
                 "label": relation.label,
-                **fields.extras(relation),
+                **json_utils.extras(relation),
             }
-            for relation, head, tail in fields.numbered(sentence.relations, sentence.entities)
+            for relation, head, tail in json_utils.numbered(sentence.relations, sentence.entities)
         ]
         yield {**item, "meta": dict(document.meta)} if document.meta and i == 0 else item
 
@@ -99,42 +99,42 @@ def _key(item: Json, position: int) -> tuple[str, int]:
     number = item.get("sentId", 0)
     if isinstance(number, str) and number.isdecimal():
         number = int(number)
-    if not fields.is_integer(number):
-        raise UnireError(f'"sentId" must be a whole number, but is {fields.shown(number)}')
-    return fields.name(item, "articleId", position), number
+    if not json_utils.is_integer(number):
+        raise UnireError(f'"sentId" must be a whole number, but is {json_utils.shown(number)}')
+    return json_utils.name(item, "articleId", position), number
 
 
 def _sentence(item: Json) -> Document:
     """A line as a document of one sentence."""
-    text = fields.required(item, "sentText", str)
-    words = fields.words(item["tokens"], '"tokens"') if "tokens" in item else _split(text)
-    document = Document.from_words([words], meta=fields.expect(item.get("meta", {}), dict, '"meta"'))
+    text = json_utils.required(item, "sentText", str)
+    words = json_utils.words(item["tokens"], '"tokens"') if "tokens" in item else _split(text)
+    document = Document.from_words([words], meta=json_utils.expect(item.get("meta", {}), dict, '"meta"'))
     entities: dict[str, Entity] = {}
-    for value in fields.optional(item, "entityMentions"):
-        what = fields.What("entity", value)
-        name = str(fields.expect(value, dict, what).get("emId", len(entities)))
+    for value in json_utils.optional(item, "entityMentions"):
+        what = json_utils.What("entity", value)
+        name = str(json_utils.expect(value, dict, what).get("emId", len(entities)))
         if name in entities:
             raise UnireError(f'{what} has the "emId" of another one')
         offset = value.get("offset")
-        if not isinstance(offset, list) or len(offset) != 2 or not all(map(fields.is_integer, offset)):
+        if not isinstance(offset, list) or len(offset) != 2 or not all(map(json_utils.is_integer, offset)):
             raise UnireError(f'"offset" of {what} is not [start, end]')
-        span = fields.span(offset[0], offset[1], document.n_words, what)
-        label, (score, attributes) = fields.label(value, "label", what), fields.properties(value, what)
+        span = json_utils.span(offset[0], offset[1], document.n_words, what)
+        label, (score, attributes) = json_utils.label(value, "label", what), json_utils.properties(value, what)
         entities[name] = replace(document.entity(*span, label, score), attributes=attributes)  # of the whole document
-    relations = [_relation(value, entities) for value in fields.optional(item, "relationMentions")]
+    relations = [_relation(value, entities) for value in json_utils.optional(item, "relationMentions")]
     return document.annotated(entities.values(), relations)
 
 
 def _relation(value: Any, entities: dict[str, Entity]) -> Relation:
-    what = fields.What("relation", value)
-    fields.expect(value, dict, what)
+    what = json_utils.What("relation", value)
+    json_utils.expect(value, dict, what)
     if missing := [key for key in ("em1Id", "em2Id") if str(value.get(key)) not in entities]:
         raise UnireError(f'{what} refers to a missing entity by its "{missing[0]}"')
     head, tail = entities[str(value["em1Id"])], entities[str(value["em2Id"])]
-    return Relation(head, tail, fields.label(value, "label", what), *fields.properties(value, what))
+    return Relation(head, tail, json_utils.label(value, "label", what), *json_utils.properties(value, what))
 
 
-def _joined(parts: list[Document], name: str, path: Path, how: Reading) -> Iterator[Document]:
+def _joined(parts: list[Document], name: str, path: Path, how: ReadOptions) -> Iterator[Document]:
     """One document from its sentences, if it is one."""
     document = None
     with at(str(path), how.on_error):

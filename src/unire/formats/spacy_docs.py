@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from unire.documents import Document
-from unire.exceptions import OnError, UnireError
+from unire.errors import OnError, UnireError
 from unire.files import reading
-from unire.formats import fields, json_files, native
-from unire.formats.characters import WORDLESS
-from unire.formats.contents import ARGUMENT
-from unire.formats.fields import Json
-from unire.formats.format import Reading, at, needed
-from unire.formats.spacy_findings import Findings, kept
+from unire.formats import json_utils, native
+from unire.formats.alignment import WORDLESS
+from unire.formats.base import ReadOptions, at, needed
+from unire.formats.capabilities import ARGUMENT
+from unire.formats.json_utils import Json
+from unire.formats.spacy_attributes import Findings, kept
 
 __all__ = ["from_doc", "read", "to_doc", "write"]
 
@@ -35,7 +35,7 @@ RELATIONS: Any = ("._.", "relations", None, None)
 """Where spaCy keeps `doc._.relations`."""
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     needed("spacy", "spacy")
     import spacy
     from spacy.tokens import DocBin
@@ -54,7 +54,7 @@ def read(path: Path, how: Reading) -> Iterator[Document]:
             yield document
 
 
-def _checked(doc: Any, position: int, how: Reading) -> Document:
+def _checked(doc: Any, position: int, how: ReadOptions) -> Document:
     try:
         return from_doc(doc, position, how)
     except UnireError:
@@ -99,12 +99,12 @@ def to_doc(document: Document, vocab: Any) -> Any:
     doc.spans[GROUP] = spans
     doc.ents = filter_spans([span for span in spans if span.label_])
     doc.user_data[RELATIONS] = [
-        {"head": head, "tail": tail, "label": relation.label, **fields.extras(relation)}
-        for relation, head, tail in fields.numbered(document.relations, document.entities)
+        {"head": head, "tail": tail, "label": relation.label, **json_utils.extras(relation)}
+        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
     ]
     if doc.text != document.text:
         aside |= {"text": document.text, "offsets": document.offsets}
-    doc.user_data[OURS] = json_files.spelt(aside).decode()
+    doc.user_data[OURS] = json_utils.spelt(aside).decode()
     return doc
 
 
@@ -112,7 +112,7 @@ def _aside(document: Document) -> Json:
     """What a `Doc` has no place for."""
     aside: Json = {"id": document.id, "sentences": list(map(len, document.sentences))}
     if any(entity.score is not None or entity.attributes for entity in document.entities):
-        aside["entities"] = [fields.extras(entity) for entity in document.entities]
+        aside["entities"] = [json_utils.extras(entity) for entity in document.entities]
     if any(sentence.cuts is not None for sentence in document.sentences):
         aside["cuts"] = [sentence.cuts for sentence in document.sentences]
     if document.meta:
@@ -120,11 +120,11 @@ def _aside(document: Document) -> Json:
     return aside
 
 
-def from_doc(doc: Any, position: int, how: Reading) -> Document:
+def from_doc(doc: Any, position: int, how: ReadOptions) -> Document:
     """The document of a `Doc`, whoever made it; white space among its tokens is left out."""
     aside: Json = {}
     if isinstance(doc.user_data.get(OURS), str):
-        aside = fields.expect(json_files.parsed(doc.user_data[OURS].encode()), dict, f'"{OURS}" of the user data')
+        aside = json_utils.expect(json_utils.parsed(doc.user_data[OURS].encode()), dict, f'"{OURS}" of the user data')
     tokens = [token for token in doc if OURS in doc.user_data or not token.is_space]
     if "sentences" not in aside and not doc.has_annotation("SENT_START"):
         how.notes["document without sentence boundaries, taken as one sentence"] += 1
@@ -140,8 +140,8 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     item: Json = {
         "id": aside.get("id", position),
         "text": aside.get("text", doc.text),
-        "sentences": fields.portions([token.text for token in tokens], lengths),
-        "offsets": fields.portions(fields.expect(offsets, list, '"offsets"'), lengths),
+        "sentences": json_utils.portions([token.text for token in tokens], lengths),
+        "offsets": json_utils.portions(json_utils.expect(offsets, list, '"offsets"'), lengths),
         "entities": entities,
         "relations": linked,
         **{key: aside[key] for key in ("cuts", "meta") if key in aside},
@@ -149,7 +149,7 @@ def from_doc(doc: Any, position: int, how: Reading) -> Document:
     return native.from_json(item, position)
 
 
-def _group(doc: Any, how: Reading) -> tuple[list[Any], Findings | None]:
+def _group(doc: Any, how: ReadOptions) -> tuple[list[Any], Findings | None]:
     """The spans that are read, and what our component says of them."""
     groups, found = dict(doc.spans), kept(doc)
     names = list(groups) or list(found)  # a part of a `Doc` has no groups
@@ -164,7 +164,7 @@ def _group(doc: Any, how: Reading) -> tuple[list[Any], Findings | None]:
     return list(doc.ents), None
 
 
-def _found(spans: list[Any], findings: Findings, how: Reading) -> tuple[list[Json], list[Json]]:
+def _found(spans: list[Any], findings: Findings, how: ReadOptions) -> tuple[list[Json], list[Json]]:
     """Scores of the spans that our component found, and the relations of which both arguments are still there."""
     places = {(span.start_char, span.end_char, span.label_): place for place, span in enumerate(spans)}
     homes = [places.get((start, end, label)) for start, end, label, _ in findings.entities]
@@ -183,16 +183,16 @@ def _found(spans: list[Any], findings: Findings, how: Reading) -> tuple[list[Jso
     return scores, relations
 
 
-def _entities(spans: list[Any], extras: object, tokens: list[Any], how: Reading) -> list[Json]:
+def _entities(spans: list[Any], extras: object, tokens: list[Any], how: ReadOptions) -> list[Json]:
     """Spans as items of the format `unire`; `extras` is what else is known of each, or empty."""
-    extras = fields.expect(extras, list, '"entities"') or [{}] * len(spans)
+    extras = json_utils.expect(extras, list, '"entities"') or [{}] * len(spans)
     if len(extras) != len(spans):
         how.notes["document whose scores and attributes are left out, since its spans were changed"] += 1
         extras = [{}] * len(spans)
     places = [token.i for token in tokens]
     return [
         {
-            **fields.expect(extra, dict, "an entity"),
+            **json_utils.expect(extra, dict, "an entity"),
             "start": bisect_left(places, span.start),
             "end": bisect_left(places, span.end),
             "label": span.label_,
@@ -201,7 +201,7 @@ def _entities(spans: list[Any], extras: object, tokens: list[Any], how: Reading)
     ]
 
 
-def _on_words(entities: list[Json], relations: list[Json], how: Reading) -> tuple[list[Json], list[Json]]:
+def _on_words(entities: list[Json], relations: list[Json], how: ReadOptions) -> tuple[list[Json], list[Json]]:
     """Entities without those on white space, which is no word, and relations without those of them."""
     kept = [i for i, entity in enumerate(entities) if entity["start"] < entity["end"]]
     if len(kept) == len(entities):

@@ -19,45 +19,47 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from unire.documents import Document
-from unire.exceptions import OnError
-from unire.formats import fields, json_files
-from unire.formats.contents import EVERYTHING, Content
-from unire.formats.fields import Json
-from unire.formats.format import Reading
+from unire.errors import OnError
+from unire.formats import json_utils
+from unire.formats.base import ReadOptions
+from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.json_utils import Json
 
 __all__ = ["HOLDS", "from_json", "read", "to_json", "write"]
 
 HOLDS = EVERYTHING - {
-    Content.NOTHING,
-    Content.TEXT,
-    Content.CUTS,
-    Content.SENTENCES,
-    Content.SPANNING_ENTITIES,
-    Content.SPANNING_RELATIONS,
+    Capability.NOTHING,
+    Capability.TEXT,
+    Capability.CUTS,
+    Capability.SENTENCES,
+    Capability.SPANNING_ENTITIES,
+    Capability.SPANNING_RELATIONS,
 }
 KEYS = ("tokens", "entities", "relations", "orig_id")
 
 
-def read(path: Path, how: Reading) -> Iterator[Document]:
-    return json_files.read_list(path, how, from_json)
+def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_list(path, how, from_json)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_files.write_list(documents, path, on_error, to_json)
+    json_utils.write_list(documents, path, on_error, to_json)
 
 
 def from_json(item: Json, position: int) -> Document:
-    words = fields.words(fields.required(item, "tokens", list), '"tokens"')
-    document = Document.from_words([words], id=fields.name(item, "orig_id", position), meta=fields.rest(item, KEYS))
-    entities = fields.entities(item, document, "type")
-    return document.annotated(entities, fields.relations(item, entities, "type"))
+    words = json_utils.words(json_utils.required(item, "tokens", list), '"tokens"')
+    document = Document.from_words(
+        [words], id=json_utils.name(item, "orig_id", position), meta=json_utils.rest(item, KEYS)
+    )
+    entities = json_utils.entities(item, document, "type")
+    return document.annotated(entities, json_utils.relations(item, entities, "type"))
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    entities = [{"type": e.label, "start": e.start, "end": e.end, **fields.extras(e)} for e in document.entities]
+    entities = [{"type": e.label, "start": e.start, "end": e.end, **json_utils.extras(e)} for e in document.entities]
     relations = [
-        {"type": relation.label, "head": head, "tail": tail, **fields.extras(relation)}
-        for relation, head, tail in fields.numbered(document.relations, document.entities)
+        {"type": relation.label, "head": head, "tail": tail, **json_utils.extras(relation)}
+        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
     ]
     item = {"tokens": list(document.words), "entities": entities, "relations": relations, "orig_id": document.id}
     yield {**item, **document.meta}

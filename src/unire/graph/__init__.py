@@ -13,10 +13,8 @@ from typing import TextIO
 
 from unire.documents import Document
 from unire.graph import cypher, graphml
-from unire.graph.entities import ENTITIES
-from unire.graph.merged import Edge, Graph, Node, key
-from unire.graph.rows import CSV, TSV
-from unire.graph.triples import TRIPLES
+from unire.graph.build import Edge, Graph, Node, key
+from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV
 
 __all__ = ["WRITERS", "Edge", "Graph", "Node", "key"]
 

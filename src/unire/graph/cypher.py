@@ -17,7 +17,7 @@ from typing import TextIO
 
 from unire.documents import Document
 from unire.files import text_output
-from unire.graph.merged import Edge, Graph, Node
+from unire.graph.build import Edge, Graph, Node
 
 __all__ = ["write"]
 

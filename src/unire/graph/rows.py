@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TextIO
 from unire.documents import Document
 from unire.files import text_output
 
-__all__ = ["CSV", "TSV", "Dialect", "Table", "evidence", "rounded"]
+__all__ = ["CSV", "ENTITIES", "TRIPLES", "TSV", "RowDialect", "RowWriter", "evidence", "rounded"]
 
 FORMULA = tuple("=+-@＝＋－＠\t\r\n'")
 """What a cell may not begin with; the wide ones are formulas to some spreadsheets."""
@@ -30,7 +30,7 @@ ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 @dataclass(frozen=True)
-class Dialect:
+class RowDialect:
     """How rows become lines."""
 
     text: Callable[[str], str]
@@ -40,31 +40,31 @@ class Dialect:
     quoting: int
 
 
-CSV = Dialect(
+CSV = RowDialect(
     text=lambda text: f"'{text}" if text.startswith(FORMULA) else text,
     delimiter=",",
     line_end="\r\n",
     quoting=csv.QUOTE_MINIMAL,
 )
-TSV = Dialect(text=lambda text: text.translate(ESCAPES), delimiter="\t", line_end="\n", quoting=csv.QUOTE_NONE)
+TSV = RowDialect(text=lambda text: text.translate(ESCAPES), delimiter="\t", line_end="\n", quoting=csv.QUOTE_NONE)
 
 
 @dataclass(frozen=True)
-class Table:
+class RowWriter:
     """What columns there are, and which rows a document has."""
 
     columns: tuple[str, ...]
     rows: Callable[[Document], Iterable[tuple[object, ...]]]
 
-    def head(self, dialect: Dialect = CSV) -> str:
+    def head(self, dialect: RowDialect = CSV) -> str:
         """The names of the columns, as a line."""
         return _lines([self.columns], dialect)
 
-    def lines(self, document: Document, dialect: Dialect = CSV) -> str:
+    def lines(self, document: Document, dialect: RowDialect = CSV) -> str:
         """The rows of a document, a line each; a text in CSV may have line ends, in quotes."""
         return _lines(self.rows(document), dialect)
 
-    def write(self, documents: Iterable[Document], target: str | Path | TextIO, dialect: Dialect = CSV) -> int:
+    def write(self, documents: Iterable[Document], target: str | Path | TextIO, dialect: RowDialect = CSV) -> int:
         """Write the rows of a stream of documents, and return how many documents there were."""
         count = 0
         with text_output(target) as file:
@@ -86,7 +86,7 @@ def rounded(score: float | None) -> float | None:
     return None if score is None else round(score, 6)
 
 
-def _lines(rows: Iterable[tuple[object, ...]], dialect: Dialect) -> str:
+def _lines(rows: Iterable[tuple[object, ...]], dialect: RowDialect) -> str:
     out = io.StringIO(newline="")
     writer = csv.writer(
         out,
@@ -98,3 +98,58 @@ def _lines(rows: Iterable[tuple[object, ...]], dialect: Dialect) -> str:
     for row in rows:
         writer.writerow([dialect.text(value) if isinstance(value, str) else value for value in row])
     return out.getvalue()
+
+
+def _entity_rows(document: Document) -> Iterator[tuple[object, ...]]:
+    for entity in document.entities:
+        sentence = evidence(document, entity.start, entity.end - 1)
+        yield (
+            entity.text,
+            entity.label,
+            rounded(entity.score),
+            document.id,
+            sentence,
+            entity.char_start,
+            entity.char_end,
+        )
+
+
+ENTITIES = RowWriter(("entity", "label", "score", "document", "sentence", "start", "end"), _entity_rows)
+
+
+def _triple_rows(document: Document) -> Iterator[tuple[object, ...]]:
+    for relation in document.relations:
+        head, tail = relation.head, relation.tail
+        yield (
+            head.text,
+            head.label,
+            relation.label,
+            tail.text,
+            tail.label,
+            rounded(relation.score),
+            document.id,
+            evidence(document, min(head.start, tail.start), max(head.end, tail.end) - 1),
+            head.char_start,
+            head.char_end,
+            tail.char_start,
+            tail.char_end,
+        )
+
+
+TRIPLES = RowWriter(
+    (
+        "head",
+        "head_label",
+        "relation",
+        "tail",
+        "tail_label",
+        "score",
+        "document",
+        "sentence",
+        "head_start",
+        "head_end",
+        "tail_start",
+        "tail_end",
+    ),
+    _triple_rows,
+)

@@ -11,27 +11,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 __all__ = ["DEFAULT", "find", "names"]
 
-BOX = Path(__file__).parent
+BUNDLED_DIR = Path(__file__).parent
 DEFAULT = "science"
 """The model used when none is named."""
 
 
 def names() -> tuple[str, ...]:
     """The models in the box."""
-    return tuple(sorted(config.parent.name for config in BOX.glob("*/config.json")))
+    return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
 
 
 def find(name: str) -> Path:
     """The folder of a model in the box."""
     if name not in names():
-        raise UnireError(f"there is no model {name!r} in the box; {contents()}")
-    return BOX / name
+        raise UnireError(f"there is no model {name!r} in the box; {list_bundled()}")
+    return BUNDLED_DIR / name
 
 
-def contents() -> str:
+def list_bundled() -> str:
     """What is in the box, as the end of a sentence."""
     return f"the box holds {' and '.join(names())}" if names() else "the box is empty"

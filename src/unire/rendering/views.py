@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding import CUTTING, split
-from unire.decoding.arrays import to_float, to_host
-from unire.decoding.findings import Findings
+from unire.decoding import decoders
+from unire.decoding.assemble import DocumentAssembler
+from unire.decoding.backend import to_float, to_host
+from unire.decoding.decoders import SPAN_SCORERS
 from unire.documents import Document
 from unire.extractor import Extractor
-from unire.windows import Batch, Stretch
+from unire.windows.collator import Batch
+from unire.windows.spans import TableSpan
 
 __all__ = ["SentenceTable", "View", "decoded_at", "gold_views", "views"]
 
@@ -30,7 +32,7 @@ Those of a text without full stops are huge, and nobody reads them."""
 class SentenceTable:
     """The table of a sentence, or of a part of a very long one."""
 
-    place: Stretch
+    place: TableSpan
     P: NDArray[np.float32] | None = None
     """[n, n, |Y|]; `None` where there is gold annotation and no model."""
     distances: NDArray[np.float64] | None = None
@@ -91,7 +93,9 @@ def views(
 
 def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
     decoder = extractor.settings.decoder
-    distances = split.prepare(P, batch.lengths, extractor.labels).distances if decoder in CUTTING else None
+    distances = (
+        decoders.score_boundaries(P, batch.lengths, extractor.labels).distances if decoder in SPAN_SCORERS else None
+    )
     for i, place in enumerate(batch.tables):
         n = len(place)
         yield SentenceTable(
@@ -105,7 +109,7 @@ def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTabl
 def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
     """The same tables, decoded again with another α."""
     other = extractor.with_alpha(alpha)
-    findings = Findings([view.document], extractor.labels)
+    findings = DocumentAssembler([view.document], extractor.labels)
     tables = []
     for table in view.tables:
         if table.P is not None:
@@ -118,5 +122,5 @@ def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:
     """Annotated documents with their gold tables."""
     for document in documents:
-        places = (Stretch(0, i, sentence.start, sentence.end) for i, sentence in enumerate(document.sentences))
+        places = (TableSpan(0, i, sentence.start, sentence.end) for i, sentence in enumerate(document.sentences))
         yield View(document, document, tuple(SentenceTable(place) for place in places if len(place)))

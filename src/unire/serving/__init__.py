@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
     raise UnireError('serving needs FastAPI, uvicorn and prometheus-client: pip install "unire[serve]"')

@@ -15,19 +15,19 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from unire import __version__
 from unire.extractor import Extractor
-from unire.serving.gate import Gate
-from unire.serving.limits import Limits
-from unire.serving.messages import (
+from unire.serving.middleware import RequestMiddleware
+from unire.serving.page import LivePage
+from unire.serving.schemas import (
     Answer,
+    ApiError,
     ExtractRequest,
     Problem,
-    RefusalError,
+    ServingLimits,
     State,
     ViewAnswer,
     ViewRequest,
     parsed,
 )
-from unire.serving.page import Page
 from unire.serving.service import Service
 
 __all__ = ["make_app"]
@@ -55,7 +55,9 @@ LOCKED: dict[int | str, dict[str, Any]] = {401: _problem("The key is missing or 
 KEY = HTTPBearer(auto_error=False, scheme_name="key", description="The key that the server was started with.")
 
 
-def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, key: str | None = None) -> FastAPI:
+def make_app(
+    extractor: Extractor, name: str, *, limits: ServingLimits | None = None, key: str | None = None
+) -> FastAPI:
     """An application that serves a model.
 
     Args:
@@ -64,7 +66,7 @@ def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, k
         limits: How much is taken on.
         key: What callers must send as `Authorization: Bearer …`, if anything.
     """
-    limits = limits or Limits()
+    limits = limits or ServingLimits()
     service = Service(extractor, name, limits)
 
     @asynccontextmanager
@@ -87,12 +89,12 @@ def make_app(extractor: Extractor, name: str, *, limits: Limits | None = None, k
     app.state.service = service
     _add_routes(app, service, _lock(key))
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Gate, limits=limits, metrics=service.metrics, paths=paths)
+    app.add_middleware(RequestMiddleware, limits=limits, metrics=service.metrics, paths=paths)
     return app
 
 
 def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
-    metrics, page = service.metrics, Page(service.extractor, service.name)
+    metrics, page = service.metrics, LivePage(service.extractor, service.name)
     locked: dict[int | str, dict[str, Any]] = LOCKED if locks else {}
 
     @app.post(
@@ -145,7 +147,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
 
 async def _answered(service: Service, request: Request, kind: Any) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise RefusalError(415, "the body must be JSON, sent with Content-Type: application/json")
+        raise ApiError(415, "the body must be JSON, sent with Content-Type: application/json")
     order = parsed(kind, await request.body()).order(service.limits)
 
     async def gone() -> None:

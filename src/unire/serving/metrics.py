@@ -15,7 +15,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from unire.serving.reading import Order, length
+from unire.serving.jobs import Job, length
 
 __all__ = ["Metrics"]
 
@@ -52,7 +52,7 @@ class Metrics:
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
-    def batch(self, orders: Sequence[Order], seconds: float) -> None:
+    def batch(self, orders: Sequence[Job], seconds: float) -> None:
         sources = [source for order in orders for source in order.sources]
         self._batch_texts.observe(len(sources))
         self._batch_seconds.observe(seconds)

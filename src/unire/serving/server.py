@@ -18,8 +18,8 @@ from typing import cast
 import uvicorn
 from fastapi import FastAPI
 
-from unire.exceptions import UnireError
-from unire.serving.connection import Connection
+from unire.errors import UnireError
+from unire.serving.middleware import Connection
 from unire.serving.service import Service
 
 __all__ = ["Server", "bind", "keep_memory_flat", "serve"]

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.serving.batching import Batcher, ClosedError, FullError
-from unire.serving.limits import Limits
-from unire.serving.messages import GONE, RefusalError
+from unire.serving.batcher import Batcher, ClosedError, FullError
+from unire.serving.jobs import Job, Worker
 from unire.serving.metrics import Metrics
-from unire.serving.reading import Order, Reader
+from unire.serving.schemas import GONE, ApiError, ServingLimits
 
 __all__ = ["Service"]
 
@@ -27,13 +26,13 @@ class Service:
         limits: How much is taken on.
     """
 
-    def __init__(self, extractor: Extractor, name: str, limits: Limits) -> None:
+    def __init__(self, extractor: Extractor, name: str, limits: ServingLimits) -> None:
         self.extractor = extractor
         self.name = name
         self.limits = limits
         self.metrics = Metrics()
-        self.reader = Reader(extractor, batch=limits.batch)
-        self.batcher: Batcher[Order, bytes] = Batcher(self.reader, lambda order: order.size, limits, self.metrics.batch)
+        self.reader = Worker(extractor, batch=limits.batch)
+        self.batcher: Batcher[Job, bytes] = Batcher(self.reader, lambda order: order.size, limits, self.metrics.batch)
         self.metrics.watch_queue(lambda: self.batcher.waiting)
         self.stopping = False
         """Whether new orders are refused, because the server is about to stop."""
@@ -41,7 +40,7 @@ class Service:
         self.ended: Counter[str] = Counter()
         """How: `answered`, `failed`, `late` (not done in time), `left` (by the caller) or `stopped`."""
 
-    async def answer(self, order: Order, gone: Callable[[], Any]) -> bytes:
+    async def answer(self, order: Job, gone: Callable[[], Any]) -> bytes:
         """Queue an order and wait for its answer.
 
         Args:
@@ -49,15 +48,15 @@ class Service:
             gone: Ends when the caller has gone; no more is done of the order then.
         """
         if self.stopping:
-            raise RefusalError(503, "the server is stopping and takes on nothing more; ask again in a moment", retry=1)
+            raise ApiError(503, "the server is stopping and takes on nothing more; ask again in a moment", retry=1)
         try:
             result = asyncio.wrap_future(self.batcher.submit(order.parts(self.limits.batch)))
         except FullError as full:
-            raise RefusalError(
+            raise ApiError(
                 429, f"the server has too much to do; ask again in {full.seconds} seconds", full.seconds
             ) from None
         except ClosedError:
-            raise RefusalError(503, "the server has stopped", retry=1) from None
+            raise ApiError(503, "the server has stopped", retry=1) from None
         self.accepted += 1
         how = "failed"
         left = asyncio.ensure_future(gone())
@@ -69,15 +68,15 @@ class Service:
                 return order.answer(made)
             if left.done():
                 how = "left"
-                raise RefusalError(GONE, "the caller has gone")  # and does not hear this
+                raise ApiError(GONE, "the caller has gone")  # and does not hear this
             how = "late"
             # without a time to ask again: whoever asks for the same waits as long again
-            raise RefusalError(503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once")
+            raise ApiError(503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once")
         except ClosedError:
             how = "stopped"
-            raise RefusalError(503, "the server is stopping, and this was not done; ask again in a moment", 1) from None
+            raise ApiError(503, "the server is stopping, and this was not done; ask again in a moment", 1) from None
         except UnireError as error:
-            raise RefusalError(422, str(error)) from None
+            raise ApiError(422, str(error)) from None
         finally:
             self.ended[how] += 1
             result.cancel()

@@ -12,7 +12,7 @@ from html import escape
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

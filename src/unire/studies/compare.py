@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from unire.documents import Document, Entity, Relation, Sentence
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.bootstrap import paired_bootstrap
+from unire.evaluation.protocol import HEADLINE, Protocol
+from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
-from unire.scoring import HEADLINE, Protocol, paired_bootstrap, score
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.results import Json, ResultTable, n_sentences, percent
 from unire.studies.systems import System, in_sentences_of
 
 __all__ = ["charts", "compare", "tables"]
@@ -69,7 +71,7 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
     }
 
 
-def tables(result: Json) -> list[Table]:
+def tables(result: Json) -> list[ResultTable]:
     counted = f"{result['documents']:,} documents, {result['sentences']:,} sentences"
     rows = [
         (
@@ -90,9 +92,9 @@ def tables(result: Json) -> list[Table]:
     ]
     resampled = f"Differences in F1, 95% intervals from {result['samples']:,} resamples of the documents"
     return [
-        Table(f"Every protocol: {counted}", columns, rows),
-        Table(resampled, ("", "Ent", "p", "Rel", "p"), differences),
-        Table(
+        ResultTable(f"Every protocol: {counted}", columns, rows),
+        ResultTable(resampled, ("", "Ent", "p", "Rel", "p"), differences),
+        ResultTable(
             f"Sentences in which they differ: {result['differing']:,} of {result['sentences']:,}",
             ("", "found by it and not by all", "of which right"),
             [(name, f"{sum(only.values()):,}", f"{only.get('right', 0):,}") for name, only in result["only"].items()],

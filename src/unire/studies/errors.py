@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unire.documents import Document
+from unire.evaluation.errors import ERRORS, diagnose
+from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
-from unire.scoring import score
-from unire.scoring.diagnosis import ERRORS, diagnose
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.results import Json, ResultTable, n_sentences, percent
 from unire.studies.systems import in_sentences_of
 
 __all__ = ["charts", "errors", "found", "tables"]
@@ -49,7 +49,7 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
     }
 
 
-def tables(result: Json) -> list[Table]:
+def tables(result: Json) -> list[ResultTable]:
     missed, gold = sum(result["errors"].values()), max(result["gold"], 1)
     rows = [
         (kind, str(count), percent(count / max(missed, 1)), percent(count / gold))
@@ -60,7 +60,7 @@ def tables(result: Json) -> list[Table]:
         for name, count in (("all errors", missed), ("correct", result["correct"]))
     ]
     title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
-    return [Table(title, ("", "relations", "% of errors", "% of gold"), rows)]
+    return [ResultTable(title, ("", "relations", "% of errors", "% of gold"), rows)]
 
 
 def charts(result: Json) -> dict[str, str]:

@@ -9,13 +9,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import text_output
-from unire.rendering.html.shell import Shell
+from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, shown
-from unire.studies import ablation, beta2, compare, dropout, errors, speed, threshold, window
+from unire.studies import compare as compare_module
+from unire.studies import errors as errors_module
+from unire.studies import speed as speed_module
+from unire.studies import threshold as threshold_module
+from unire.studies import variants
 from unire.studies.pipeline import study as pipeline
-from unire.studies.results import Json, Table, load
+from unire.studies.results import Json, ResultTable, load
 
 __all__ = ["STUDIES", "Study", "write"]
 
@@ -26,22 +30,22 @@ LISTED = 200
 class Study(Protocol):
     """How the numbers of a study are shown."""
 
-    def tables(self, result: Json, /) -> list[Table]: ...
+    def tables(self, result: Json, /) -> list[ResultTable]: ...
 
     def charts(self, result: Json, /) -> dict[str, str]:
         """SVG by name."""
 
 
 STUDIES: Mapping[str, Study] = {
-    "ablate": ablation.ABLATION,
-    "window": window.WINDOW,
-    "dropout": dropout.DROPOUT,
-    "beta2": beta2.BETA2,
-    "threshold": threshold,
-    "errors": errors,
-    "speed": speed,
+    "ablate": variants.ABLATION,
+    "window": variants.WINDOW,
+    "dropout": variants.DROPOUT,
+    "beta2": variants.BETA2,
+    "threshold": threshold_module,
+    "errors": errors_module,
+    "speed": speed_module,
     "pipeline": pipeline,
-    "compare": compare,
+    "compare": compare_module,
 }
 """In the order of the page."""
 
@@ -77,7 +81,7 @@ def write(folder: Path) -> Path:
 
 def _page(results: Mapping[str, Json], charts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     style = asset("page.css") + (resources.files("unire.studies") / "report.css").read_text(encoding="utf-8")
-    yield Shell("Studies", style, styled=True).head
+    yield PageTemplate("Studies", style, styled=True).head
     yield f"""<body>
 <header><h1>Studies</h1></header>
 <nav>{" ".join(f'<a href="#{name}">{escape(TITLES[name])}</a>' for name in results)}</nav>
@@ -103,7 +107,7 @@ def _facts(result: Json) -> str:
     return f'<p class="counts">{shown("; ".join(said))}</p>\n'
 
 
-def _table(table: Table) -> str:
+def _table(table: ResultTable) -> str:
     head = "".join(f"<th>{shown(column)}</th>" for column in table.columns)
     rows = "".join(
         f"<tr><th>{shown(name)}</th>{''.join(f'<td>{shown(cell)}</td>' for cell in cells)}</tr>\n"
@@ -132,7 +136,7 @@ def _cases(result: Json) -> Iterator[str]:
 
 
 def _error(case: Json) -> str:
-    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors.found(case))}"
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors_module.found(case))}"
 
 
 def _difference(case: Json) -> str:

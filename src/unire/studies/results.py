@@ -9,16 +9,16 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import text_output
 
-__all__ = ["Json", "Table", "load", "millions", "n_sentences", "names", "percent", "save", "with_deviation"]
+__all__ = ["Json", "ResultTable", "load", "millions", "n_sentences", "names", "percent", "save", "with_deviation"]
 
 Json = dict[str, Any]
 """The raw numbers of a study; `study` is its name, and rates are fractions."""
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """Rows whose first cell is a name and whose others are numbers."""
 
     title: str

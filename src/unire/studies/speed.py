@@ -14,24 +14,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unire.decoding import DECODERS
+from unire.config import Layout, ModelConfig
+from unire.decoding.decoders import DECODERS
 from unire.documents import Document
-from unire.engines import Engine
-from unire.engines.cores import cores
+from unire.evaluation.scorer import score
 from unire.extractor import Extractor, decoding_by
-from unire.folders import ModelFolder
-from unire.scoring import score
-from unire.settings import Settings
+from unire.hub.model_dir import ModelDir
+from unire.inference.engine import Engine
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, millions, n_sentences, percent
-from unire.studies.stopwatch import ROUNDS, best_stages, repetition, timed
+from unire.studies.profiling import ROUNDS, best_stages, repetition, timed
+from unire.studies.results import Json, ResultTable, millions, n_sentences, percent
 from unire.studies.systems import check_labels
-from unire.windows import Layout
+from unire.utils import cpu_count
 
 if TYPE_CHECKING:
     import torch
 
-    from unire.modeling.model import UniRE
+    from unire.models.unire import UniRE
 
 __all__ = ["PAPER", "Case", "charts", "collected", "machine", "paper", "speed", "tables"]
 
@@ -94,10 +93,10 @@ def speed(
         rounds: The best of so many counts.
         tell: Told of every case.
     """
-    from unire.engines.torch_engine import choose_device
-    from unire.modeling.model import UniRE
+    from unire.inference.torch_engine import choose_device
+    from unire.models.unire import UniRE
 
-    folder = ModelFolder.open(source)
+    folder = ModelDir.open(source)
     check_labels(source, folder.labels, documents)
     model = UniRE.from_pretrained(folder.path).to(choose_device(device)).eval()
     rows = []
@@ -120,7 +119,7 @@ def speed(
 
 def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
     """The rows of all models as the result of a study."""
-    from unire.engines.torch_engine import choose_device
+    from unire.inference.torch_engine import choose_device
 
     return {
         "study": "speed",
@@ -135,10 +134,10 @@ def machine(device: torch.device) -> Json:
     import torch
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-    return {"machine": gpu or f"{platform.machine()} CPU, {cores()} cores", "torch": torch.__version__}
+    return {"machine": gpu or f"{platform.machine()} CPU, {cpu_count()} cores", "torch": torch.__version__}
 
 
-def tables(result: Json) -> list[Table]:
+def tables(result: Json) -> list[ResultTable]:
     rows = [
         (
             name,
@@ -153,11 +152,11 @@ def tables(result: Json) -> list[Table]:
     stages = _stages(result["rows"][0], result["sentences"])
     columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
     title = f"Speed (Table 5): {_counted(result)}; stages in ms a sentence"
-    return [Table(title, columns, rows), paper()]
+    return [ResultTable(title, columns, rows), paper()]
 
 
-def paper() -> Table:
-    return Table("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
+def paper() -> ResultTable:
+    return ResultTable("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
 
 
 def charts(result: Json) -> dict[str, str]:
@@ -194,9 +193,9 @@ def _stages(row: Json, sentences: int) -> dict[str, float]:
     return {stage: 1000 * seconds / max(sentences, 1) for stage, seconds in row["seconds"].items()}
 
 
-def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
+def _cases(folder: ModelDir, model: UniRE) -> Iterator[tuple[str, Case]]:
     """The model's own way first, then one change at a time."""
-    from unire.engines.torch_engine import TorchEngine
+    from unire.inference.torch_engine import TorchEngine
 
     settings = folder.settings
     best = TorchEngine(model)
@@ -219,20 +218,20 @@ def _cases(folder: ModelFolder, model: UniRE) -> Iterator[tuple[str, Case]]:
         yield case.named(own), case
 
 
-def _engine(folder: ModelFolder, model: UniRE, case: Case) -> Engine:
+def _engine(folder: ModelDir, model: UniRE, case: Case) -> Engine:
     if case.engine == "torch":
-        from unire.engines.torch_engine import TorchEngine
+        from unire.inference.torch_engine import TorchEngine
 
         bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
         return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_pieces=case.pieces)
-    from unire.engines.onnx_engine import OnnxEngine
+    from unire.inference.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)
 
 
-def _measured(engine: Engine, model: UniRE, settings: Settings, documents: Sequence[Document], rounds: int) -> Json:
+def _measured(engine: Engine, model: UniRE, settings: ModelConfig, documents: Sequence[Document], rounds: int) -> Json:
     """The best round end to end, as a user runs it, and the best round stage by stage."""
-    from unire.engines.torch_engine import TorchEngine
+    from unire.inference.torch_engine import TorchEngine
 
     extractor = Extractor(engine, model.tokenizer, settings, model.labels)
     found, seconds, repeats = timed({"all": lambda some: list(extractor.annotate(some))}, documents, rounds)

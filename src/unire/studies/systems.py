@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.scorer import paired
 from unire.extractor import Extractor
 from unire.files import ending
-from unire.folders import fingerprint, resolve
+from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
-from unire.scoring.pairing import paired
+from unire.sources.folders import JSON_LINES, PARQUET
 from unire.studies.results import Json, names
-from unire.texts import JSON_LINES, PARQUET
 
 __all__ = ["System", "check_labels", "common_labels", "facts", "in_sentences_of", "predict"]
 
@@ -75,6 +75,6 @@ def facts(systems: Sequence[str | Path], data: Sequence[Path]) -> Json:
     """Of what the numbers of a study are: which systems, as they are now, and which files."""
     return {
         "of": names(systems),
-        "fingerprints": [None if Path(system).is_file() else fingerprint(resolve(system)) for system in systems],
+        "fingerprints": [None if Path(system).is_file() else fingerprint(locate_model(system)) for system in systems],
         "data": names(data),
     }

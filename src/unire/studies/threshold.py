@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.decoding.split import ALPHA, Prepared
+from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryScorer
 from unire.documents import Document
+from unire.evaluation.tuning import sweep
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
-from unire.studies.results import Json, Table, n_sentences, percent
+from unire.studies.results import Json, ResultTable, n_sentences, percent
 from unire.tables import fill_sentence, read
-from unire.tuning import sweep
-from unire.windows import Stretch
+from unire.windows.spans import TableSpan
 
 __all__ = ["ALPHAS", "charts", "tables", "threshold"]
 
@@ -54,11 +54,11 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     }
 
 
-def tables(result: Json) -> list[Table]:
+def tables(result: Json) -> list[ResultTable]:
     swept = {point["alpha"]: point for point in result["sweep"]}
     own = result["alpha"]
     asked = {
-        "the paper's α": ALPHA,
+        "the paper's α": BOUNDARY_ALPHA,
         **({} if own is None else {"the model's α": min(swept, key=lambda alpha: abs(alpha - own))}),
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
@@ -68,7 +68,7 @@ def tables(result: Json) -> list[Table]:
         (
             name,
             f"{sum(counts):,}",
-            *(percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, ALPHA)),
+            *(percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, BOUNDARY_ALPHA)),
         )
         for name, counts in (
             ("at a boundary", result["distances"]["boundary"]),
@@ -76,15 +76,15 @@ def tables(result: Json) -> list[Table]:
         )
     ]
     return [
-        Table(f"F1 over α (Figure 5): {result['sentences']:,} sentences", ("", "α", *CURVES.values()), rows),
-        Table("Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), apart),
+        ResultTable(f"F1 over α (Figure 5): {result['sentences']:,} sentences", ("", "α", *CURVES.values()), rows),
+        ResultTable("Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), apart),
     ]
 
 
 def charts(result: Json) -> dict[str, str]:
     counted = f"n = {result['sentences']:,} sentences"
     own = result["alpha"]
-    mark = (ALPHA, f"the paper's α = {ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
+    mark = (BOUNDARY_ALPHA, f"the paper's α = {BOUNDARY_ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
     distances = result["distances"]
     series = {"entity boundary": distances["boundary"], "elsewhere": distances["other"]}
     curves = {title: [100 * point[curve] for point in result["sweep"]] for curve, title in CURVES.items()}
@@ -118,7 +118,7 @@ class _Distances:
         default_factory=lambda: {name: np.zeros(len(EDGES) - 1, np.int64) for name in ("boundary", "other")}
     )
 
-    def see(self, places: Sequence[Stretch], prepared: Prepared) -> None:
+    def see(self, places: Sequence[TableSpan], prepared: BoundaryScorer) -> None:
         for place, row in zip(places, prepared.distances, strict=False):  # tables of padding may follow
             found = row[: len(place) - 1]
             at_boundary = np.zeros(len(place) + 1, bool)

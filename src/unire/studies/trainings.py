@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 from unire import formats
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.labels import LabelSpace
 from unire.studies import charts
-from unire.studies.jobs import Job, Record, read_record, run_jobs
-from unire.studies.results import Json, Table, n_sentences, with_deviation
-from unire.training import PRESETS, TrainingConfig
+from unire.studies.results import Json, ResultTable, n_sentences, with_deviation
+from unire.studies.runner import Record, StudyJob, read_record, run_jobs
+from unire.training.config import PRESETS, TrainingConfig
 
 __all__ = ["DEFAULT", "Published", "Setup", "TrainingStudy", "Variant", "cells", "run"]
 
@@ -63,7 +63,7 @@ class Setup:
     symmetric: str | None = None
     format: str | None = None
 
-    def cell(self, variant: Variant, seed: int) -> Job:
+    def cell(self, variant: Variant, seed: int) -> StudyJob:
         """The job that makes a cell, with everything in its record that decides its outcome."""
         changes = {name: value for name, value in variant.changes.items() if getattr(self.config, name) != value}
         config = replace(self.config, **changes, seed=seed)
@@ -77,11 +77,11 @@ class Setup:
             command = ("evaluate", "--model", str(self.model(seed)), "--decoder", variant.decoder)
             files = _files("--data", self.test)
             needs = (f"{DEFAULT}-{seed}",)
-            return Job(name, ("-m", "unire", *command, *files, *self._format, "--json"), kept, needs, about=about)
+            return StudyJob(name, ("-m", "unire", *command, *files, *self._format, "--json"), kept, needs, about=about)
         out = self.folder / "models" / name
         resume = out.with_name(f"{name}.resume").exists()
         command = ("-m", "unire", *self._train(config), "--out", str(out), *(("--resume",) if resume else ()))
-        return Job(name, command, kept, about=about, anew=None if resume else out)
+        return StudyJob(name, command, kept, about=about, anew=None if resume else out)
 
     def about(self, kind: str, seed: int, config: Json) -> Json:
         """Everything that decides how a cell comes out, for its record."""
@@ -99,7 +99,7 @@ class Setup:
         """Where the model of the default cell is."""
         return self.folder / "models" / f"{DEFAULT}-{seed}"
 
-    def records(self, cell: Callable[[int], Job]) -> list[Record]:
+    def records(self, cell: Callable[[int], StudyJob]) -> list[Record]:
         """What was kept of a cell, of every seed that there is; refused if it was not made as the setup has it.
 
         Args:
@@ -112,7 +112,7 @@ class Setup:
         kept = (self.folder / "cells").glob("*.json")
         return sorted(int(seed[1]) for path in kept if (seed := re.fullmatch(rf"{re.escape(kind)}-(\d+)", path.stem)))
 
-    def record(self, job: Job) -> Record:
+    def record(self, job: StudyJob) -> Record:
         """A cell's record, if it was made as the setup has it."""
         record = read_record(job.kept)
         other = [name for name, value in job.about.items() if name != "config" and record.get(name) != value]
@@ -128,7 +128,7 @@ class Setup:
             )
         return record
 
-    def require_models(self, cells: Iterable[Job]) -> None:
+    def require_models(self, cells: Iterable[StudyJob]) -> None:
         """Refuse cells that use a model which was deleted since it was trained."""
         for cell in cells:
             for need in () if cell.kept.exists() else cell.needs:
@@ -163,7 +163,7 @@ class Setup:
 
     @cached_property
     def _fingerprint(self) -> str:
-        from unire.training.state import fingerprint  # with which torch comes
+        from unire.training.resume import fingerprint
 
         return fingerprint(*(self.documents(part) for part in (self.data, self.dev, self.test)))
 
@@ -243,7 +243,7 @@ class TrainingStudy:
         }
 
     @staticmethod
-    def tables(result: Json) -> list[Table]:
+    def tables(result: Json) -> list[ResultTable]:
         published = _data_sets(result)
         rows = [
             (
@@ -256,7 +256,7 @@ class TrainingStudy:
         ]
         counted = f"{result['split']}, {result['sentences']:,} sentences, n seeds"
         theirs = f"; the paper's Ent / Rel on {' and '.join(published)}" if published else ""
-        return [Table(f"{result['title']}: {counted}{theirs}", ("", "Ent F1", "Rel F1", "n", *published), rows)]
+        return [ResultTable(f"{result['title']}: {counted}{theirs}", ("", "Ent F1", "Rel F1", "n", *published), rows)]
 
     @staticmethod
     def charts(result: Json) -> dict[str, str]:
@@ -301,7 +301,7 @@ def run(
     return [study.collect(setup) for study in studies]
 
 
-def cells(studies: Sequence[TrainingStudy], setup: Setup, seeds: int) -> list[Job]:
+def cells(studies: Sequence[TrainingStudy], setup: Setup, seeds: int) -> list[StudyJob]:
     """The cells of some studies, each once; a setup that they cannot be made with is refused before any is."""
     for study in studies:
         study.check(setup)

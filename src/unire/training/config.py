@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from unire.checks import COUNT, FRACTION, NATURAL, POSITIVE, Range, check_kinds, check_ranges
-from unire.decoding import CUTTING
-from unire.exceptions import UnireError
-from unire.folders import resolve
-from unire.settings import Settings
-from unire.windows import Layout
+from unire.config import Layout, ModelConfig
+from unire.decoding.decoders import SPAN_SCORERS
+from unire.errors import COUNT, FRACTION, NATURAL, POSITIVE, Range, UnireError, check_kinds, check_ranges
+from unire.hub.model_dir import locate_model
 
 __all__ = ["PRESETS", "TrainingConfig"]
 
@@ -105,7 +103,7 @@ class TrainingConfig:
     @property
     def tunes(self) -> bool:
         """Whether something is tuned on dev at the end."""
-        return self.decoder in CUTTING and (self.tune_alpha or self.tune_odds)
+        return self.decoder in SPAN_SCORERS and (self.tune_alpha or self.tune_odds)
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:
@@ -130,7 +128,7 @@ class TrainingConfig:
 
         Unless it is changed, the model reads and decodes as it did.
         """
-        settings = Settings.load(resolve(model))
+        settings = ModelConfig.load(locate_model(model))
         kept = {name: getattr(settings, name) for name in READING}
         kept |= {"case_marks": bool(settings.spec.case_marks), **asdict(settings.head), "keep_head": True}
         return cls.from_preset(preset, **kept | changes)

@@ -7,17 +7,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
 
+from unire.config import EncoderSpec
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.extractor import notes_of
 from unire.labels import LabelSpace
+from unire.models.cuda_graphs import Tensors
+from unire.models.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
+from unire.models.unire import TensorBatch
 from unire.tables import fill_sentence, spanning
 from unire.training.config import TrainingConfig
-from unire.windows import Batch, EncoderSpec, Passage, Rounded, Windower, collate, in_batches
+from unire.windows.collator import Batch, Padding, bucket_batches, collate
+from unire.windows.windows import WindowBuilder, WindowGroup
 
-__all__ = ["GoldBatch", "Step", "TrainingSet"]
+__all__ = ["GoldBatch", "TrainingSet", "TrainingStep", "compute_losses", "to_tensors"]
 
 IGNORED = -100
 """The gold label of a padded cell."""
@@ -32,7 +40,7 @@ class GoldBatch:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """One optimiser step: its batches, and what they are a part of."""
 
     batches: tuple[GoldBatch, ...]
@@ -61,18 +69,18 @@ class TrainingSet:
         self,
         documents: Sequence[Document],
         labels: LabelSpace,
-        windower: Windower,
+        windower: WindowBuilder,
         config: TrainingConfig,
         *,
-        rounded: Rounded = "not",
+        rounded: Padding = "not",
         spare: int | None = None,
     ) -> None:
         labels.check(documents)
-        self.rounded: Rounded = rounded
+        self.rounded: Padding = rounded
         self.spare = spare
         self.spec: EncoderSpec = windower.spec
         self.config = config
-        self.passages: list[Passage] = []
+        self.passages: list[WindowGroup] = []
         self.notes: Counter[str] = Counter()
         """What tables could not hold, by reason, and what windows had to do."""
         self._gold: dict[tuple[int, int], NDArray[np.unsignedinteger]] = {}
@@ -89,11 +97,11 @@ class TrainingSet:
         if not self.passages:
             raise UnireError("the training data holds no words; give at least one sentence")
 
-    def steps(self, epoch: int) -> list[tuple[Passage, ...]]:
+    def steps(self, epoch: int) -> list[tuple[WindowGroup, ...]]:
         """The passages of every step of an epoch, shuffled: the same for the same seed and epoch."""
         order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.passages))
-        steps: list[tuple[Passage, ...]] = []
-        current: list[Passage] = []
+        steps: list[tuple[WindowGroup, ...]] = []
+        current: list[WindowGroup] = []
         n_tables = 0
         for position in order:
             current.append(self.passages[position])
@@ -105,11 +113,11 @@ class TrainingSet:
             steps.append(tuple(current))
         return steps
 
-    def step(self, passages: Sequence[Passage], process: int = 0, n_processes: int = 1) -> Step:
+    def step(self, passages: Sequence[WindowGroup], process: int = 0, n_processes: int = 1) -> TrainingStep:
         """Collate a process's share of a step. Every process gets at least one batch, so that all keep in time."""
         lengths = np.array([table.end - table.start for passage in passages for table in passage.tables])
         share = passages[process::n_processes]
-        return Step(
+        return TrainingStep(
             tuple(self._batches(share or passages[:1])),
             n_tables=len(lengths),
             n_cells=int((lengths**2).sum()),
@@ -117,8 +125,8 @@ class TrainingSet:
             idle=not share,
         )
 
-    def _batches(self, passages: Sequence[Passage]) -> Iterator[GoldBatch]:
-        for group in in_batches(
+    def _batches(self, passages: Sequence[WindowGroup]) -> Iterator[GoldBatch]:
+        for group in bucket_batches(
             passages,
             max_cells=self.config.max_cells,
             max_pieces=self.config.max_pieces,
@@ -132,3 +140,23 @@ class TrainingSet:
                 n = table.end - table.start
                 gold[row, :n, :n] = self._gold[table.document, table.start]
             yield GoldBatch(batch, gold)
+
+
+def to_tensors(gold_batch: GoldBatch, step: TrainingStep, config: TrainingConfig) -> Tensors:
+    """A batch, its gold tables and what they count in the step; on the host."""
+    batch = TensorBatch.of(gold_batch.batch, "cpu")
+    weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
+    counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
+    return {**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts}
+
+
+def compute_losses(model: nn.Module, labels: LabelSpace, config: TrainingConfig, tensors: Tensors) -> Tensor:
+    """L_entry, L_sym and L_imp of a batch, as shares of the whole step's means: `[3]`."""
+    batch = TensorBatch.from_named(tensors)
+    weights = TableWeights(tensors["cell"], tensors["word"])
+    logits = model(batch).float()
+    entry = entry_loss(F.dropout(logits, config.logit_dropout), tensors["gold"], weights)
+    P, mask = logits.softmax(-1), batch.mask
+    symmetry = symmetry_loss(P, mask, labels, weights) if config.symmetry else entry.new_zeros(())
+    implication = implication_loss(P, mask, labels, weights, config.implication)
+    return torch.stack([entry, symmetry, implication])

@@ -15,39 +15,38 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object, set_seed
 from torch import Tensor, nn
 
-from unire.confidence import calibrated, uncalibrated
 from unire.documents import Document
-from unire.engines.torch_engine import TorchEngine
-from unire.exceptions import UnireError
+from unire.errors import UnireError
+from unire.evaluation.confidence import collect_log_odds, fit_calibration
+from unire.evaluation.counts import Scores
+from unire.evaluation.scorer import score
+from unire.evaluation.tuning import tuned
 from unire.extractor import Extractor
+from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.modeling.encoder import takes_positions
-from unire.modeling.model import UniRE
-from unire.modeling.precision import has_bf16
-from unire.modeling.recording import Recorder, Tensors
-from unire.prefetch import Ahead
-from unire.scoring import Scores, score
-from unire.training.clock import Clock
+from unire.models.attention import has_bf16
+from unire.models.cuda_graphs import GraphRunner, Tensors
+from unire.models.encoder import takes_positions
+from unire.models.unire import UniRE
+from unire.prefetch import Prefetcher
+from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.dataset import Step, TrainingSet
-from unire.training.interrupt import Interrupt
-from unire.training.new_model import new_model
-from unire.training.objective import objective, tensors_of
-from unire.training.optimizer import Schedule, build_optimizer
-from unire.training.processes import agreed, new_accelerator
-from unire.training.reporting import Reporter
-from unire.training.state import Progress, Share, Snapshots, fingerprint
-from unire.tuning import tuned
-from unire.windows import Passage, Rounded
+from unire.training.dataset import TrainingSet, TrainingStep, compute_losses, to_tensors
+from unire.training.distributed import all_agree, new_accelerator
+from unire.training.initialization import init_model
+from unire.training.optimizer import Schedule, TrainingBudget, build_optimizer
+from unire.training.resume import CheckpointManager, ProcessState, TrainState, fingerprint
+from unire.windows.collator import Padding
+from unire.windows.windows import WindowGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Trained", "Trainer", "use_bf16"]
+__all__ = ["TrainResult", "Trainer", "use_bf16"]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainResult:
     """What a training gives back."""
 
     model: UniRE
@@ -76,11 +75,11 @@ class Trainer:
     config: TrainingConfig
     accelerator: Accelerator
     out: Path
-    reporter: Reporter
-    progress: Progress = field(default_factory=Progress)
+    reporter: Callback
+    progress: TrainState = field(default_factory=TrainState)
     best: dict[str, Tensor] | None = None
     """The weights of the best epoch on dev."""
-    clock: Clock = field(default_factory=Clock)
+    clock: TrainingBudget = field(default_factory=TrainingBudget)
     """Of all that is done for it; by itself it sets no limit."""
 
     LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
@@ -97,7 +96,7 @@ class Trainer:
         labels: LabelSpace,
         config: TrainingConfig,
         data: Sequence[str],
-        reporter: Reporter | None,
+        reporter: Callback | None,
         resume: bool,
         **more: Any,
     ) -> Self:
@@ -109,11 +108,11 @@ class Trainer:
             )
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
-        model = new_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
+        model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
         signatures = {*model.settings.signatures, *LabelSpace.signatures(documents)}
         model.settings = model.settings.with_(signatures=tuple(sorted(signatures)))
         if reporter is None or not accelerator.is_main_process:
-            reporter = Reporter()
+            reporter = Callback()
         trainer = cls(model, documents, dev, config, accelerator, out.resolve(), reporter, **more)
         if accelerator.num_processes > 1:  # what one drops out says nothing of what another does
             set_seed(config.seed, device_specific=True)
@@ -134,11 +133,11 @@ class Trainer:
         self.data = TrainingSet(
             self.documents, self.model.labels, self.extractor.windower, self.config, rounded=rounded, spare=spare
         )
-        self.snapshots = Snapshots(self.out)
+        self.snapshots = CheckpointManager(self.out)
         optimizer = build_optimizer(self.model, self.config)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self.schedule = Schedule(self.optimizer, self.config)
-        self.gradients = Recorder(self._gradients, self.accelerator.device, record=record)
+        self.gradients = GraphRunner(self._gradients, self.accelerator.device, record=record)
         if record:  # a graph adds to the gradients where they are
             for parameter in self.model.parameters():
                 parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
@@ -151,7 +150,7 @@ class Trainer:
             "training data": self.model.settings.provenance["fingerprint"],
         }
 
-    def _batching(self, record: bool) -> tuple[Rounded, int | None]:
+    def _batching(self, record: bool) -> tuple[Padding, int | None]:
         """How windows are batched, and how many pieces of padding take as long as a batch more does.
 
         A recorded batch takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the
@@ -175,7 +174,9 @@ class Trainer:
         self.clock.resume(self.progress.seconds, self.progress.done)
         self._losses.copy_(torch.tensor(self.progress.losses))
 
-    def run(self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None) -> Trained:
+    def run(
+        self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None
+    ) -> TrainResult:
         """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from.
 
         So does what goes wrong once the weights stand.
@@ -206,7 +207,7 @@ class Trainer:
                 self.progress.position += 1
                 self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
                 due = save_every_minutes is not None and self.clock.seconds - saved >= 60 * save_every_minutes
-                due, stopped = agreed(self.accelerator, due, interrupt.pending, step=self.progress.step)
+                due, stopped = all_agree(self.accelerator, due, interrupt.pending, step=self.progress.step)
                 if due:
                     self.save_state()
                     saved = self.clock.seconds
@@ -215,11 +216,11 @@ class Trainer:
             self._end_epoch(len(steps))
             if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
                 self.save_state()
-            if any(agreed(self.accelerator, interrupt.pending)):
+            if any(all_agree(self.accelerator, interrupt.pending)):
                 raise KeyboardInterrupt
         self.progress.seconds = self.clock.seconds
 
-    def finish(self, test: Sequence[Document], interrupt: Interrupt) -> Trained:
+    def finish(self, test: Sequence[Document], interrupt: Interrupt) -> TrainResult:
         """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
         self._take_best()
         self._save_model({}, interrupted=True)  # whatever happens from here on, the training was not for nothing
@@ -251,8 +252,8 @@ class Trainer:
         if config.tunes and (examples := self._examples()):
             extractor.settings = tuned(extractor, examples, alpha=config.tune_alpha, odds=config.tune_odds)
         if self.dev:
-            found = uncalibrated(self.extractor, self.dev)
-            self.extractor.settings = calibrated(self.extractor.settings, found, ["dev"])
+            found = collect_log_odds(self.extractor, self.dev)
+            self.extractor.settings = fit_calibration(self.extractor.settings, found, ["dev"])
         (self.model.settings,) = broadcast_object_list([self.extractor.settings])  # GPUs may differ in a last digit
         self.extractor.settings = self.model.settings
 
@@ -260,7 +261,7 @@ class Trainer:
         """What α and relation odds are tuned on."""
         return self.dev
 
-    def stop(self, number: int) -> Trained:
+    def stop(self, number: int) -> TrainResult:
         """Save the best model so far, as it is."""
         self._take_best()
         self._save_model({}, interrupted=True)
@@ -289,8 +290,8 @@ class Trainer:
 
     def _result(
         self, dev: Scores | None = None, test: Scores | None = None, *, stopped_by: int | None = None
-    ) -> Trained:
-        return Trained(
+    ) -> TrainResult:
+        return TrainResult(
             self.model,
             dev,
             test,
@@ -300,12 +301,12 @@ class Trainer:
             self.accelerator.is_main_process,
         )
 
-    def collated(self, steps: Sequence[Sequence[Passage]]) -> Iterator[Step]:
+    def collated(self, steps: Sequence[Sequence[WindowGroup]]) -> Iterator[TrainingStep]:
         """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return Ahead(self.data.step(passages, process, n_processes) for passages in steps)
+        return Prefetcher(self.data.step(passages, process, n_processes) for passages in steps)
 
-    def take_step(self, step: Step, position: float, share: float) -> None:
+    def take_step(self, step: TrainingStep, position: float, share: float) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
         self.model.train()
         self.progress.step += 1
@@ -316,7 +317,7 @@ class Trainer:
         for number, batch in enumerate(step.batches, start=1):
             last = number == len(step.batches)
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                tensors = self.gradients.pinned(tensors_of(batch, step, self.config))
+                tensors = self.gradients.pinned(to_tensors(batch, step, self.config))
                 self._losses[:3] += self.gradients(tensors)
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
@@ -327,7 +328,7 @@ class Trainer:
 
     def _gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch to the parameters'; its losses."""
-        losses = objective(self.wrapped, self.model.labels, self.config, tensors)
+        losses = compute_losses(self.wrapped, self.model.labels, self.config, tensors)
         # processes average their gradients; each holds a share of a sum, so the mean is scaled back
         self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
         return losses.detach()
@@ -382,7 +383,7 @@ class Trainer:
         """Write what `resume` continues from."""
         self.progress.losses = self._losses.tolist()
         self.progress.seconds = self.clock.seconds
-        shares: list[Share] = gather_object([Share.of(self.progress)])
+        shares: list[ProcessState] = gather_object([ProcessState.of(self.progress)])
         if self.accelerator.is_main_process:
             self.snapshots.save(shares, self.model, self.optimizer, self.best, self._record)
         self.accelerator.wait_for_everyone()

@@ -13,22 +13,22 @@ There are three layouts. `in-place` gives every sentence a window of its own, wi
 in one window, so that the encoder sees the text once.
 """
 
-from unire.windows.batches import SLICE, Batch, Rounded, collate, in_batches, of_like_length
-from unire.windows.spec import EncoderSpec
-from unire.windows.stretches import Stretch
-from unire.windows.windower import Layout, Passage, Window, Windower
+from unire.config import EncoderSpec, Layout
+from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, bucket_batches, collate, group_by_length
+from unire.windows.spans import TableSpan
+from unire.windows.windows import Window, WindowBuilder, WindowGroup
 
 __all__ = [
-    "SLICE",
+    "MAX_SLICE_TOKENS",
     "Batch",
     "EncoderSpec",
     "Layout",
-    "Passage",
-    "Rounded",
-    "Stretch",
+    "Padding",
+    "TableSpan",
     "Window",
-    "Windower",
+    "WindowBuilder",
+    "WindowGroup",
+    "bucket_batches",
     "collate",
-    "in_batches",
-    "of_like_length",
+    "group_by_length",
 ]

@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from unire import formats
+from unire.analysis.checks import Issue, IssueKind, inspect, piece_counter
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, Words, input_path, label_space
 from unire.documents import Document
-from unire.exceptions import UnireError
-from unire.formats.characters import BRIDGED, WIDENED
-from unire.inspection import Finding, Kind, inspect
-from unire.inspection.pieces import piece_counter
+from unire.errors import UnireError
+from unire.formats.alignment import BRIDGED, WIDENED
 
 __all__ = ["check"]
 
@@ -44,13 +43,15 @@ def check(
         unire data check train.jsonl dev.jsonl test.jsonl --labels scierc --strict
         unire data check annotations/ --encoder models/mine
     """
-    findings: list[Finding] = []
+    findings: list[Issue] = []
     parts: dict[str, list[Document]] = {}
     notes: Counter[str] = Counter()
     for path in files:
 
         def unreadable(error: UnireError, path: Path = path) -> None:
-            findings.append(Finding(Kind.UNREADABLE, str(path), "", str(error).removeprefix(str(path)).lstrip(",: ")))
+            findings.append(
+                Issue(IssueKind.UNREADABLE, str(path), "", str(error).removeprefix(str(path)).lstrip(",: "))
+            )
 
         parts[str(path)] = list(formats.read(input_path(path), format, spaces=words, notes=notes, on_error=unreadable))
     for finding in (WIDENED, BRIDGED):  # which stand among the findings, each with its place
@@ -58,7 +59,7 @@ def check(
     space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
     counter, max_pieces = piece_counter(encoder) if encoder else (None, 0)
     findings += inspect(parts, space, near=near, count_pieces=counter, max_pieces=max_pieces)
-    counts = {kind: sum(finding.kind is kind for finding in findings) for kind in Kind}
+    counts = {kind: sum(finding.kind is kind for finding in findings) for kind in IssueKind}
     if json:
         summary = {kind.what: count for kind, count in counts.items() if count}
         printing.print_json(
@@ -71,12 +72,12 @@ def check(
         raise typer.Exit(1)
 
 
-def _print(findings: list[Finding], counts: dict[Kind, int], show: int) -> None:
+def _print(findings: list[Issue], counts: dict[IssueKind, int], show: int) -> None:
     if not findings:
         printing.say("Nothing odd was found.", to=printing.out)
         return
-    shown: Counter[Kind] = Counter()
-    for finding in sorted(findings, key=lambda finding: list(Kind).index(finding.kind)):
+    shown: Counter[IssueKind] = Counter()
+    for finding in sorted(findings, key=lambda finding: list(IssueKind).index(finding.kind)):
         shown[finding.kind] += 1
         if shown[finding.kind] <= show:
             printing.say(str(finding), to=printing.out)

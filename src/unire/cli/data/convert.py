@@ -14,14 +14,14 @@ from typing import Annotated
 import typer
 
 from unire import formats
+from unire.analysis.splits import part_by_lists, read_lists
+from unire.analysis.statistics import TABLE_2, Statistics
 from unire.cli import printing
 from unire.cli.options import Json, Words, input_path
 from unire.documents import Document
-from unire.exceptions import OnError, UnireError
-from unire.formats.format import refuse
+from unire.errors import OnError, UnireError
+from unire.formats.base import refuse
 from unire.labels import LabelSpace
-from unire.splits import part_by_lists, read_lists
-from unire.statistics import TABLE_2, Statistics
 
 __all__ = ["convert"]
 

@@ -13,10 +13,10 @@ from unire import formats
 from unire.cli import printing
 from unire.cli.options import Format, Labels, Symmetric, Words, check_output, input_path, label_space
 from unire.documents import Document
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.rendering import html as pages
-from unire.rendering.palette import Palette
-from unire.rendering.terminal import View
+from unire.rendering.common import Palette
+from unire.rendering.terminal import TerminalView
 from unire.rendering.views import gold_views
 
 __all__ = ["show"]
@@ -65,7 +65,7 @@ def show(
     else:
         palette = Palette(space)
         for document in documents:
-            printing.out.print(View(document, palette))
+            printing.out.print(TerminalView(document, palette))
     printing.print_notes(notes)
 
 

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from unire import formats
+from unire.analysis.splits import draw_folds, stratified_split
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.files import check_new, replacing
-from unire.splits import deal, draw_folds
 
 __all__ = ["split"]
 
@@ -76,7 +76,7 @@ def split(
         sizes = {f"fold {number}": len(ids) for number, ids in enumerate(dealt, start=1)}
     else:
         suffix = formats.FORMATS[target].suffix
-        dealt_documents = deal(documents, list(shares.values()), seed)
+        dealt_documents = stratified_split(documents, list(shares.values()), seed)
         try:
             with replacing(out, directory=True) as temporary:
                 for name, part in zip(shares, dealt_documents, strict=True):

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from unire.analysis.plots import plot as draw
+from unire.analysis.statistics import Statistics
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, check_output, documents_from, label_space
-from unire.statistics import Statistics
-from unire.statistics import plot as draw
 
 __all__ = ["stats"]
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from unire.documents import Document, Relation
 from unire.labels import LabelSpace
-from unire.rendering.characters import visible
-from unire.rendering.palette import Palette
+from unire.rendering.common import Palette, visible
+from unire.rendering.html.text import relation_list, sentences
 from unire.rendering.views import SentenceTable, View
 from unire.tables import fill_sentence, read
 
-__all__ = ["SCALE", "of_document", "of_labels", "script"]
+__all__ = ["SCALE", "of_document", "of_labels", "of_view", "script"]
 
 SCALE = 1000
 """What a probability of 1 is written as."""
@@ -125,3 +125,12 @@ def _packed(numbers: NDArray[Any]) -> str:
 
 def _rounded(score: float | None) -> float | None:
     return None if score is None else round(score, 4)
+
+
+def of_view(view: View, labels: LabelSpace, palette: Palette, cells: Container[int] = ()) -> dict[str, Any]:
+    """A document for `DocumentView` in `document.js`; the probabilities only of the sentences `cells`."""
+    return {
+        "sentences": list(sentences(view.document, palette)),
+        "triples": relation_list(view.document, palette),
+        **of_document(view, labels, palette, cells),
+    }

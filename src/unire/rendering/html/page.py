@@ -9,11 +9,10 @@ from typing import NamedTuple, TextIO
 
 from unire.files import text_output
 from unire.labels import LabelSpace
-from unire.rendering.both_ways import shown_once
+from unire.rendering.common import Palette, merge_symmetric
 from unire.rendering.html import data
-from unire.rendering.html.shell import Shell
+from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, relation_list, sentences, shown
-from unire.rendering.palette import Palette
 from unire.rendering.views import View
 
 __all__ = ["LIMIT", "Written", "write"]
@@ -63,7 +62,7 @@ def write(
 
 def _head(title: str, labels: LabelSpace | None, palette: Palette) -> str:
     known = data.script({"labels": [] if labels is None else data.of_labels(labels, palette)}, 'id="labels"')
-    shell = Shell(title, "\n".join(map(asset, STYLE)), "\n".join(map(asset, SCRIPT)))
+    shell = PageTemplate(title, "\n".join(map(asset, STYLE)), "\n".join(map(asset, SCRIPT)))
     return f"""{shell.head}<body class="unire">
 <header><h1>{shown(title)}</h1></header>
 {known}
@@ -78,7 +77,7 @@ def _document(view: View, number: int, labels: LabelSpace | None, palette: Palet
     yield f'<details class="document"{" open" if number == 1 else ""}>\n<summary>'
     yield f'<span class="id" dir="auto">{shown(document.id) or f"Document {number}"}</span> '
     yield f'<span class="counts">{_counted(len(document.entities), "entity", "entities")}, '
-    yield f"{_counted(len(shown_once(document.relations)), 'relation', 'relations')}</span></summary>\n"
+    yield f"{_counted(len(merge_symmetric(document.relations)), 'relation', 'relations')}</span></summary>\n"
     yield '<div class="text">\n'
     for i, text in enumerate(sentences(document, palette)):
         yield f'<div class="sentence" dir="auto">{text}</div>\n'

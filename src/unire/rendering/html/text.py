@@ -8,10 +8,8 @@ from html import escape
 from importlib import resources
 
 from unire.documents import Document, Relation
-from unire.rendering.both_ways import score_of, shown_once
-from unire.rendering.characters import visible
-from unire.rendering.palette import Palette
-from unire.rendering.running_text import Step, steps
+from unire.rendering.common import Palette, merge_symmetric, score_of, visible
+from unire.rendering.terminal import TextStep, steps
 
 __all__ = ["asset", "fragment", "relation_list", "sentences", "shown"]
 
@@ -48,7 +46,7 @@ def relation_list(document: Document, palette: Palette) -> str:
         return ""
     rows = "".join(
         f"<li{_hook(positions)}>{_triple(document.relations[positions[0]], len(positions) > 1, palette)}</li>"
-        for positions in shown_once(document.relations)
+        for positions in merge_symmetric(document.relations)
     )
     return f'<ul class="relations">{rows}</ul>'
 
@@ -64,7 +62,7 @@ def asset(name: str, room: str = "unire.rendering.html") -> str:
     return (resources.files(room) / name).read_text(encoding="utf-8")
 
 
-def _words(document: Document, pieces: Iterable[Step], opened: list[int], palette: Palette) -> str:
+def _words(document: Document, pieces: Iterable[TextStep], opened: list[int], palette: Palette) -> str:
     entities = document.entities
 
     def start(entity: int) -> str:

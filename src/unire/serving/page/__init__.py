@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from unire.decoding import CUTTING
+from unire.decoding.decoders import SPAN_SCORERS
 from unire.extractor import Extractor
+from unire.rendering.common import Palette
 from unire.rendering.html import data
-from unire.rendering.html.shell import Shell
+from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, shown
-from unire.rendering.palette import Palette
 
-__all__ = ["Page"]
+__all__ = ["LivePage"]
 
 STYLE = ("text.css", "page.css", "table.css")
 SCRIPT = ("arcs.js", "table.js", "document.js")
 
 
-class Page:
+class LivePage:
     """The page for a model."""
 
     def __init__(self, extractor: Extractor, name: str) -> None:
-        shell = Shell(
+        shell = PageTemplate(
             f"unire: {name}",
             "\n".join([*map(asset, STYLE), asset("live.css", __name__)]),
             "\n".join([*map(asset, SCRIPT), asset("live.js", __name__)]),
@@ -28,7 +28,7 @@ class Page:
         labels, settings = extractor.labels, extractor.settings
         known = {
             "labels": data.of_labels(labels, Palette(labels)),
-            "alpha": settings.alpha if settings.decoder in CUTTING else None,
+            "alpha": settings.alpha if settings.decoder in SPAN_SCORERS else None,
             "byDistance": settings.decoder == "split",
         }
         body = asset("live.html", __name__).replace("{name}", shown(name))

@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Sequence
 
-from unire.exceptions import UnireError
-from unire.studies.pipeline.cells import Cell
-from unire.training.interrupt import exit_status
+from unire.errors import UnireError
+from unire.studies.pipeline.runs import Cell
+from unire.training.callbacks import exit_status
 
 __all__ = ["main"]
 

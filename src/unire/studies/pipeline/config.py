@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from unire.checks import FRACTION, NATURAL, POSITIVE, check_kinds, check_ranges
-from unire.exceptions import UnireError
-from unire.marking.config import SETTINGS
-from unire.training import TrainingConfig
+from unire.errors import FRACTION, NATURAL, POSITIVE, UnireError, check_kinds, check_ranges
+from unire.training.config import TrainingConfig
+from unire.training.markers.config import SETTINGS
 
 __all__ = ["PipelineConfig"]
 

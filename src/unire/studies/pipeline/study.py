@@ -9,24 +9,24 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from unire.exceptions import UnireError
+from unire.errors import UnireError
 from unire.studies import charts as draw
-from unire.studies import speed
-from unire.studies.jobs import Job, Record, run_jobs
+from unire.studies import speed as speed_module
 from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.results import Json, Table, millions, with_deviation
-from unire.studies.stopwatch import repetition
+from unire.studies.profiling import repetition
+from unire.studies.results import Json, ResultTable, millions, with_deviation
+from unire.studies.runner import Record, StudyJob, run_jobs
 from unire.studies.trainings import Setup, Variant
 
 if TYPE_CHECKING:
-    from unire.studies.pipeline.cells import Part
+    from unire.studies.pipeline.runs import Part
 
 __all__ = ["cells", "charts", "run", "tables"]
 
 TRAINED: tuple[Part, ...] = ("entities", "exact", "approximate")
 PARTS: tuple[Part, ...] = (*TRAINED, "measured")
 JOINT = Variant("joint")
-PAPER = {(name, window): float(rate) for name, _, window, _, rate in speed.PAPER}
+PAPER = {(name, window): float(rate) for name, _, window, _, rate in speed_module.PAPER}
 """Sentences per second on SciERC, by model and W."""
 
 
@@ -46,7 +46,7 @@ def run(
     return _collected(setup, config)
 
 
-def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[Job]:
+def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[StudyJob]:
     """The cells of the study; a setup that they cannot be made with is refused before any is."""
     if not setup.test:
         raise UnireError("the study pipeline reports scores on test; give --test")
@@ -58,15 +58,15 @@ def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[Job]:
     return made
 
 
-def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[Job]:
+def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[StudyJob]:
     """The joint model, which other studies share, the models of the pipeline, and the measurement of all."""
     trained = [setup.cell(JOINT, seed), *(_cell(setup, config, part, seed) for part in TRAINED)]
     last = _cell(setup, config, "measured", seed)
     return [*trained, replace(last, needs=tuple(cell.name for cell in trained), alone=True)]
 
 
-def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> Job:
-    from unire.studies.pipeline.cells import Cell  # with which torch comes
+def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> StudyJob:
+    from unire.studies.pipeline.runs import Cell
 
     joint = asdict(replace(setup.config, seed=seed))
     kind = f"pipeline-{part}"
@@ -85,7 +85,7 @@ def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> Job:
         folder=str(setup.folder),
     )
     settings = {**joint, **{f"pipeline {name}": value for name, value in asdict(config).items()}}
-    return Job(
+    return StudyJob(
         f"{kind}-{seed}",
         ("-m", "unire.studies.pipeline", cell.to_json()),
         setup.folder / "cells" / f"{kind}-{seed}.json",
@@ -132,7 +132,7 @@ def _row(records: Sequence[Record], place: int) -> Json:
     }
 
 
-def tables(result: Json) -> list[Table]:
+def tables(result: Json) -> list[ResultTable]:
     seeds = "1 seed" if len(result["seeds"]) == 1 else f"{len(result['seeds'])} seeds"
     counted = f"test, {result['sentences']:,} sentences, {seeds}"
     on = f"{_often(result)} on {result['machine']} in {result['precision']}".lstrip(", ")
@@ -153,11 +153,11 @@ def tables(result: Json) -> list[Table]:
         for what, count in counts.items()
     ]
     return [
-        Table(title, ("", "size", "W", "Ent F1", "Rel F1", "sent/s"), rows),
+        ResultTable(title, ("", "size", "W", "Ent F1", "Rel F1", "sent/s"), rows),
         _ratios(result),
-        Table("Where the pipeline's time goes, ms a sentence", ("", "entities", "relations"), _stages(result)),
-        Table("Counted on the way, first seed", ("", "n"), notes or [("nothing", "")]),
-        speed.paper(),
+        ResultTable("Where the pipeline's time goes, ms a sentence", ("", "entities", "relations"), _stages(result)),
+        ResultTable("Counted on the way, first seed", ("", "n"), notes or [("nothing", "")]),
+        speed_module.paper(),
     ]
 
 
@@ -190,7 +190,7 @@ def charts(result: Json) -> dict[str, str]:
     }
 
 
-def _ratios(result: Json) -> Table:
+def _ratios(result: Json) -> ResultTable:
     """How many times as fast the joint model is, in each of its ways."""
     joint = _rows(result, "joint")
     ours = [
@@ -200,7 +200,9 @@ def _ratios(result: Json) -> Table:
         (f"the paper: {name}", *(_ratio_of_paper(other["window"], PAPER[name, "100"]) for other in joint))
         for name in ("Zhong & Chen", "Zhong & Chen, approximate")
     ]
-    return Table("The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*ours, *theirs])
+    return ResultTable(
+        "The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*ours, *theirs]
+    )
 
 
 def _ratio_of_paper(window: str, rate: float) -> str:

@@ -1,0 +1,304 @@
+"""All checks, over all files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenizers import Tokenizer
+
+from unire import tables
+from unire.config import EncoderSpec
+from unire.documents import CHARACTERS, Document, Entity, Relation, Sentence
+from unire.errors import UnireError
+from unire.labels import LabelSpace
+from unire.windows.windows import WindowBuilder
+
+__all__ = ["Issue", "IssueKind", "find_leaks", "inspect", "piece_counter", "types_of"]
+
+
+class IssueKind(Enum):
+    """Something that can be odd about data, as `(name, what the table does with it, whether it is only a hint)`."""
+
+    UNREADABLE = ("document that cannot be read", "it is left out")
+    SPLIT_WORD = ("entity that splits a word", "its square covers the whole words")
+    IN_PARTS = ("entity in several parts", "its square covers the words between the parts too")
+    ENTITY_ACROSS = (tables.OUTSIDE, "no table holds it; it counts as a miss")
+    OVERLAP = (tables.OVERLAP, "the table keeps the longer one; the other counts as a miss")
+    TWO_TYPES = ("two types on the same words", "the table keeps the first; the other counts as a miss")
+    REPEATED_ENTITY = ("entity annotated twice", "its square is filled once")
+    NO_ARGUMENT = (tables.NO_ARGUMENT, "no table holds it; it counts as a miss")
+    RELATION_ACROSS = (tables.ACROSS, "no table holds it; it counts as a miss")
+    TWO_LABELS = (tables.TWO_LABELS, "the table keeps the first; the other counts as a miss")
+    REFLEXIVE = (tables.REFLEXIVE, "no table holds it; it counts as a miss")
+    REPEATED_RELATION = ("relation annotated twice", "its rectangle is filled once")
+    UNKNOWN_TYPE = ("type that the label space lacks", "training and scoring refuse the data")
+    UNSEEN_TYPE = ("type that only files after the first have", "training on the first cannot learn it")
+    SHARED_ID = ("id of several documents", "folds and split lists refuse the data")
+    LEAK = ("sentence in two files", "it is learnt and tested on; scores come out too high")
+    NEAR_LEAK = ("almost the same sentence in two files", "it is learnt and almost tested on; scores may be too high")
+    TOO_LONG = ("sentence longer than the encoder's input", "it is read in overlapping windows")
+    ALIKE = ("types whose names differ by case or spaces only", "they are different labels", True)
+    RARE = ("type with few examples", "its cells are too few to be learnt well", True)
+    BOTH_WAYS = ("relation type annotated both ways", "two rectangles; if it is symmetric, --symmetric says so", True)
+
+    def __init__(self, what: str, effect: str, hint: bool = False) -> None:
+        self.what = what
+        self.effect = effect
+        self.hint = hint
+
+    @classmethod
+    def of_unheld(cls, reason: str) -> IssueKind:
+        """The kind for a reason of `tables`."""
+        return next(kind for kind in cls if kind.what == reason)
+
+
+@dataclass(frozen=True)
+class Issue:
+    kind: IssueKind
+    file: str
+    place: str
+    """Where in the file: a document, and a sentence of it."""
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "kind": self.kind.what, "effect": self.kind.effect, "hint": self.kind.hint}
+
+    def __str__(self) -> str:
+        where = f"{self.file}, {self.place}" if self.place else self.file
+        return f"{where}: {self.kind.what}: {' '.join(self.detail.split())}; {self.kind.effect}"
+
+
+def types_of(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """How many there are of every type of entity and of relation; the two may share a name."""
+    entities: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
+    for document in documents:
+        entities.update(entity.label for entity in document.entities)
+        relations.update(relation.label for relation in document.relations)
+    return {"entity": entities, "relation": relations}
+
+
+LONGEST = 512
+"""No input is longer, even where an encoder could read more."""
+
+
+def piece_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
+    """What counts the pieces of a sentence, special ones included, and how many the encoder in `folder` can read.
+
+    They are those of its windows: a word is spelt by itself, and one that is left without a piece has the unknown one.
+    """
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        spec = EncoderSpec.from_dict(config["spec"]) if "spec" in config else _probed(tokenizer, folder, config)
+        windower = WindowBuilder(tokenizer, spec)
+    except Exception as error:  # tokenizers has no exception type of its own
+        raise UnireError(
+            f"encoder {str(folder)!r} cannot be read; give a folder with tokenizer.json and config.json ({error})"
+        ) from None
+
+    def count(words: Sequence[str]) -> int:
+        return len(spec.prefix) + len(windower.tokenize(words).ids) + len(spec.suffix)
+
+    return count, spec.max_pieces
+
+
+def _probed(tokenizer: Tokenizer, folder: Path, config: Mapping[str, Any]) -> EncoderSpec:
+    """What can be known of an encoder without torch, which is enough to count by."""
+    extra = folder / "tokenizer_config.json"
+    more = json.loads(extra.read_text(encoding="utf-8")) if extra.exists() else {}
+    limits = (more.get("model_max_length"), config.get("max_position_embeddings"))
+    longest = min([LONGEST, *(int(limit) for limit in limits if limit)])
+    return EncoderSpec.probe(tokenizer, max_pieces=longest, token_types=False, pad_id=0, unk_id=0)
+
+
+SHORT = 5
+"""Sentences of fewer words ("See Table 1 .") are bound to come again, and are not compared."""
+
+
+class SentencePlace(NamedTuple):
+    file: str
+    document: str
+    sentence: int
+
+    def __str__(self) -> str:
+        return f"document {self.document!r}, sentence {self.sentence}"
+
+
+Words = frozenset[tuple[str, int]]
+"""The words of a sentence, in small letters, each with the number of its occurrence."""
+
+
+def find_leaks(files: Mapping[str, Sequence[Document]], near: float) -> Iterator[Issue]:
+    """Each sentence that an earlier file has too, or almost: at least `near` of the words of both are common."""
+    if len(files) < 2:
+        return
+    sentences = _sentences(files)
+    common = Counter(word for words in sentences for word in words)
+    seen: dict[tuple[str, int], list[Words]] = defaultdict(list)
+    first = {words: places[0] for words, places in sentences.items()}
+    for words, places in sentences.items():
+        for place in places[1:]:
+            if place.file != places[0].file:
+                yield Issue(IssueKind.LEAK, place.file, str(place), f"as {places[0].file}, {places[0]}")
+        # Two sets of which `near` is common share one of the rarest words of either; so many of them must be looked at.
+        rarest = sorted(words, key=lambda word: (common[word], word))[: len(words) - math.ceil(near * len(words)) + 1]
+        candidates = {id(other): other for word in rarest for other in seen[word]}
+        for other in candidates.values():
+            if first[other].file != first[words].file and len(words & other) >= near * len(words | other):
+                yield Issue(
+                    IssueKind.NEAR_LEAK, first[words].file, str(first[words]), f"as {first[other].file}, {first[other]}"
+                )
+        for word in rarest:
+            seen[word].append(words)
+
+
+def _sentences(files: Mapping[str, Sequence[Document]]) -> dict[Words, list[SentencePlace]]:
+    """Where each sentence stands, in the order of files and documents."""
+    found: dict[Words, list[SentencePlace]] = defaultdict(list)
+    for file, documents in files.items():
+        for document in documents:
+            for i, sentence in enumerate(document.sentences, start=1):
+                if len(sentence) >= SHORT:
+                    number: Counter[str] = Counter()
+                    words = []
+                    for word in sentence.words:
+                        small = word.casefold()
+                        words.append((small, number[small]))
+                        number[small] += 1
+                    found[frozenset(words)].append(SentencePlace(file, document.id, i))
+    return dict(found)
+
+
+RARE = 10
+"""Examples below which a type is called rare."""
+
+
+def inspect(
+    files: Mapping[str, Sequence[Document]],
+    labels: LabelSpace,
+    *,
+    near: float = 0.8,
+    count_pieces: Callable[[Sequence[str]], int] | None = None,
+    max_pieces: int = 512,
+) -> Iterator[Issue]:
+    """What is odd about some files of data, which are parts of one set.
+
+    Args:
+        files: The documents of each file, by its name.
+        labels: The types that there should be.
+        near: From which share of common words on two sentences are almost the same.
+        count_pieces: How many pieces an encoder makes of a sentence's words; without it no sentence is too long.
+        max_pieces: How many it can read.
+    """
+    for file, documents in files.items():
+        for document in documents:
+            yield from _of_document(document, file, labels)
+            if count_pieces:
+                for i, sentence in enumerate(document.sentences):
+                    if (pieces := count_pieces(sentence.words)) > max_pieces:
+                        detail = f"{pieces} pieces of {len(sentence)} words, where {max_pieces} can be read"
+                        yield Issue(IssueKind.TOO_LONG, file, _place(document, i), detail)
+        for name, count in Counter(document.id for document in documents).items():
+            if count > 1:
+                yield Issue(IssueKind.SHARED_ID, file, f"document {name!r}", f"{count} ×")
+    yield from _of_types(files)
+    yield from _unseen_types(files)
+    yield from _both_ways(files, labels)
+    yield from find_leaks(files, near)
+
+
+def _place(document: Document, sentence: int) -> str:
+    return f"document {document.id!r}, sentence {sentence + 1}"
+
+
+def _of_document(document: Document, file: str, labels: LabelSpace) -> Iterator[Issue]:
+    here = f"document {document.id!r}"
+    for entity in document.entities:
+        if entity.label not in labels.entity_types:
+            yield Issue(IssueKind.UNKNOWN_TYPE, file, here, str(entity))
+        if parts := entity.attributes.get(CHARACTERS):
+            spelt = " … ".join(document.text[start:end] for start, end in parts)
+            kind = IssueKind.IN_PARTS if len(parts) > 1 else IssueKind.SPLIT_WORD
+            yield Issue(kind, file, here, f"{spelt!r} in {entity}")
+    for relation in document.relations:
+        if relation.label not in labels.relation_types:
+            yield Issue(IssueKind.UNKNOWN_TYPE, file, here, str(relation))
+    for item, reason in tables.spanning(document):
+        yield Issue(IssueKind.of_unheld(reason), file, here, str(item))
+    for i, sentence in enumerate(document.sentences):
+        for kind, item in _of_sentence(sentence, labels):
+            yield Issue(kind, file, _place(document, i), str(item))
+
+
+def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[IssueKind, Entity | Relation]]:
+    entities = [entity for entity in sentence.entities if entity.label in labels.entity_types]
+    relations = [
+        r
+        for r in sentence.relations
+        if r.label in labels.relation_types and {r.head.label, r.tail.label} <= set(labels.entity_types)
+    ]
+    spans = {(*entity.span, entity.label) for entity in entities}
+    held = tables.fill(entities, relations, labels, sentence.start, sentence.end)
+    for item, reason in held.unheld:
+        kind = IssueKind.of_unheld(reason)
+        if kind is IssueKind.OVERLAP and isinstance(item, Entity):
+            others = {label for start, end, label in spans if (start, end) == item.span and label != item.label}
+            kind = IssueKind.TWO_TYPES if others else kind
+        yield kind, item
+    for entity, count in Counter(replace(e, score=None) for e in sentence.entities).items():
+        if count > 1:
+            yield IssueKind.REPEATED_ENTITY, entity
+    for relation, count in Counter(replace(r, score=None) for r in sentence.relations).items():
+        if count > 1:
+            yield IssueKind.REPEATED_RELATION, relation
+
+
+def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
+    """What is odd about the types themselves, over all files."""
+    for kind, counted in types_of(document for documents in files.values() for document in documents).items():
+        for label, count in sorted(counted.items()):
+            if count < RARE:
+                yield Issue(IssueKind.RARE, "all files", "", f"{kind} type {label!r}, {count} ×")
+        spellings: dict[str, list[str]] = {}
+        for label in sorted(counted):
+            spellings.setdefault("".join(c for c in label.casefold() if c.isalnum()), []).append(label)
+        for names in spellings.values():
+            if len(names) > 1:
+                told = ", ".join(f"{name!r} ({counted[name]:,} ×)" for name in names)
+                yield Issue(IssueKind.ALIKE, "all files", "", f"{kind} types {told}")
+
+
+def _unseen_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
+    """Types that files have, and the first of them, which is to train on, has not."""
+    (_, trained), *others = files.items() or [("", ())]
+    known = types_of(trained)
+    for file, documents in others:
+        for kind, counted in types_of(documents).items():
+            for label in sorted(counted.keys() - known[kind].keys()):
+                yield Issue(IssueKind.UNSEEN_TYPE, file, "", f"{kind} type {label!r}, {counted[label]:,} ×")
+
+
+def _both_ways(files: Mapping[str, Sequence[Document]], labels: LabelSpace) -> Iterator[Issue]:
+    """Types that look symmetric: some pairs carry them in both directions."""
+    pairs: Counter[str] = Counter()
+    both: Counter[str] = Counter()
+    for documents in files.values():
+        for document in documents:
+            found = {(r.head.span, r.tail.span, r.label) for r in document.relations if r.head.span != r.tail.span}
+            for head, tail, label in found:
+                mirrored = (tail, head, label) in found
+                if not mirrored or head < tail:
+                    pairs[label] += 1
+                    both[label] += mirrored
+    for label in sorted(+both):
+        if label not in labels.symmetric:
+            detail = f"{label!r}, {both[label]:,} of {pairs[label]:,} pairs"
+            yield Issue(IssueKind.BOTH_WAYS, "all files", "", detail)

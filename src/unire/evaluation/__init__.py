@@ -1,0 +1,45 @@
+"""One scorer, named protocols: counts, precision, recall and F1, and how sure one may be of them.
+
+>>> from unire.documents import Document
+>>> from unire.labels import LabelSpace
+>>> words = [["Ada", "lives", "in", "London"]]
+>>> gold = Document.from_words(words, [(0, 1, "Peop"), (3, 4, "Loc")], [(0, 1, "Live_In")])
+>>> predicted = Document.from_words(words, [(0, 1, "Peop")])
+>>> print(score([gold], [predicted], LabelSpace.learn([gold])))
+Ent 66.7 (P 100.0, R 50.0)  Rel 0.0 (P 0.0, R 0.0)  Span 66.7  [strict, doubled, micro]
+"""
+
+from unire.evaluation.bootstrap import (
+    Comparison,
+    Difference,
+    Interval,
+    Intervals,
+    RateIntervals,
+    bootstrap,
+    paired_bootstrap,
+)
+from unire.evaluation.calibration_error import Confidence, Outcomes, Reliability, outcomes
+from unire.evaluation.counts import Counts, Scores, TypedCounts
+from unire.evaluation.protocol import HEADLINE, Protocol
+from unire.evaluation.scorer import one_way, score
+
+__all__ = [
+    "HEADLINE",
+    "Comparison",
+    "Confidence",
+    "Counts",
+    "Difference",
+    "Interval",
+    "Intervals",
+    "Outcomes",
+    "Protocol",
+    "RateIntervals",
+    "Reliability",
+    "Scores",
+    "TypedCounts",
+    "bootstrap",
+    "one_way",
+    "outcomes",
+    "paired_bootstrap",
+    "score",
+]

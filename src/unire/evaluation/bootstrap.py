@@ -1,0 +1,204 @@
+"""How sure one may be of a score: documents are drawn again, with replacement, many times.
+
+Each document is counted once; a resample is then a weighted sum of those counts, so the scorer itself never runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document
+from unire.errors import UnireError
+from unire.evaluation.counts import average_rates
+from unire.evaluation.protocol import HEADLINE, Protocol
+from unire.evaluation.scorer import tallies
+from unire.labels import LabelSpace
+
+__all__ = ["Comparison", "Difference", "Interval", "Intervals", "RateIntervals", "bootstrap", "paired_bootstrap"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value on the documents as they are, and the range in which resampled documents put it."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class RateIntervals:
+    precision: Interval
+    recall: Interval
+    f1: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Percentile confidence intervals of one system's scores."""
+
+    protocol: Protocol
+    entities: RateIntervals
+    relations: RateIntervals
+    confidence: float
+    samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values, rates as fractions."""
+        return {**asdict(self), "protocol": self.protocol.to_dict()}
+
+    def __str__(self) -> str:
+        sure = f"{100 * self.confidence:g}% confidence"
+        return f"Ent {self.entities.f1}  Rel {self.relations.f1}  [{self.protocol}; {sure}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """F1 of the second system minus F1 of the first."""
+
+    f1: Interval
+    p_value: float
+    """Two-sided: twice the share of resamples with a difference ≤ 0, or of those with one ≥ 0, whichever is smaller.
+    One is added to both counts of the share, so that it is never 0."""
+
+    def __str__(self) -> str:
+        return f"{self.f1} (p = {self.p_value:.3f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems on the same resamples."""
+
+    protocol: Protocol
+    entities: Difference
+    relations: Difference
+    confidence: float
+    samples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values, differences as fractions."""
+        return {**asdict(self), "protocol": self.protocol.to_dict()}
+
+    def __str__(self) -> str:
+        sure = f"{100 * self.confidence:g}% confidence"
+        return f"Ent {self.entities}  Rel {self.relations}  [{self.protocol}; {sure}]"
+
+
+def bootstrap(
+    gold: Iterable[Document],
+    predicted: Iterable[Document],
+    labels: LabelSpace,
+    protocol: Protocol = HEADLINE,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Intervals:
+    """Percentile confidence intervals of precision, recall and F1.
+
+    Documents are the unit that is drawn, as sentences of one document are not independent; where every document is a
+    single sentence, sentences are.
+
+    Args:
+        gold: The annotated documents, at least two.
+        predicted: The same documents with predicted annotation; in another order only where all have ids.
+        labels: The types to count, and which relations are symmetric.
+        protocol: What counts as right.
+        samples: How often to draw.
+        seed: The same seed gives the same intervals.
+        confidence: Share of the resamples that an interval holds.
+    """
+    [value], resampled = _resampled(gold, [predicted], labels, protocol, samples, seed)
+    low, high = _bounds(resampled[:, 0], confidence)
+    entities, relations = (
+        RateIntervals(*(Interval(*map(float, rate)) for rate in zip(value[kind], low[kind], high[kind], strict=True)))
+        for kind in (0, 1)
+    )
+    return Intervals(protocol, entities, relations, confidence, samples)
+
+
+def paired_bootstrap(
+    gold: Iterable[Document],
+    first: Iterable[Document],
+    second: Iterable[Document],
+    labels: LabelSpace,
+    protocol: Protocol = HEADLINE,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Comparison:
+    """Whether `second` is better than `first`: both are scored on the same resamples.
+
+    Args:
+        gold: The annotated documents, at least two.
+        first: Predictions of one system (the baseline).
+        second: Predictions of the other.
+        labels: The types to count, and which relations are symmetric.
+        protocol: What counts as right.
+        samples: How often to draw.
+        seed: The same seed gives the same comparison.
+        confidence: Share of the resamples that an interval holds.
+    """
+    value, resampled = _resampled(list(gold), [first, second], labels, protocol, samples, seed)
+    f1 = 2
+    difference = value[1, :, f1] - value[0, :, f1]
+    differences = resampled[:, 1, :, f1] - resampled[:, 0, :, f1]
+    low, high = _bounds(differences, confidence)
+    tail = np.minimum((differences <= 0).sum(axis=0), (differences >= 0).sum(axis=0))
+    p_value = np.minimum(2 * (tail + 1) / (samples + 1), 1)
+    entities, relations = (
+        Difference(Interval(float(difference[kind]), float(low[kind]), float(high[kind])), float(p_value[kind]))
+        for kind in (0, 1)
+    )
+    return Comparison(protocol, entities, relations, confidence, samples)
+
+
+def _resampled(
+    gold: Iterable[Document],
+    systems: list[Iterable[Document]],
+    labels: LabelSpace,
+    protocol: Protocol,
+    samples: int,
+    seed: int,
+) -> tuple[Floats, Floats]:
+    """Rates on the documents as they are and on each resample: `[systems, 2, 3]` and `[samples, systems, 2, 3]`.
+
+    The last two axes are entities and relations; precision, recall and F1.
+    """
+    if samples < 1:
+        raise UnireError(f"a bootstrap needs at least 1 sample, not {samples}")
+    counts = np.stack(
+        [[tally.counts for tally in tallies(gold, system, labels, protocol)] for system in systems], axis=1, dtype=float
+    )
+    n = len(counts)
+    if n < 2:
+        raise UnireError(f"a bootstrap needs at least 2 documents to draw from, not {n}")
+    rng = np.random.default_rng(seed)
+    by_document = counts.reshape(n, -1)
+    # One resample at a time: n weights, however many samples are drawn.
+    drawn = [np.bincount(rng.integers(n, size=n), minlength=n) @ by_document for _ in range(samples)]
+    totals = np.stack([by_document.sum(axis=0), *drawn]).reshape(samples + 1, *counts.shape[1:])
+    rates = np.stack(
+        [average_rates(totals[..., kind, :], protocol.average) for kind in (labels.entity_ids, labels.relation_ids)],
+        axis=-2,
+    )
+    return rates[0], rates[1:]
+
+
+def _bounds(resampled: Floats, confidence: float) -> Floats:
+    """The low and the high end of what the middle `confidence` of the resamples gave."""
+    if not 0 < confidence < 1:
+        raise UnireError(f"a confidence lies between 0 and 1, not at {confidence:g}; 0.95 is customary")
+    bounds: Floats = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return bounds

@@ -1,0 +1,148 @@
+"""A model as an ONNX graph that points into the file of its weights."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+from unire.errors import UnireError
+from unire.export.onnx_layers import export_attention, replace_layers
+from unire.hub.model_dir import GRAPH, WEIGHTS
+from unire.inference.onnx_check import GraphPosition, again, in_file, places_in
+from unire.models.checkpoint import INT8, SCALE, tensors_to
+from unire.models.unire import TensorBatch, UniRE
+
+__all__ = ["Precision", "write_graph"]
+
+Precision = Literal["int8", "fp32"]
+
+OPSET = 20
+"""The first that has GELU."""
+
+
+def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, Tensor]:
+    """Write `model.onnx` and `model.safetensors`; gives back the tensors of the latter."""
+    drawing = _ExportModule(model, precision)
+    tensors = drawing.tensors()
+    tensors_to(folder / WEIGHTS, tensors)
+    graph = _draw(drawing, token_types=model.settings.spec.token_types)
+    _point(graph, places_in(folder / WEIGHTS))
+    (folder / GRAPH).write_bytes(graph.SerializeToString())
+    return tensors
+
+
+class _ExportModule(nn.Module):
+    """The model with stand-ins, from the arrays of a batch to probabilities."""
+
+    def __init__(self, model: UniRE, precision: Precision) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(model).cpu().eval()
+        self._shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+        replace_layers(self.model, int8=precision == "int8")
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, words: Tensor, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        lengths = words.new_empty(0)  # the model does not read them
+        logits: Tensor = self.model(TensorBatch(input_ids, attention_mask, token_type_ids, words, lengths))
+        return logits.softmax(-1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What is to be stored: the graph's numbers in the shapes of the model, of which it takes some flat."""
+        stored = {}
+        for name, tensor in self.model.state_dict().items():
+            base = name.removesuffix(INT8).removesuffix(SCALE)
+            shape = self._shapes.get(base, tensor.shape)
+            stored[name] = tensor.view(shape[:-1] if name.endswith(SCALE) else shape)
+        return stored
+
+
+def _draw(drawing: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
+    dynamic = torch.export.Dim.DYNAMIC
+    # Of sizes that differ, so that none is taken for another; and with padding, so that it is not left out.
+    pieces, words = torch.full((2, 13), 1), torch.zeros(3, 7, dtype=torch.long)
+    mask = torch.ones_like(pieces)
+    mask[0, 8:] = 0
+    inputs = {"input_ids": pieces, "attention_mask": mask, "words": words}
+    if token_types:
+        inputs["token_type_ids"] = torch.zeros_like(pieces)
+    try:
+        with warnings.catch_warnings(), _Quiet(), export_attention(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                drawing,
+                kwargs=inputs,
+                input_names=list(inputs),
+                output_names=["P"],
+                dynamic_shapes={name: {0: dynamic, 1: dynamic} for name in inputs},
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        kind = drawing.model.settings.encoder.get("model_type", "of this kind")
+        reason = str(error.__cause__ or error).strip().splitlines()
+        raise UnireError(f"encoders {kind} cannot be exported: {next(iter(reason), type(error).__name__)}") from error
+    drawn: onnx.ModelProto = program.model_proto  # type: ignore[union-attr]
+    return drawn
+
+
+def _point(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
+    """Take out of the graph what the file of the weights holds, and all that tells of where it was drawn."""
+    graph = model.graph
+    del graph.value_info[:]
+    del model.metadata_props[:], graph.metadata_props[:]
+    for node in graph.node:
+        del node.metadata_props[:]
+        node.name = node.doc_string = ""
+        for i, name in enumerate(node.input):
+            node.input[i] = name.removeprefix("model.")
+    for tensor in graph.initializer:
+        tensor.name = tensor.name.removeprefix("model.")
+    _name_apart(graph)
+    for tensor in graph.initializer:
+        place = places.get(in_file(tensor.name))
+        if place is None:
+            continue
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", WEIGHTS), ("offset", place.start), ("length", place.length)):
+            tensor.external_data.add(key=key, value=str(value))
+
+
+def _name_apart(graph: onnx.GraphProto) -> None:
+    """Give every product a name of its own for the weights of eight bits that it shares, as ALBERT's layers do.
+
+    On CPUs whose products could overflow onnxruntime replaces such weights, and fails at those that it has replaced.
+    """
+    weights = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
+    uses: Counter[str] = Counter()
+    for node in graph.node:
+        for i, name in enumerate(node.input):
+            if name not in weights:
+                continue
+            uses[name] += 1
+            if uses[name] > 1:
+                node.input[i] = again(name, uses[name])
+                graph.initializer.add().CopyFrom(weights[name])
+                graph.initializer[-1].name = node.input[i]
+
+
+class _Quiet:
+    """Without what PyTorch logs of the libraries that it did not find."""
+
+    def __enter__(self) -> None:
+        self._logger = logging.getLogger("torch.onnx")
+        self._level = self._logger.level
+        self._logger.setLevel(logging.ERROR)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.setLevel(self._level)

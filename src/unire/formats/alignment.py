@@ -1,0 +1,85 @@
+"""Formats that count characters: text → words, and the words that a run of characters covers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from unire.documents import CHARACTERS, Document, Entity
+from unire.errors import UnireError
+
+__all__ = ["BRIDGED", "WIDENED", "WORDLESS", "Placer", "locate", "split"]
+
+WIDENED = "entity whose characters are not those of whole words, taken with the whole words"
+BRIDGED = "entity in several parts, taken with the words between them"
+WORDLESS = "entity on no word, left out"
+
+
+def split(text: str, *, spaces: bool, id: str, meta: Mapping[str, Any] | None = None) -> Document:
+    """The sentences and words of a text.
+
+    Args:
+        text: Stays as it is.
+        spaces: A line is a sentence and words stand between white space; otherwise both are found by `segment`.
+        id: A name for the document.
+        meta: Anything to carry along.
+    """
+    if not spaces:
+        from unire.segmentation import segment
+
+        return replace(segment(text, id=id), meta=dict(meta or {}))
+    sentences: list[list[str]] = []
+    offsets: list[tuple[int, int]] = []
+    position = 0
+    for line in text.split("\n"):
+        words = line.split()
+        for word in words:
+            position = text.index(word, position)
+            offsets.append((position, position + len(word)))
+            position += len(word)
+        sentences.append(words)
+    return Document.from_words(sentences, text=text, offsets=offsets, id=id, meta=meta)
+
+
+def locate(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
+    """The words, first and one past the last, that share a character with those from `start` to `end`, if any do."""
+    first = bisect_right(offsets, start, key=lambda span: span[1])
+    last = bisect_left(offsets, end, key=lambda span: span[0])
+    return (first, last) if first < last else None
+
+
+class Placer:
+    """Lays entities that are known by their characters onto the words of a document."""
+
+    def __init__(self, document: Document, notes: Counter[str]) -> None:
+        self.document = document
+        self.notes = notes
+
+    def entity(
+        self,
+        parts: Sequence[tuple[int, int]],
+        label: str,
+        score: float | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Entity | None:
+        """The entity on the words that `parts`, in order, touch, and those between them; `None` where there are none.
+
+        Where its characters are not exactly those of its words they are kept as an attribute, and noted.
+        """
+        start, end = parts[0][0], parts[-1][1]
+        length = len(self.document.text)
+        if not 0 <= start < end <= length:
+            raise UnireError(f"characters {start} to {end} of {label!r} do not lie in a text of {length} characters")
+        words = locate(self.document.offsets, start, end)
+        if words is None:
+            self.notes[WORDLESS] += 1
+            return None
+        entity = self.document.entity(*words, label, score, attributes)
+        if len(parts) == 1 and (start, end) == (entity.char_start, entity.char_end):
+            return entity
+        exact = [list(part) for part in parts]
+        self.notes[BRIDGED if len(parts) > 1 else WIDENED] += 1
+        return replace(entity, attributes={**entity.attributes, CHARACTERS: exact})

@@ -1,0 +1,209 @@
+"""Model folders: where a model is found, and what it is apart from its weights. Without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from unire import pretrained
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.files import check_new, recover, replacing
+from unire.hub.client import download, upload
+from unire.hub.model_card import model_card
+from unire.labels import LabelSpace
+
+__all__ = [
+    "FILES",
+    "GRAPH",
+    "WEIGHTS",
+    "ModelDir",
+    "copy_model",
+    "ensure_writable",
+    "fingerprint",
+    "is_model_dir",
+    "locate_model",
+    "push_to_hub",
+    "write_model_config",
+]
+
+WEIGHTS = "model.safetensors"
+GRAPH = "model.onnx"
+"""Only in what `unire export` writes: the graph that onnxruntime computes with the weights."""
+FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, "tokenizer.json")
+"""All that a model folder may hold."""
+
+
+@dataclass(frozen=True)
+class ModelDir:
+    """A model, but for its weights."""
+
+    path: Path
+    settings: ModelConfig
+    labels: LabelSpace
+    tokenizer: Tokenizer
+
+    @classmethod
+    def open(cls, source: str | Path) -> ModelDir:
+        """The model of a name in the box, of a folder, or of a Hub name."""
+        path = locate_model(source)
+        settings = ModelConfig.load(path)
+        labels = LabelSpace.load(path)
+        try:
+            tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        except Exception as error:  # tokenizers raises bare Exception
+            raise UnireError(f"tokenizer.json of {str(path)!r} is missing or broken: {error}") from None
+        return cls(path, settings, labels, tokenizer)
+
+    @property
+    def has_graph(self) -> bool:
+        return (self.path / GRAPH).is_file()
+
+    def save(self, settings: ModelConfig, out: Path | None = None) -> None:
+        """Write the model with other settings: in its place, or, weights and all, as a new folder."""
+        if out is not None:
+            check_new(out)
+        try:
+            if out is None:
+                write_model_config(self.path, settings, self.labels)
+                return
+            with replacing(out, directory=True) as temporary:
+                _copy_files(self.path, temporary)
+                write_model_config(temporary, settings, self.labels)
+        except OSError as error:
+            raise UnireError(
+                f"the model cannot be written to {str(out or self.path)!r}: {error.strerror or error}"
+            ) from None
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Write a copy of a model folder; what is at `target` must be a model, or nothing."""
+    if foreign := [file.name for file in target.iterdir() if file.name not in FILES] if target.is_dir() else []:
+        raise UnireError(f"{str(target)!r} holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    try:
+        with replacing(target, directory=True) as temporary:
+            _copy_files(source, temporary)
+    except OSError as error:
+        raise UnireError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from None
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for name in FILES:
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
+
+
+def push_to_hub(
+    source: str | Path, name: str, *, private: bool | None = None, about: Mapping[str, Any] | None = None
+) -> str:
+    """Publish a model on the Hugging Face Hub, where `Extractor.load(name)` finds it.
+
+    Who you are, the Hub's client knows from `hf auth login` or `HF_TOKEN`. All files go up in one commit; those of an
+    earlier model that this one has not are deleted.
+
+    Args:
+        source: A model's folder, or its name in the box.
+        name: `USER/MODEL`; made if it is not there.
+        private: Whether a new repository is; as the account has it when left out.
+        about: What the card should say that the model does not know: `base` (the checkpoint that the encoder comes
+            from), `licence`, `language` (`en`), `datasets` (names on the Hub).
+
+    Returns:
+        The address of the model.
+    """
+    model = ModelDir.open(source)
+    if not (model.path / WEIGHTS).is_file():
+        raise UnireError(f"model folder {str(model.path)!r} has no {WEIGHTS}; is it a whole unire model?")
+    settings = model.settings.with_(provenance={**model.settings.provenance, **(about or {})})
+    files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
+    files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
+    return upload(name, files, known=FILES, message="Upload a unire model", private=private)
+
+
+def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) -> None:
+    """Write all that a model folder says of itself, for programs and for people."""
+    for name, text in _texts(settings, labels).items():
+        with replacing(folder / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _texts(settings: ModelConfig, labels: LabelSpace, name: str | None = None) -> dict[str, str]:
+    return {
+        "config.json": _json(settings.to_dict()),
+        "labels.json": _json(labels.to_dict()),
+        "README.md": model_card(settings, labels, name),
+    }
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def locate_model(source: str | Path) -> Path:
+    """The folder of a model: of a name in the box, `source` itself, or where the Hub's model was brought to.
+
+    A name in the box wins over a folder of that name; `./NAME` is the folder.
+    """
+    name = str(source)
+    if isinstance(source, str) and name in pretrained.names():
+        return pretrained.find(name)
+    folder = Path(source)
+    recover(folder)
+    if folder.is_dir():
+        return folder
+    if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
+        raise UnireError(f"there is no model folder {name!r}, and {pretrained.list_bundled()}")
+    try:
+        ModelConfig.load(download(name, ["config.json"]))  # before gigabytes of somebody else's model are brought
+        return download(name, FILES)
+    except UnireError as error:
+        raise UnireError(f"there is no model folder {name!r}, and {error}") from None
+
+
+def fingerprint(folder: Path) -> str:
+    """A short name for all that decides what a model finds: another model, another name."""
+    digest = hashlib.sha256()
+    for name in FILES:
+        if name != "README.md" and (folder / name).is_file():
+            digest.update(name.encode())
+            with (folder / name).open("rb") as file:
+                while data := file.read(2**20):
+                    digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def ensure_writable(folder: Path) -> None:
+    """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
+    place = f"the model cannot be written to {str(folder)!r}"
+    if folder.exists() and not folder.is_dir():
+        raise UnireError(f"{place}: that is a file; give a folder")
+    found = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
+    if foreign := [name for name in found if name not in FILES]:
+        raise UnireError(f"{place}: the folder holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    if found:
+        ModelConfig.load(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder.parent):
+            pass
+    except OSError as error:
+        raise UnireError(f"{place}: {error.strerror or error}") from None
+
+
+def is_model_dir(source: str | Path) -> bool:
+    """Whether `source` is a model of ours, in the box or in a folder, and not the encoder of somebody else."""
+    if isinstance(source, str) and source in pretrained.names():
+        return True
+    try:
+        config = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == "unire"

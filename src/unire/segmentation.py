@@ -1,0 +1,271 @@
+"""Raw text → sentences and words, each at its place in the text.
+
+    >>> document = segment("We don't parse (e.g.) Dr. Smith's notes. It rained.")
+    >>> [" ".join(sentence.words) for sentence in document.sentences]
+    ["We do n't parse ( e.g. ) Dr. Smith 's notes .", 'It rained .']
+
+Words are those that the models were trained on, the Penn Treebank's: punctuation, brackets and `n't` stand by
+themselves, compounds with hyphens and slashes stay whole, and so do numbers, addresses and abbreviations. Every
+character that is not white space is in exactly one word. Both steps are rules for English that read the text once,
+from left to right, in time that grows with its length and no faster; other languages get sane words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from unire.documents import Document, Sentence
+
+__all__ = ["JOINTS", "LETTER", "SIGNS", "WORD", "contraction", "plain", "restored", "segment"]
+
+SPELLINGS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "\\/": "/", "\\*": "*",
+    "``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'",
+}  # fmt: skip
+"""Escapes, and quotes that have a plainer form."""
+
+_SPELLING = re.compile("|".join(map(re.escape, SPELLINGS)))
+
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}", ",", ".", ";", ":", "?", "!", "%", "...", "'")
+_CLITIC = re.compile(r"'(?:s|d|m|re|ve|ll)|n't", re.IGNORECASE)
+
+
+def plain(word: str) -> str:
+    """The word as ordinary text has it: escapes undone, quotes straight."""
+    return _SPELLING.sub(lambda found: SPELLINGS[found[0]], word)
+
+
+def restored(document: Document) -> Document:
+    """The document as ordinary text, with the same sentences, words and annotation at their places in it.
+
+    Words are `plain`; punctuation, brackets, quotes and `n't` stand where a writer puts them, and sentences follow each
+    other after a space. A full stop after an abbreviation that ends in one is written once: it is then its own word.
+    Attributes are left out.
+    """
+    text = ""
+    sentences: list[list[str]] = []
+    offsets: list[tuple[int, int]] = []
+    for sentence in document.sentences:
+        words = [plain(word) for word in sentence.words]
+        for i, word in enumerate(words[:-1]):
+            if word.endswith(".") and len(word) > 1 and words[i + 1] == ".":
+                words[i] = word[:-1]
+        spaces = _spaces(words, sentence.words)
+        for word, space in zip(words, spaces, strict=True):
+            text += " " if space and text else ""
+            offsets.append((len(text), len(text) + len(word)))
+            text += word
+        sentences.append(words)
+    position = {entity: i for i, entity in enumerate(document.entities)}
+    return Document.from_words(
+        sentences,
+        [(e.start, e.end, e.label, e.score) for e in document.entities],
+        [(position[r.head], position[r.tail], r.label, r.score) for r in document.relations],
+        text=text,
+        offsets=offsets,
+        id=document.id,
+        meta=document.meta,
+    )
+
+
+def _spaces(words: Sequence[str], escaped: Sequence[str]) -> list[bool]:
+    """For each word of a sentence, whether a space stands before it."""
+    spaces = []
+    space = True
+    quoted = False
+    for i, word in enumerate(words):
+        opens = word in _OPENING or escaped[i] == "`"
+        closes = word in _CLOSING and not opens
+        if word == '"':
+            # Data that had straight quotes has '' on both sides: one without a partner to its left begins.
+            opens = escaped[i] == "``" or (not quoted and '"' in words[i + 1 :])
+            closes = not opens
+            quoted = opens
+        clitic = _CLITIC.fullmatch(word) or (word.lower() == "not" and i > 0 and words[i - 1].lower() == "can")
+        spaces.append(space and not closes and not clitic)
+        space = not opens
+    return spaces
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Abbreviations
+
+LEADING = _listed(
+    """
+    Mr. Mrs. Ms. Messrs. Dr. Drs. Prof. Sen. Sens. Rep. Reps. Gov. Gen. Lt. Col. Maj. Sgt. Capt. Cmdr. Adm.
+    Rev. Hon. Pres. St. Mt. Ft. Fig. Figs. fig. figs. Eq. Eqs. eq. eqs. Eqn. Sec. Sect. Tab. Ref. Refs. ref.
+    refs. Thm. Prop. Lem. Alg. Def. Vol. Vols. pp. vs. Vs. cf. Cf. viz. approx. resp. ca. esp. incl. excl.
+    i.e. e.g. I.e. E.g. w.r.t. Proc. Conf. Trans. Ann. Phys. Lett. Math. Statist. Electron. Comput. Eur. Int.
+    Ed. Eds.
+    """
+)
+"""Abbreviations that something follows: no sentence ends after them."""
+
+TRAILING = _listed(
+    """
+    etc. al. Ph.D. Inc. Ltd. Co. Cos. Corp. Bros. Jr. Sr. Univ. Dept. Jan. Feb. Mar. Apr. Aug. Sept. Sep. Oct.
+    Nov. Dec. Ala. Ariz. Ark. Calif. Colo. Conn. Del. Fla. Ga. Ill. Kan. Ky. La. Mass. Md. Mich. Minn. Miss.
+    Mo. Mont. Neb. Nev. Okla. Ore. Pa. Penn. Tenn. Tex. Va. Vt. Wash. Wis. Wyo.
+    """
+)
+"""Abbreviations that may end a sentence; like initials and `U.S.` they do where the next word is one of `STARTERS`."""
+
+DETACHED = frozenset(("etc.", "al."))
+"""Of these and of initials, a full stop that also ends the sentence is a word of its own."""
+
+STARTERS = _listed(
+    """
+    A An The This That These Those It Its He She We They You I His Her Our Their My Your There Here In On At
+    By For From With Without Within Under Over To As If When While Where Although Though Because Since After
+    Before During Despite Unlike And But Or Nor So Yet Thus Hence Therefore However Moreover Furthermore
+    Finally First Second Third Then Also Additionally Instead Specifically Recently Both Each Such Some Many
+    Most Several All Other Another One Two What Who How Why Which Using Based Given Experiments Experimental
+    Results
+    """
+)
+"""Words that, capitalised after an abbreviation, begin a sentence rather than go on with a name."""
+
+# Words
+
+SYMBOLS = (
+    r"!-/:-@\[-\^`{-~"  # ASCII, but for the underscore
+    "¡-©«-±´¶-¸»-¿×÷"
+    "֊־׀׃،؛؟۔।॥"
+    "‐-‧‰-⁞₠-⃏←-⯿"  # general punctuation, currencies, arrows, mathematics, dingbats
+    "、-〃〈-】〔-〟！-／：-＠［-｀｛-･"
+    "\U0001f000-\U0001faff"
+)
+"""Characters that words are not made of. All others but white space are letters here, whatever the alphabet."""
+
+MARK = "\ufeff"
+"""The byte order mark, which some files begin with: it is read as white space."""
+LETTER = rf"[^\s{MARK}{SYMBOLS}]"
+JOINTS = "-‐‑–/&@.'’"
+"""Characters that join letters to one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien."""
+SIGNS = r"$€£¥\#"
+"""Signs that a word may begin with: $100, #P."""
+
+WORD = re.compile(
+    rf"""
+      [A-Za-z]+(?=[\s,])                                              # most words: the rest need not be tried
+    | (?:https?://|www\.)[^\s<>"]*[^\s<>"'.,;:!?)\]}}’”]              # addresses, without what follows them
+    | (?:[^\W\d_]\.){{2,}}(?:-{LETTER}+)*                             # U.S., i.i.d., U.S.-led
+    | [A-ZÀ-ÖØ-Þ]\.(?=\s[A-ZÀ-ÖØ-Þ])                                  # initials
+    | No\.(?=\s?\d)
+    | -[LR][RSC]B-(?!{LETTER})                                        # the Treebank's brackets
+    | (?:{"|".join(sorted(re.escape(a) for a in LEADING | TRAILING))})(?!{LETTER})
+    | (?:[-+−](?=\.?\d)|[{SIGNS}](?={LETTER})|\.(?=\d))*              # -96.7, $100, #P, .01
+      {LETTER}+(?:
+          [{JOINTS}]{LETTER}+
+        | (?<=\d),(?=\d{{3}}(?!\d)){LETTER}+                          # 100,000
+        | (?<=\d):(?=\d){LETTER}+                                     # 10:30
+      )*(?:\+\+)?
+    | ['’](?:s|d|m|re|ve|ll|S|D|M|RE|VE|LL|\d\ds?)(?!{LETTER})        # 's after a bracket or a quote, '95
+    | ``|''|\.{{2,}}|-{{2,}}|—+
+    | [\U0001f000-\U0001faff][\U0001f000-\U0001faff\u200d\ufe0f]*
+    | [^\s{MARK}]
+    """,
+    re.VERBOSE,
+)
+
+CONTRACTION = re.compile(r"(?s:.+)(?=n['’]t$)|(?s:.+)(?=['’](?:s|d|m|re|ve|ll)$)|can(?=not$)", re.IGNORECASE)
+
+# Sentences
+
+STOP = re.compile(r"\.+|[!?…‽؟۔।॥]")
+STOPS = frozenset(".!?…‽؟۔।॥。！？")
+WIDE_STOP = frozenset("。！？")
+"""Full stops after which no space is written."""
+BRACKETS = frozenset(")]}”’»」』）")
+CLOSING = BRACKETS | {'"', "'", "''"}
+"""What may stand between a full stop and the end of its sentence. Straight quotes after a space are opening ones."""
+INITIAL = re.compile(r"\w\.")
+PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
+
+Span = tuple[int, int]
+
+
+def segment(text: str, *, id: str = "", sentences: Iterable[Span] | None = None) -> Document:
+    """Split a text into sentences and words.
+
+    Args:
+        text: Any text. An empty line ends a sentence; a single line end is a space.
+        id: A name for the document.
+        sentences: Characters at which sentences begin and end, where that is known: then only words are split.
+    """
+    found = []
+    start = 0
+    for spans in _sentences(text, _words(text)) if sentences is None else _given(text, sentences):
+        found.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
+        start += len(spans)
+    return Document(text, tuple(found), id=id)
+
+
+def _given(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
+    for first, end in sentences:
+        words = [(first + a, first + b) for a, b in _words(text[first:end])]
+        if words:
+            yield _detached(text, words)
+
+
+def _words(text: str) -> Iterator[Span]:
+    for found in WORD.finditer(text):
+        start, end = found.span()
+        if cut := contraction(found[0]):
+            yield start, start + cut
+            start += cut
+        yield start, end
+
+
+def contraction(word: str) -> int:
+    """The character at which `n't`, `'s` and their like begin, which are words of their own; 0 where there is none."""
+    if "'" in word or "’" in word or word.endswith("not"):
+        found = CONTRACTION.match(word)
+        return found.end() if found else 0
+    return 0
+
+
+def _sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
+    sentence: list[Span] = []
+    stop = ""
+    """The word that may have ended the sentence, empty where none has."""
+    for start, end in words:
+        word = text[start:end]
+        if sentence:
+            last = sentence[-1][1]
+            gap = start - last
+            if (stop and _ends(stop, word, gap)) or (gap > 1 and PARAGRAPH.search(text, last, start)):
+                yield _detached(text, sentence)
+                sentence = []
+                stop = ""
+            elif stop and (gap or word not in CLOSING):
+                stop = ""
+        sentence.append((start, end))
+        if word[-1] in STOPS and word not in LEADING:
+            stop = word
+    if sentence:
+        yield _detached(text, sentence)
+
+
+def _ends(stop: str, following: str, gap: int) -> bool:
+    """Whether a sentence whose last word, but for closing brackets and quotes, is `stop` ends before `following`."""
+    if stop in WIDE_STOP:
+        return following not in CLOSING
+    if not gap:
+        return False
+    if STOP.fullmatch(stop):
+        return not following.islower() and following not in BRACKETS
+    return following in STARTERS
+
+
+def _detached(text: str, sentence: list[Span]) -> list[Span]:
+    """The words of a sentence, the last without the full stop if that is the sentence's rather than its own."""
+    start, end = sentence[-1]
+    word = text[start:end]
+    if word in DETACHED or INITIAL.fullmatch(word):
+        sentence[-1:] = (start, end - 1), (end - 1, end)
+    return sentence

@@ -1,0 +1,193 @@
+"""Plain text as rows of packed pieces, tokenised in the background while the first rows are already in use."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer
+
+from unire.config import unbound
+from unire.segmentation import JOINTS, LETTER, SIGNS, WORD, contraction
+from unire.training.text_corpus import no_text, read_documents
+
+__all__ = ["PackedCorpus"]
+
+SHARD = 1 << 30
+"""Characters of text that are held in memory, and shuffled, at a time."""
+CHUNK = 256
+"""Documents that a thread tokenises at a time."""
+
+_WORD = re.compile(
+    rf"(?=[^a-z\s!-@\[-`{{-~])(?<!{LETTER})(?<!{LETTER}[{JOINTS}])(?<![{SIGNS}])(?:{WORD.pattern})", re.VERBOSE
+)
+"""Words of `segment` that may begin with a capital: most do not, and are passed over at their first letter."""
+
+
+class PackedCorpus:
+    """An endless sequence of rows of `length` pieces, without padding.
+
+    Documents are shuffled and joined, each followed by `suffix`; the result is cut into rows, and each row is put
+    between `prefix` and `suffix`. A row may hold parts of several documents. The first pass over the text comes in
+    that order, as far as it is tokenised; every further pass takes the same rows in a new order. Row n is the same in
+    every run with the same seed, so a place in the corpus is a number. With `case_marks`, an encoder that knows no
+    capitals is told of them by a piece behind every word that begins with one, as in `windows/`: `U.S.` and `Jean-Luc`
+    are one word each. Sentences are not split for that, so an initial that ends one keeps its full stop.
+
+        with PackedCorpus(files, tokenizer, prefix=(0,), suffix=(2,), length=256) as corpus:
+            corpus.rows(0, 64)  # [64, 256]
+    """
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        tokenizer: Tokenizer,
+        *,
+        prefix: tuple[int, ...],
+        suffix: tuple[int, ...],
+        length: int,
+        seed: int = 0,
+        case_marks: tuple[int, ...] = (),
+    ) -> None:
+        self.files = files
+        self.prefix = prefix
+        self.suffix = suffix
+        self.length = length
+        self.seed = seed
+        self._tokenizer = unbound(tokenizer)
+        self._marks = [tokenizer.id_to_token(mark) for mark in case_marks]
+        self._tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in self._marks])
+        dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.int32
+        self._store: NDArray[Any] = np.empty((1024, length - len(prefix) - len(suffix)), dtype)
+        self._stored = 0
+        self._whole = False
+        self._closed = False
+        self._error: Exception | None = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._fill, name="tokenising", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> PackedCorpus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop tokenising."""
+        self._closed = True
+        self._thread.join()
+
+    @property
+    def pass_rows(self) -> int | None:
+        """Rows of one pass over the text; `None` until all of it is tokenised."""
+        return self._stored if self._whole else None
+
+    def rows(self, start: int, count: int) -> NDArray[np.int32]:
+        """Rows `start` to `start + count` of the endless sequence, waiting for the tokeniser where it is behind.
+
+        Raises:
+            UnireError: A file cannot be read, or there is no text in any of them.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._stored >= start + count or self._whole or self._error)
+            if self._error:
+                raise self._error
+            rows = np.empty((count, self.length), np.int32)
+            rows[:, : len(self.prefix)] = self.prefix
+            rows[:, self.length - len(self.suffix) :] = self.suffix
+            rows[:, len(self.prefix) : self.length - len(self.suffix)] = self._store[self._places(start, count)]
+            return rows
+
+    def _places(self, start: int, count: int) -> NDArray[np.int64]:
+        """Where these rows of the endless sequence are stored."""
+        numbers = np.arange(start, start + count)
+        if not self._whole:
+            return numbers
+        passes, places = np.divmod(numbers, self._stored)
+        for repeat in np.unique(passes[passes > 0]):
+            places[passes == repeat] = _order(self._stored, self.seed, int(repeat))[places[passes == repeat]]
+        return places
+
+    def _fill(self) -> None:
+        """Read, shuffle, tokenise and pack; what goes wrong is handed to whoever asks for rows."""
+        # threads of our own: those of the tokenizer stand idle where TOKENIZERS_PARALLELISM=false
+        threads = ThreadPoolExecutor(thread_name_prefix="tokenising")
+        try:
+            rest = np.empty(0, self._store.dtype)
+            shuffle = random.Random(self.seed).shuffle  # noqa: S311
+            for shard in _shards(takewhile(lambda _: not self._closed, read_documents(self.files))):
+                shuffle(shard)
+                chunks = (shard[first : first + CHUNK] for first in range(0, len(shard), CHUNK))
+                for pieces in threads.map(self._tokenise, chunks):
+                    if self._closed:
+                        return
+                    rest = self._append(np.concatenate([rest, pieces]))
+            if len(rest):
+                self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
+            if not self._stored:
+                raise no_text(self.files)
+            with self._changed:
+                self._whole = True
+                self._changed.notify_all()
+        except Exception as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+    def _tokenise(self, documents: list[str]) -> NDArray[Any]:
+        texts = [_WORD.sub(self._marked, text) for text in documents] if self._marks else documents
+        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ids = chain.from_iterable(chain(encoding.ids, self.suffix) for encoding in encodings)
+        return np.fromiter(ids, self._store.dtype)
+
+    def _marked(self, match: re.Match[str]) -> str:
+        """What `segment` makes of a word, and behind it the mark that `windows/` would put there."""
+        word = match[0]
+        cut = contraction(word)
+        return f"{self._with_mark(word[:cut])}{self._with_mark(word[cut:])}" if cut else self._with_mark(word)
+
+    def _with_mark(self, word: str) -> str:
+        if not word[0].isupper():
+            return word
+        capital, all_capitals = self._marks
+        return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
+
+    def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
+        """Store the full rows of `pieces` and return what is left."""
+        width = self._store.shape[1]
+        count = len(pieces) // width
+        end = self._stored + count
+        with self._changed:
+            if end > len(self._store):
+                self._store = np.concatenate([self._store, np.empty((end, width), self._store.dtype)])
+            self._store[self._stored : end] = pieces[: count * width].reshape(count, width)
+            self._stored = end
+            self._changed.notify_all()
+        return pieces[count * width :]
+
+
+@lru_cache(maxsize=2)
+def _order(rows: int, seed: int, repeat: int) -> NDArray[np.int64]:
+    return np.random.default_rng((seed, repeat)).permutation(rows)
+
+
+def _shards(documents: Iterable[str]) -> Iterator[list[str]]:
+    """Documents in lists that fit into memory."""
+    shard: list[str] = []
+    size = 0
+    for document in documents:
+        shard.append(document)
+        size += len(document)
+        if size >= SHARD:
+            yield shard
+            shard, size = [], 0
+    yield shard

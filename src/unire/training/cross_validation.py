@@ -1,0 +1,107 @@
+"""Cross-validation: a training for each fold."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from unire.analysis.splits import Fold
+from unire.errors import UnireError
+from unire.evaluation.counts import Scores
+from unire.evaluation.protocol import Average
+from unire.evaluation.scorer import score
+from unire.extractor import Extractor
+from unire.training.callbacks import Callback
+from unire.training.config import TrainingConfig
+from unire.training.initialization import encoder_provenance
+from unire.training.output_dir import check_folds, fold_folder, is_finished
+from unire.training.resume import CheckpointManager, fingerprint
+from unire.training.train import train
+
+__all__ = ["cross_validate", "over_folds"]
+
+
+def cross_validate(
+    encoder: str | Path,
+    folds: Sequence[Fold],
+    *,
+    out: Path,
+    config: TrainingConfig,
+    only: Collection[int] = (),
+    reporter_for: Callable[[int], Callback] = lambda number: Callback(),
+    resume: bool = False,
+    **options: Any,
+) -> list[Scores]:
+    """Train a model per fold, in `out/fold-01` and so on, and score each on its fold's test documents.
+
+    Args:
+        encoder: A pretrained encoder, by Hub name or folder.
+        folds: What to train and test on.
+        out: The folder for the models; those of other folds may be there.
+        config: How each is trained.
+        only: Numbers of the folds to train, from 1; all of them when left out.
+        reporter_for: Makes the reporter of a fold, given its number from 1.
+        resume: Leave finished folds alone, and continue the one that was stopped.
+        options: Passed on to `train`.
+
+    Raises:
+        KeyboardInterrupt: A fold was interrupted; `resume` continues it.
+    """
+    chosen = [
+        (number, fold, fold_folder(out, number))
+        for number, fold in enumerate(folds, start=1)
+        if not only or number in only
+    ]
+    check_folds(out, [number for number, _, _ in chosen], resume=resume)  # before the first is trained
+    results = []
+    for number, fold, folder in chosen:
+        unfinished = CheckpointManager(folder).latest() is not None
+        if resume and is_finished(folder) and not unfinished:
+            results.append(_score_again(folder, fold, encoder, config))
+            continue
+        trained = train(
+            encoder,
+            fold.train,
+            dev=fold.dev,
+            test=fold.test,
+            out=folder,
+            reporter=reporter_for(number),
+            resume=resume and unfinished,
+            config=config,
+            **options,
+        )
+        if trained.test is None:
+            raise KeyboardInterrupt(trained.stopped_by or signal.SIGINT)
+        results.append(trained.test)
+    return results
+
+
+def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
+    """Mean precision, recall and F1 over folds, and the deviation of F1, as plain JSON values."""
+    row: dict[str, Any] = {"average": average}
+    for part in ("entities", "relations"):
+        folds = [replace(getattr(scores, part), average=average) for scores in results]
+        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
+        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
+    return row
+
+
+def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
+    """The scores of a fold that an earlier run has finished, if it was the same run."""
+    extractor = Extractor.load(folder)
+    made = extractor.settings.provenance
+    same = {
+        "config": made.get("config") == asdict(config),
+        "encoder": made.get("encoder") == encoder_provenance(str(encoder))["encoder"],
+        "data": made.get("fingerprint") == fingerprint(fold.train, fold.dev),
+    }
+    if other := [what for what, equal in same.items() if not equal]:
+        raise UnireError(
+            f"the model in {str(folder)!r} was trained with another {other[0]}; resume with the same settings, "
+            "or give a new folder"
+        )
+    return score(fold.test, extractor.annotate(fold.test), extractor.labels)
