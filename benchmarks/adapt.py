@@ -2,7 +2,7 @@
 
     python benchmarks/adapt.py [--encoder DIR] [--seconds 90] [--json FILE]
 
-Without an encoder: one of MPNet-base's shape with random weights. The text is random pieces, as frequent as words are.
+Without an encoder: one of MPNet-base's shape with random weights. The text is random tokens, as frequent as words are.
 Settings that do not fit into the time are left out; the most interesting come first. On a CPU it only shows that it
 runs.
 """
@@ -89,8 +89,8 @@ def encoder_of(folder: str | None) -> Any:
 
 def trainer_of(folder: str | None, variant: str) -> MaskedTrainer:
     encoder = encoder_of(folder)
-    pieces = {f"{'##' if i % 4 == 0 else ''}{i}": i for i in range(encoder.config.vocab_size)}
-    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="0"))
+    tokens = {f"{'##' if i % 4 == 0 else ''}{i}": i for i in range(encoder.config.vocab_size)}
+    tokenizer = Tokenizer(models.WordPiece(tokens, unk_token="0"))
     masking = WholeWordMasking(tokenizer, mask_id=4, special_ids=range(5), rate=0.2)
     compiled = GPU and variant not in ("eager", "whole")
     trainer = MaskedTrainer(MaskedLM(encoder, masking), lr=1e-4, device=DEVICE, compiled=compiled)
@@ -99,9 +99,9 @@ def trainer_of(folder: str | None, variant: str) -> MaskedTrainer:
     return trainer
 
 
-def rows_of(setting: Setting, n_pieces: int) -> np.ndarray:
-    """Pieces with frequencies like those of words (Zipf)."""
-    weights = 1 / np.arange(10, n_pieces + 5)
+def rows_of(setting: Setting, n_tokens: int) -> np.ndarray:
+    """Tokens with frequencies like those of words (Zipf)."""
+    weights = 1 / np.arange(10, n_tokens + 5)
     shape = (setting.batch_tokens // setting.length, setting.length)
     return (5 + np.random.default_rng(0).choice(len(weights), shape, p=weights / weights.sum())).astype(np.int32)
 
@@ -162,13 +162,13 @@ def shares(trainer: MaskedTrainer, rows: np.ndarray) -> dict[str, float]:
     ids = torch.from_numpy(rows).to(DEVICE).long()
     whole = seconds_of(lambda: take_step(trainer, rows))
     masking = seconds_of(lambda: model.masking(ids))
-    _, positions, pieces = model.masking(ids)
+    _, positions, tokens = model.masking(ids)
     kind = torch.bfloat16 if trainer.bf16 else torch.float32
     vectors = torch.randn(*ids.shape, model.head.dense.in_features, device=DEVICE, dtype=kind, requires_grad=True)
 
     def head() -> None:
         with torch.autocast(DEVICE.type, torch.bfloat16, enabled=trainer.bf16):
-            outcome = model.head(vectors, positions, pieces, model.encoder.get_input_embeddings().weight)
+            outcome = model.head(vectors, positions, tokens, model.encoder.get_input_embeddings().weight)
         outcome[0].backward()
         model.zero_grad()
 

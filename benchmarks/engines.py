@@ -38,7 +38,7 @@ LABELS = LabelSpace.load("scierc")
 
 
 def contestants(model: UniRE, folder: Path) -> dict[str, Engine]:
-    engines: dict[str, Engine] = {"torch fp32": TorchEngine(model, max_pieces=4096)}
+    engines: dict[str, Engine] = {"torch fp32": TorchEngine(model, max_tokens=4096)}
     for precision in ("fp32", "int8"):
         (folder / precision).mkdir()
         write_graph(model, folder / precision, precision)  # type: ignore[arg-type]
@@ -50,13 +50,13 @@ def runs(
     engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int
 ) -> dict[str, Callable[[], object]]:
     """How each engine fills the tables of all documents."""
-    windower = WindowBuilder(model.tokenizer, model.settings.spec, layout="shared", window=window)
+    windower = WindowBuilder(model.tokenizer, model.config.spec, layout="shared", window=window)
     passages = [passage for i, document in enumerate(documents) for passage in windower.passages(document, i)]
 
     def run(engine: Engine) -> Callable[[], object]:
         batches = [
-            collate(group, model.settings.spec)
-            for group in bucket_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces)
+            collate(group, model.config.spec)
+            for group in bucket_batches(passages, max_cells=engine.max_cells, max_tokens=engine.max_tokens)
         ]
         return lambda: [engine.tables(batch) for batch in batches]
 

@@ -112,7 +112,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
     count = n_sentences(repeated)
     found: dict[str, float] = {}
     for extractor in extractors:
-        engine, settings = extractor.engine, extractor.settings
+        engine, settings = extractor.engine, extractor.config
         layout = settings.layout if settings.window else "by itself"
         gc.collect()
         tune_gc()  # as the command does
@@ -129,7 +129,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
             torch.cuda.synchronize()
 
         encoder = min(seconds(encode) for _ in range(3))
-        watched = (stage_seconds(engine, engine.model, extractor.settings, repeated)[0] for _ in range(3))
+        watched = (stage_seconds(engine, engine.model, extractor.config, repeated)[0] for _ in range(3))
         stages = min(watched, key=sum)
         once = list(extractor.annotate(documents))
         found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}

@@ -28,7 +28,7 @@ from unire.formats import json_utils, native
 from unire.formats.capabilities import project
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from made_ace import news
+from helpers.ace import news
 
 SECONDS = 10
 SHARES = {"spacy": 0.4, "datasets": 0.4, "brat": 0.7, "ace04": 0.7, "ace05": 0.7}
@@ -69,23 +69,23 @@ def mutated(raw: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         start = rng.randrange(len(raw) + 1)
         end = min(len(raw), start + rng.choice((0, 1, 1, 2, 5, 20)))
-        piece = raw[start:end]
+        token = raw[start:end]
         change = rng.randrange(6)
         if change == 0:
-            piece = bytes(rng.randrange(256) for _ in piece)
+            token = bytes(rng.randrange(256) for _ in token)
         elif change == 1:
-            piece = b""
+            token = b""
         elif change == 2:
-            piece = piece * 3
+            token = token * 3
         elif change == 3:
-            piece = rng.choice(TOKENS)
+            token = rng.choice(TOKENS)
         elif change == 4:
             other = rng.randrange(len(raw) + 1)
-            piece = raw[other : other + 10]
+            token = raw[other : other + 10]
         elif rng.random() < 0.2:
             end = len(raw)
-            piece = b""
-        raw = raw[:start] + piece + raw[end:]
+            token = b""
+        raw = raw[:start] + token + raw[end:]
     return raw
 
 

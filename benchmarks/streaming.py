@@ -62,8 +62,8 @@ def tiny(folder: Path) -> Path:
 
     box = ModelDir.open("science")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    settings = box.settings.with_(
-        encoder=BertConfig(**sizes).to_dict(), head=replace(box.settings.head, d=8), provenance={}
+    settings = box.config.with_(
+        encoder=BertConfig(**sizes).to_dict(), head=replace(box.config.head, d=8), provenance={}
     )
     torch.manual_seed(0)
     model = UniRE(settings, box.labels, box.tokenizer)

@@ -72,20 +72,20 @@ def measure(
     }
 
 
-def count_pieces(encoder: str, documents: list, labels: LabelSpace, layout: str, window: int) -> str:
-    """How many pieces a GPU computes in an epoch, and how many there are."""
+def count_tokens(encoder: str, documents: list, labels: LabelSpace, layout: str, window: int) -> str:
+    """How many tokens a GPU computes in an epoch, and how many there are."""
     config = TrainingConfig.from_preset("paper", layout=layout, window=window)
     model = init_model(encoder, labels, config)
-    windower = Extractor(TorchEngine(model), model.tokenizer, model.settings, labels).windower
+    windower = Extractor(TorchEngine(model), model.tokenizer, model.config, labels).windower
     data = TrainingSet(documents, labels, windower, config)
     found = {}
     for name, rounded, spare in (("padded", "all", None), ("cut by length", "all", 1024), ("packed", "packed", None)):
         data.rounded, data.spare = rounded, spare
         batches = [gold.batch for passages in data.steps(0) for gold in data.step(passages).batches]
         found[name] = sum(batch.input_ids.size for batch in batches), len(batches)
-    there = sum(len(window.pieces) for passage in data.passages for window in passage.windows)
-    ways = (f"{name} {pieces:,} in {n:,} batches" for name, (pieces, n) in found.items())
-    return f"{layout}: an epoch has {there:,} pieces; {', '.join(ways)}"
+    there = sum(len(window.tokens) for passage in data.passages for window in passage.windows)
+    ways = (f"{name} {tokens:,} in {n:,} batches" for name, (tokens, n) in found.items())
+    return f"{layout}: an epoch has {there:,} tokens; {', '.join(ways)}"
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def main() -> None:
     rows = []
     layouts, precisions = arguments.layouts.split(","), arguments.precisions.split(",")
     for layout in layouts:
-        print(count_pieces(arguments.encoder, documents, labels, layout, arguments.window))
+        print(count_tokens(arguments.encoder, documents, labels, layout, arguments.window))
     for layout, precision, padded in product(layouts, precisions, [True, False] if arguments.padded else [False]):
         window, epochs = arguments.window, arguments.epochs
         row = measure(arguments.encoder, documents, labels, layout, window, precision == "bf16", epochs, padded)

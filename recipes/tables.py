@@ -146,7 +146,7 @@ TRIED = (
     ("SciERC", "30 epochs, `distances` of words up to 16", "scierc-try-distances", "no gain: deleted"),
     ("SciERC", "30 epochs, `consistency` (R-Drop) of 1", "scierc-try-consistency", "no gain: deleted"),
     ("SciERC", "30 epochs, `adversarial` steps (FGM) of 0.5", "scierc-try-adversarial", "no gain, slower: deleted"),
-    ("SciERC", "30 epochs, `pooling` of a word's pieces by their mean", "scierc-try-pooling-mean", "no gain: deleted"),
+    ("SciERC", "30 epochs, `pooling` of a word's tokens by their mean", "scierc-try-pooling-mean", "no gain: deleted"),
     ("SciERC", "30 epochs, `pooling` by their maximum", "scierc-try-pooling-max", "+1.8 in sum, within seeds: deleted"),
     ("SciERC", "30 epochs, `mean` over all cells of a batch", "scierc-try-mean-batch", "no gain"),
     ("SciERC", "30 epochs, no `symmetry` and `implication`", "scierc-try-no-losses", "no difference"),

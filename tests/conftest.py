@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tiny import tiny_encoder
+from helpers.paths import FIXTURES
+from helpers.tiny_encoders import tiny_encoder
 from unire import formats
 from unire.cli.extract_run import tune_gc
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
-pytest_plugins = ["browsing", "clustering", "extracting", "serving", "spacy_pipes", "teaching"]
-
-FIXTURES = Path(__file__).parent / "fixtures"
+pytest_plugins = [f"helpers.{name}" for name in ("browser", "extract", "ray", "server", "spacy", "teachers")]
 
 
 def pytest_configure() -> None:
@@ -139,7 +138,7 @@ def teacher(
     encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A tiny model that knows the twenty sentences by heart."""
-    from distilling import quick
+    from helpers.distillation import quick
     from unire.training.train import train
 
     def make(out: Path) -> None:

@@ -9,27 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "unire"
-FILES = sorted(SOURCE.rglob("*.py"))
+from helpers.architecture import LAYERS
+from helpers.paths import SOURCE
 
-LAYERS = (
-    ("errors", "utils", "files", "prefetch"),
-    ("documents", "labels", "segmentation", "calibration", "config", "tables"),
-    ("pretrained", "hub"),
-    ("formats", "sources"),
-    ("windows",),
-    ("analysis", "decoding"),
-    ("models",),
-    ("inference",),
-    ("extractor",),
-    ("evaluation",),
-    ("rendering", "graph"),
-    ("writers",),
-    ("training", "export"),
-    ("serving", "integrations", "studies"),
-    ("cli",),
-)
-"""From the bottom up. A module imports from its own layer and from those below it."""
+FILES = sorted(SOURCE.rglob("*.py"))
 
 LAZY_UPWARD = {("documents", "graph"), ("documents", "rendering")}
 """Convenience methods such as `document.to_networkx()`; the import runs when the method is called."""

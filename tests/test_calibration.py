@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from noisy import noisy_extractor
+from helpers.noisy_extractor import noisy_extractor
+from helpers.paths import TWENTY
 from unire import Document, Extractor, formats, pretrained
 from unire.calibration import BEND, FLATTEST, Calibration, Curve
 from unire.cli.main import app
@@ -25,8 +26,6 @@ from unire.evaluation.scorer import score
 from unire.evaluation.tuning import tuned
 from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
-
-TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
 
 odds = st.floats(-104, 104)
 """All log-odds that there are in float32."""
@@ -175,7 +174,7 @@ def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
 def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     raw = noisy_extractor(twenty, scierc_labels, noise=2.5)
     found = collect_log_odds(raw, twenty)
-    settings = fit_calibration(raw.settings, found, ["dev.json"])
+    settings = fit_calibration(raw.config, found, ["dev.json"])
     fitted = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=settings.calibration)
     before, after = (list(extractor.annotate(twenty)) for extractor in (raw, fitted))
     changed = 0
@@ -211,10 +210,10 @@ def folder(unexported, tmp_path) -> Path:
 
 def test_another_decoder_is_not_calibrated_by_the_curves_of_the_first(folder):
     model = ModelDir.open(folder)
-    model.save(model.settings.with_(calibration=Calibration(Curve(0.5, 0))))
-    assert Extractor.load(folder).settings.calibration.entities.slope == 0.5
-    assert Extractor.load(folder, decoder="split", alpha=1.0).settings.calibration.entities.slope == 0.5
-    assert Extractor.load(folder, decoder="hard").settings.calibration == Calibration()
+    model.save(model.config.with_(calibration=Calibration(Curve(0.5, 0))))
+    assert Extractor.load(folder).config.calibration.entities.slope == 0.5
+    assert Extractor.load(folder, decoder="split", alpha=1.0).config.calibration.entities.slope == 0.5
+    assert Extractor.load(folder, decoder="hard").config.calibration == Calibration()
 
 
 def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
@@ -327,9 +326,9 @@ def test_evaluation_tells_how_far_scores_can_be_believed(folder):
 
 def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
     model = ModelDir.open("science")
-    assert model.settings.calibration != Calibration()
-    assert not model.settings.constraints
-    assert not model.labels.permits(model.settings.signatures).all()
+    assert model.config.calibration != Calibration()
+    assert not model.config.constraints
+    assert not model.labels.permits(model.config.signatures).all()
     assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
 
 

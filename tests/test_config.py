@@ -1,98 +1,121 @@
-"""Training settings: what makes no sense is refused in one sentence."""
+"""config.json: what a damaged one is answered with, and that an older one is still read."""
 
 from __future__ import annotations
 
-import math
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import pytest
 
-from unire.errors import UnireError
-from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
-from unire.training.optimizer import build_optimizer
+from unire.calibration import Calibration, Curve
+from unire.config import EncoderSpec, HeadConfig, ModelConfig, checked_alpha
+from unire.errors import UnireError, fits
+from unire.models.encoder import build_encoder
+
+SPEC = EncoderSpec((1,), (2,), (2,), pad_id=0, unk_id=3, max_pieces=128, token_types=True, prefix_space=False)
+
+
+def written(**changes: object) -> dict[str, Any]:
+    return ModelConfig(SPEC, {"model_type": "bert"}).to_dict() | changes
+
+
+def test_settings_come_back_as_they_were_written():
+    settings = ModelConfig(SPEC, {"model_type": "bert"}, HeadConfig(20, 0.1), "shared", 0, 64, "hard", 1)
+    settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), constraints=True, provenance={"seed": 3})
+    settings = settings.with_(calibration=Calibration(Curve(0.25, -1.5), Curve(2, 0.5)))
+    assert ModelConfig.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
+    head = {"d": 20, "mlp_dropout": 0.1, "logit_dropout": 0.2}
+    assert ModelConfig.from_dict(written(head=head, future=1)).head == HeadConfig(20, 0.1)
+
+
+def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_any():
+    older = {key: value for key, value in written().items() if key not in ("calibration", "constraints")}
+    assert ModelConfig.from_dict(older).calibration == Calibration()
+    assert not ModelConfig.from_dict(older).constraints
+    assert ModelConfig.from_dict({**older, "signatures": [["Peop", "Work_For", "Org"]]}).constraints
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
-    {
-        "lr": (0, -1e-5, math.inf, math.nan),
-        "head_lr": (0, -1.0, math.inf, math.nan),
-        "layer_decay": (0, 1.1, math.nan),
-        "beta1": (-0.1, 1, 1.5, math.nan),
-        "beta2": (-0.1, 1, 1.5, math.nan),
-        "eps": (-1, 0, math.inf, math.nan),
-        "weight_decay": (-1, math.inf, math.nan),
-        "clip": (0, math.inf, math.nan),
-        "warmup": (-0.1, 1, math.nan),
-        "mlp_dropout": (-0.1, 1, math.nan),
-        "logit_dropout": (-0.1, 1, math.nan),
-        "alpha": (0, -1.4, math.inf, math.nan),
-        "seed": (-1, 99_999_999_999),
-        "epochs": (0,),
-        "batch_size": (0,),
-        "d": (0,),
-        "window": (-1,),
-        "max_table": (0,),
-        "max_cells": (0,),
-        "max_pieces": (0,),
-        "evaluate_after": (-1,),
-        "evaluate_every": (0,),
-        "patience": (0,),
-    }.items(),
+    ("changes", "message"),
+    [
+        ({"format_version": "x"}, "format_version"),
+        ({"format_version": None}, "format_version"),
+        ({"encoder": None}, "encoder is not an object"),
+        ({"head": None}, "head is not an object"),
+        ({"spec": []}, "spec is not an object"),
+        ({"spec": {**SPEC.to_dict(), "max_pieces": "x"}}, "max_tokens = 'x' .* a whole number"),
+        ({"spec": {**SPEC.to_dict(), "prefix": 1}}, "description of an encoder"),
+        ({"alpha": "x"}, "alpha = 'x'"),
+        ({"alpha": None}, "alpha = None"),
+        ({"alpha": float("nan")}, "alpha = nan makes no sense"),
+        ({"window": "a"}, "window = 'a'"),
+        ({"layout": "sideways"}, "layout = 'sideways' .* it must be one of in-place, released, shared"),
+        ({"decoder": 1}, "decoder = 1"),
+        ({"provenance": "x"}, "provenance = 'x' .* it must be an object"),
+        ({"head": {"d": "x"}}, "head setting d = 'x'"),
+        ({"head": {"d": 0}}, "head setting d = 0 makes no sense; it must be 1 or more"),
+        ({"head": {"mlp_dropout": 1}}, "mlp_dropout = 1 makes no sense; it must be 0 or more, and below 1"),
+        ({"signatures": 3}, "signatures is not a list of lists"),
+        ({"signatures": ["abc"]}, "signatures is not a list of lists"),
+        ({"signatures": [["Method", "USED-FOR"]]}, "signatures = .* it must be a list, each part a list of 3"),
+        ({"constraints": "on"}, "constraints = 'on'"),
+        ({"calibration": []}, "calibration is not an object"),
+        ({"calibration": {"entities": 1}}, "calibration of entities is not an object"),
+        ({"calibration": {"entities": {"slope": -1}}}, "slope = -1 makes no sense; it must be above 0"),
+        ({"calibration": {"relations": {"slope": "x"}}}, "calibration setting slope = 'x'"),
+    ],
 )
-def test_a_number_out_of_range_is_refused_by_name(name, values):
-    for value in values:
-        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?([01]|finite)"):
-            TrainingConfig(**{name: value})
-
-
-def test_a_refusal_says_what_would_be_taken():
-    for wrong, wanted in (
-        ({"epochs": 0}, "1 or more"),
-        ({"lr": 0.0}, "above 0"),
-        ({"lr": math.inf}, "finite"),
-        ({"warmup": 1}, "0 or more, and below 1"),
-        ({"layer_decay": 1.5}, "above 0, and 1 at most"),
-    ):
-        with pytest.raises(UnireError, match=f"makes no sense; it must be {wanted}$"):
-            TrainingConfig(**wrong)
-
-
-def test_numbers_at_the_edge_of_their_range_are_taken():
-    edge = {"beta1": 0, "beta2": 0.0, "weight_decay": 0, "warmup": 0, "seed": 2**32 - 1, "evaluate_after": 0}
-    assert TrainingConfig(**edge).seed == 2**32 - 1
+def test_a_value_that_cannot_be_gets_one_sentence_with_the_folders_name(changes, message, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(written(**changes)))
+    with pytest.raises(UnireError, match=f"model folder '.*' cannot be used: .*{message}") as caught:
+        ModelConfig.load(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"lr": "5e-5"}, {"epochs": 1.5}, {"epochs": True}, {"symmetry": 1}, {"seed": None}, {"preset": 3}]
+    "config",
+    [
+        {"model_type": "bert", "hidden_size": -32, "num_attention_heads": 2},
+        {"model_type": "bert", "hidden_size": "x"},
+        {"model_type": "bert", "num_attention_heads": 0},
+        {"model_type": None},
+        {1: 2},
+        {},
+    ],
 )
-def test_a_value_of_the_wrong_kind_is_refused_however_it_is_given(wrong):
-    with pytest.raises(UnireError, match="wrong kind"):
-        TrainingConfig(**wrong)
+def test_an_encoder_that_cannot_be_built_gets_one_sentence(config):
+    with pytest.raises(UnireError, match="not one that transformers knows") as caught:
+        build_encoder(config)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_value_of_the_wrong_kind_is_answered_with_the_right_one():
-    for wrong, wanted in (
-        ({"epochs": "ten"}, "a whole number"),
-        ({"lr": "fast"}, "a number"),
-        ({"head_lr": "fast"}, "a number, or null"),
-        ({"symmetry": "True"}, "true or false"),
-        ({"bf16": 1}, "true or false, or null"),
-        ({"preset": 3}, "a text"),
-        ({"implication": "min"}, "one of max, sum, none"),
-    ):
-        with pytest.raises(UnireError, match=f"is of the wrong kind; it must be {wanted}$"):
-            TrainingConfig(**wrong)
+@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf")])
+def test_a_threshold_that_cannot_cut_is_refused(alpha):
+    with pytest.raises(UnireError, match="alpha"):
+        checked_alpha(alpha)
+    with pytest.raises(UnireError, match="alpha"):
+        ModelConfig(SPEC, {}).with_(alpha=alpha)
 
 
-def test_a_preset_is_not_a_setting():
-    with pytest.raises(UnireError, match="--preset"):
-        TrainingConfig.from_preset("paper", preset="released")
-
-
-@pytest.mark.parametrize(("head_lr", "expected"), [(None, 1e-3), (1e-2, 1e-2)])
-def test_the_head_learns_at_its_own_rate_or_the_encoders(head_lr, expected, encoder, scierc_labels):
-    config = TrainingConfig(lr=1e-3, head_lr=head_lr)
-    model = init_model(str(encoder), scierc_labels, config)
-    rates = {id(p): group["lr"] for group in build_optimizer(model, config).param_groups for p in group["params"]}
-    assert rates[id(model.biaffine.U)] == expected
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        (int, (0, -3), (1.0, True, "1", None)),
+        (float, (0, 0.5), (True, "1", None)),
+        (bool, (True, False), (0, 1, None)),
+        (str, ("", "a"), (1, None)),
+        (float | None, (None, 1, 1.5), ("x", False)),
+        (Literal["a", "b"], ("a", "b"), ("c", None, ["a"])),
+        (tuple[int, ...], ((), (1, 2)), ([1], (1, "2"), 1)),
+        (tuple[int, str], ((1, "2"),), ((), (1,), ("1", "2"), (1, "2", "3"))),
+        (tuple[tuple[int, int], ...], ((), ((1, 2), (3, 4))), (((1, 2), (3,)), (1, 2))),
+        (Mapping[str, Any], ({}, {"a": 1}), (None, [], "a")),
+    ],
+)
+def test_values_fit_their_own_kind_and_no_other(kind, right, wrong):
+    assert all(fits(value, kind) for value in right)
+    assert not any(fits(value, kind) for value in wrong)

@@ -95,7 +95,7 @@ def test_a_chunk_ends_with_its_characters_too(folder, monkeypatch):
 def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, monkeypatch):
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 8 * 128)
     extractor = Extractor.load(folder, device="cpu")
-    extractor.engine.max_pieces = 8  # two documents
+    extractor.engine.max_tokens = 8  # two documents
     start, lay_out = extractor.engine.start, extractor.windower.passages_of
     begun: list[str] = []
     left = []
@@ -196,18 +196,18 @@ def test_threads_that_share_an_extractor_find_what_one_finds_in_texts(folder, tw
 
 def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
     own = Extractor.load(folder, device="cpu")
-    assert (own.settings.decoder, own.settings.alpha) == ("split", 0.5)
+    assert (own.config.decoder, own.config.alpha) == ("split", 0.5)
     other = Extractor.load(folder, device="cpu", decoder="hard", alpha=1.1)
-    assert (other.settings.decoder, other.settings.alpha) == ("hard", 1.1)
+    assert (other.config.decoder, other.config.alpha) == ("hard", 1.1)
     assert list(other.annotate(twenty)) != list(own.annotate(twenty))
 
 
 def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(folder):
     own = Extractor.load(folder, device="cpu", relation_odds=3.0)
-    other = own.with_decoder("likely").settings
+    other = own.with_decoder("likely").config
     assert (other.decoder, other.alpha, other.relation_odds) == ("likely", decoders.MAX_SPAN_ALPHA, 1.0)
-    assert Extractor.load(folder, device="cpu", decoder="likely").settings == other
-    assert own.with_decoder("split").settings == own.settings
+    assert Extractor.load(folder, device="cpu", decoder="likely").config == other
+    assert own.with_decoder("split").config == own.config
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_only_what_needed_care_is_noted(folder):
     list(extractor.annotate([Document.from_words([["a", "b"]])], notes=notes))
     assert not notes
     list(extractor.annotate([Document.from_words([200 * ["a"], ["\u200b"]])], notes=notes))
-    assert set(notes) == {"sentence larger than a table, split", "word without a piece, read as unknown"}
+    assert set(notes) == {"sentence larger than a table, split", "word without a token, read as unknown"}
 
 
 def test_a_text_and_words_are_given_an_id_and_noted_alike(folder):

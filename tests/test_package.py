@@ -18,9 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import unire
-
-ROOT = Path(__file__).parents[1]
-TWENTY = Path(__file__).parent / "fixtures" / "twenty.jsonl"
+from helpers.paths import ROOT, TWENTY
 
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

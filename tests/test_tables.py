@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.paths import FIXTURES
 from unire import formats, tables
 from unire.documents import Document, Entity, Relation
 from unire.labels import LabelSpace
 from unire.tables import FilledTable
-
-FIXTURES = Path(__file__).parent / "fixtures"
 
 # `A` is an entity type and a relation type; `S` is symmetric.
 LABELS = LabelSpace(("A", "B"), ("A", "S"), frozenset({"S"}))

@@ -19,24 +19,24 @@ __all__ = ["FORMAT_VERSION", "EncoderSpec", "HeadConfig", "ModelConfig", "checke
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """The special pieces of an encoder and the limits of its input; a checkpoint keeps it as JSON."""
+    """The special tokens of an encoder and the limits of its input; a checkpoint keeps it as JSON."""
 
     prefix: tuple[int, ...]
-    """Pieces before the text, `[CLS]` say."""
+    """Tokens before the text, `[CLS]` say."""
     middle: tuple[int, ...]
-    """Pieces between the two texts of a pair: `[SEP]`, or `</s></s>`."""
+    """Tokens between the two texts of a pair: `[SEP]`, or `</s></s>`."""
     suffix: tuple[int, ...]
-    """Pieces after the text."""
+    """Tokens after the text."""
     pad_id: int
     unk_id: int
     max_pieces: int
-    """Longest input of the encoder, special pieces included."""
+    """Longest input of the encoder, special tokens included."""
     token_types: bool
     """Whether the encoder tells the two texts of a pair apart by token types."""
     prefix_space: bool
     """Whether a word by itself must be given a leading space to be spelt as it is inside a text."""
     case_marks: tuple[int, ...] = ()
-    """Pieces behind a word that begins with a capital, and behind one that is all capitals; none if left out."""
+    """Tokens behind a word that begins with a capital, and behind one that is all capitals; none if left out."""
 
     @classmethod
     def probe(
@@ -45,21 +45,21 @@ class EncoderSpec:
         """Find out how a tokenizer frames a text and a pair of texts, and how it spells words, by trying it."""
         tokenizer = unbound(tokenizer)
 
-        def pieces(text: str) -> list[int]:
+        def tokens(text: str) -> list[int]:
             return tokenizer.encode(text, add_special_tokens=False).ids
 
-        word = next((word for word in ("a", "x", "1") if pieces(word)), None)
+        word = next((word for word in ("a", "x", "1") if tokens(word)), None)
         if word is None:
-            raise UnireError("the tokenizer makes no pieces of plain letters; use the tokenizer.json of the encoder")
+            raise UnireError("the tokenizer makes no tokens of plain letters; use the tokenizer.json of the encoder")
         prefix, _, suffix = _specials(tokenizer, word)
         if not prefix and not suffix:
             raise UnireError(
-                "the tokenizer adds no special pieces to a text; give its tokenizer.json a post-processor, such as the "
+                "the tokenizer adds no special tokens to a text; give its tokenizer.json a post-processor, such as the "
                 'template "[CLS] $A [SEP]"'
             )
         # Without a template for pairs, the first of two texts ends as a single one would.
         middle = _specials(tokenizer, word, word)[1] or suffix
-        alone, spaced, running = pieces(word), pieces(f" {word}"), pieces(f"{word} {word}")
+        alone, spaced, running = tokens(word), tokens(f" {word}"), tokens(f"{word} {word}")
         return cls(
             prefix=prefix,
             middle=middle,
@@ -72,11 +72,11 @@ class EncoderSpec:
         )
 
     def with_case_marks(self, tokenizer: Tokenizer) -> EncoderSpec:
-        """This encoder with two pieces of its vocabulary that no text uses as marks of capitals."""
+        """This encoder with two tokens of its vocabulary that no text uses as marks of capitals."""
         unused = (tokenizer.token_to_id(f"[unused{n}]") for n in range(100))
-        spare = [piece for piece in unused if piece is not None]
+        spare = [token for token in unused if token is not None]
         if len(spare) < 2:
-            raise UnireError("case marks need two unused pieces ([unused0], …), and the encoder's vocabulary has none")
+            raise UnireError("case marks need two unused tokens ([unused0], …), and the encoder's vocabulary has none")
         return replace(self, case_marks=(spare[0], spare[1]))
 
     @classmethod
@@ -105,7 +105,7 @@ def unbound(tokenizer: Tokenizer) -> Tokenizer:
 def _specials(
     tokenizer: Tokenizer, text: str, pair: str | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Special pieces before, inside and after a text or a pair of texts."""
+    """Special tokens before, inside and after a text or a pair of texts."""
     encoding = tokenizer.encode(text, pair)
     ids, special = encoding.ids, encoding.special_tokens_mask
     first, last = special.index(0), len(ids) - 1 - special[::-1].index(0)

@@ -46,7 +46,7 @@ class Extractor:
         if settings.decoder not in DECODERS:
             raise UnireError(f"no decoder {settings.decoder!r}: there are {', '.join(DECODERS)}")
         self.engine = engine
-        self.settings = settings
+        self.config = settings
         self.labels = labels
         self.permits = labels.permits(settings.signatures) if settings.constraints else None
         self.windower = WindowBuilder(
@@ -88,7 +88,7 @@ class Extractor:
             threads: How many onnxruntime computes with; as many as there are cores when left out.
         """
         model = ModelDir.open(source)
-        settings = _constrained(model.settings, model.labels, constraints)
+        settings = _constrained(model.config, model.labels, constraints)
         if decoder is not None:
             settings = decoding_by(settings, decoder)
         if alpha is not None:
@@ -202,13 +202,13 @@ class Extractor:
     def with_decoder(self, decoder: str) -> Extractor:
         """The same extractor, which decodes in another way; what is fitted to its own does not count there."""
         other = copy(self)
-        other.settings = decoding_by(self.settings, decoder)
+        other.config = decoding_by(self.config, decoder)
         return other
 
     def with_alpha(self, alpha: float) -> Extractor:
         """The same extractor with another threshold by which it cuts."""
         other = copy(self)
-        other.settings = self.settings.with_(alpha=alpha)
+        other.config = self.config.with_(alpha=alpha)
         return other
 
     def decode(self, batch: Batch, P: Any) -> Decoded:
@@ -217,7 +217,7 @@ class Extractor:
 
     def decode_tables(self, P: Any, lengths: Sequence[int] | NDArray[np.int64]) -> Decoded:
         """What tables of so many words each hold, with calibrated scores."""
-        settings = self.settings
+        settings = self.config
         decoded = decode(
             P,
             lengths,
@@ -235,8 +235,8 @@ class Extractor:
         if notes is not None:
             for passage in passages:
                 notes.update(notes_of(passage))
-        engine, spec = self.engine, self.settings.spec
-        for group in bucket_batches(passages, max_cells=engine.max_cells, max_pieces=engine.max_pieces):
+        engine, spec = self.engine, self.config.spec
+        for group in bucket_batches(passages, max_cells=engine.max_cells, max_tokens=engine.max_tokens):
             yield collate(group, spec, rounded=engine.rounded)
 
 
@@ -285,6 +285,6 @@ def notes_of(passage: WindowGroup) -> dict[str, int]:
     notes = {
         "sentence longer than the encoder, stitched": passage.stitched,
         "sentence larger than a table, split": passage.split,
-        "word without a piece, read as unknown": passage.unknown_words,
+        "word without a token, read as unknown": passage.unknown_words,
     }
     return {what: count for what, count in notes.items() if count}

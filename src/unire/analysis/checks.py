@@ -20,7 +20,7 @@ from unire.errors import UnireError
 from unire.labels import LabelSpace
 from unire.windows.windows import WindowBuilder
 
-__all__ = ["Issue", "IssueKind", "find_leaks", "inspect", "piece_counter", "types_of"]
+__all__ = ["Issue", "IssueKind", "find_leaks", "inspect", "token_counter", "types_of"]
 
 
 class IssueKind(Enum):
@@ -89,10 +89,10 @@ LONGEST = 512
 """No input is longer, even where an encoder could read more."""
 
 
-def piece_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
-    """What counts the pieces of a sentence, special ones included, and how many the encoder in `folder` can read.
+def token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
+    """What counts the tokens of a sentence, special ones included, and how many the encoder in `folder` can read.
 
-    They are those of its windows: a word is spelt by itself, and one that is left without a piece has the unknown one.
+    They are those of its windows: a word is spelt by itself, and one that is left without a token has the unknown one.
     """
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -186,8 +186,8 @@ def inspect(
     labels: LabelSpace,
     *,
     near: float = 0.8,
-    count_pieces: Callable[[Sequence[str]], int] | None = None,
-    max_pieces: int = 512,
+    count_tokens: Callable[[Sequence[str]], int] | None = None,
+    max_tokens: int = 512,
 ) -> Iterator[Issue]:
     """What is odd about some files of data, which are parts of one set.
 
@@ -195,16 +195,16 @@ def inspect(
         files: The documents of each file, by its name.
         labels: The types that there should be.
         near: From which share of common words on two sentences are almost the same.
-        count_pieces: How many pieces an encoder makes of a sentence's words; without it no sentence is too long.
-        max_pieces: How many it can read.
+        count_tokens: How many tokens an encoder makes of a sentence's words; without it no sentence is too long.
+        max_tokens: How many it can read.
     """
     for file, documents in files.items():
         for document in documents:
             yield from _of_document(document, file, labels)
-            if count_pieces:
+            if count_tokens:
                 for i, sentence in enumerate(document.sentences):
-                    if (pieces := count_pieces(sentence.words)) > max_pieces:
-                        detail = f"{pieces} pieces of {len(sentence)} words, where {max_pieces} can be read"
+                    if (tokens := count_tokens(sentence.words)) > max_tokens:
+                        detail = f"{tokens} tokens of {len(sentence)} words, where {max_tokens} can be read"
                         yield Issue(IssueKind.TOO_LONG, file, _place(document, i), detail)
         for name, count in Counter(document.id for document in documents).items():
             if count > 1:

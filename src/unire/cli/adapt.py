@@ -38,12 +38,12 @@ def adapt(
     max_steps: Annotated[
         int | None, typer.Option("--max-steps", help="Stop after so many optimiser steps.", show_default=False)
     ] = None,
-    length: Annotated[int, typer.Option("--length", help="Pieces of a row.")] = 256,
+    length: Annotated[int, typer.Option("--length", help="Tokens of a row.")] = 256,
     batch_tokens: Annotated[
         int | None,
         typer.Option(
             "--batch-tokens",
-            help="Pieces of an optimiser step; 65,536 on a GPU and 4,096 on a CPU if not given.",
+            help="Tokens of an optimiser step; 65,536 on a GPU and 4,096 on a CPU if not given.",
             show_default=False,
         ),
     ] = None,

@@ -80,11 +80,11 @@ def calibrate(
     for documents in read.values():
         extractor.labels.check(documents)
     if tune:
-        extractor.settings = tuned(extractor, read["data"])
-        extractor.settings = _with_scores(extractor, {"dev": read["data"], "test": read.get("test", ())})
+        extractor.config = tuned(extractor, read["data"])
+        extractor.config = _with_scores(extractor, {"dev": read["data"], "test": read.get("test", ())})
     found = {part: collect_log_odds(extractor, documents) for part, documents in read.items()}
     check_found(found["data"])
-    settings = fit_calibration(extractor.settings, found["data"], ["/".join(path.parts[-2:]) for path in data])
+    settings = fit_calibration(extractor.config, found["data"], ["/".join(path.parts[-2:]) for path in data])
     effects = {part: Effect.of(settings.calibration, findings) for part, findings in found.items()}
     ModelDir.open(model).save(settings, out)
     place = str(out or model)
@@ -118,4 +118,4 @@ def _with_scores(extractor: Extractor, parts: Mapping[str, Sequence[Document]]) 
         if documents
     }
     now = {part: each.to_dict() for part, each in scores.items()}
-    return extractor.settings.with_(provenance={**extractor.settings.provenance, "scores": now})
+    return extractor.config.with_(provenance={**extractor.config.provenance, "scores": now})

@@ -213,14 +213,14 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
     """Print how a training came out; `notes` are those of its data, which are printed already unless it is as JSON."""
     if not trained.main:
         return
-    provenance = trained.model.settings.provenance
+    provenance = trained.model.config.provenance
     scores = {name: part for name, part in (("dev", trained.dev), ("test", trained.test)) if part is not None}
     if json:
         printing.print_json(
             {
                 "out": str(out),
-                "alpha": trained.model.settings.alpha,
-                "relation_odds": trained.model.settings.relation_odds,
+                "alpha": trained.model.config.alpha,
+                "relation_odds": trained.model.config.relation_odds,
                 "epoch": provenance["epochs"],
                 "interrupted": trained.interrupted,
                 "notes": {**notes, **trained.notes},
@@ -230,7 +230,7 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
             }
         )
         return
-    settings = trained.model.settings
+    settings = trained.model.config
     for name, part in scores.items():
         fitted = f" (α = {settings.alpha:g}, relation odds = {settings.relation_odds:g})"
         printing.say((name, "bold"), fitted, to=printing.out)

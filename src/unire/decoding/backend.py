@@ -97,7 +97,7 @@ def _high_priority_stream(cuda: Any, device: Any) -> Any:
 
 
 def to_float(x: Array) -> Array:
-    """`x` in float32 at least, in one piece, without its gradient; a numpy array if it lies on the CPU."""
+    """`x` in float32 at least, in one token, without its gradient; a numpy array if it lies on the CPU."""
     xp = library(x)
     dtype = xp.promote_types(x.dtype, xp.float32)
     if xp is np:

@@ -20,7 +20,7 @@ __all__ = ["Effect", "check_found", "collect_log_odds", "fit", "fit_calibration"
 def collect_log_odds(extractor: Extractor, documents: Sequence[Document]) -> Outcomes:
     """What is found in annotated documents, with log-odds as they come from the tables, and whether it is right."""
     raw = copy(extractor)
-    raw.settings = extractor.settings.with_(calibration=Calibration(AsItIs(), AsItIs()))
+    raw.config = extractor.config.with_(calibration=Calibration(AsItIs(), AsItIs()))
     return outcomes(documents, raw.annotate(documents), extractor.labels)
 
 

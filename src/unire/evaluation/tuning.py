@@ -49,11 +49,11 @@ def sweep(
         alphas: The thresholds; those of `ALPHAS` when left out.
         see: Shown where the tables of every batch belong, and what their decoder has prepared.
     """
-    alphas = ALPHAS[extractor.settings.decoder] if alphas is None else alphas
+    alphas = ALPHAS[extractor.config.decoder] if alphas is None else alphas
     rising = sorted(set(alphas))
     changes = [DocumentAssembler(documents, extractor.labels) for _ in rising]
     for batch, P in extractor.tables(documents):
-        prepared = SPAN_SCORERS[extractor.settings.decoder](P, batch.lengths, extractor.labels)
+        prepared = SPAN_SCORERS[extractor.config.decoder](P, batch.lengths, extractor.labels)
         see(batch.tables, prepared)
         _decode(batch.tables, prepared, rising, changes, extractor)
     found = DocumentAssembler(documents, extractor.labels)
@@ -80,7 +80,7 @@ def _decode(
         anew = np.flatnonzero((begins != before).any(1))
         if len(anew):
             some = [places[k] for k in anew.tolist()]
-            changed.add(some, _decoded(prepared.only(anew), extractor, alpha, extractor.settings.relation_odds))
+            changed.add(some, _decoded(prepared.only(anew), extractor, alpha, extractor.config.relation_odds))
         before = begins
 
 
@@ -90,13 +90,13 @@ def _decoded(prepared: SpanScorer, extractor: Extractor, alpha: float, odds: flo
 
 def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] | None = None) -> float:
     """The α with the best Ent + Rel F1; of several equally good ones the middle one; as it was if all are."""
-    decoder = extractor.settings.decoder
+    decoder = extractor.config.decoder
     if decoder not in SPAN_SCORERS:
-        return extractor.settings.alpha
+        return extractor.config.alpha
     alphas = ALPHAS[decoder] if alphas is None else alphas
     totals = [scores.ent_plus_rel for scores in sweep(extractor, documents, alphas)]
     if min(totals) == max(totals):
-        return extractor.settings.alpha
+        return extractor.config.alpha
     best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
     return best[len(best) // 2]
 
@@ -107,7 +107,7 @@ def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequenc
     ⊥ has by far the most cells, yet a relation that has little more than ⊥ is seldom right. From some odds on, F1
     changes little, for precision rises as recall falls.
     """
-    settings, labels = extractor.settings, extractor.labels
+    settings, labels = extractor.config, extractor.labels
     if settings.decoder not in SPAN_SCORERS:
         return settings.relation_odds
     found = {value: DocumentAssembler(documents, labels) for value in odds}
@@ -129,7 +129,7 @@ def tuned(extractor: Extractor, documents: Sequence[Document], *, alpha: bool = 
     """The model's settings with what does best on `documents`: first α, then relation odds."""
     other = copy(extractor)
     if alpha:
-        other.settings = other.settings.with_(alpha=tune_alpha(other, documents))
+        other.config = other.config.with_(alpha=tune_alpha(other, documents))
     if odds:
-        other.settings = other.settings.with_(relation_odds=tune_odds(other, documents))
-    return other.settings
+        other.config = other.config.with_(relation_odds=tune_odds(other, documents))
+    return other.config

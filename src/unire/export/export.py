@@ -63,14 +63,14 @@ def export(
     with writing(model, out) as folder:
         stored = write_graph(model, folder, precision)
 
-        settings, labels = model.settings, model.labels
+        settings, labels = model.config, model.labels
         as_it_was = Extractor(TorchEngine(model), model.tokenizer, settings, labels)
         exported = Extractor(OnnxEngine(folder), model.tokenizer, settings, labels)
         to_model = compare_engines(exported, as_it_was, sample)
         model.load_state_dict(dequantized(stored))
         to_weights = to_model if precision == "fp32" else compare_engines(exported, as_it_was, sample)
         scores = score(test, exported.annotate(test), labels) if test else None
-        model.settings = settings.with_(
+        model.config = settings.with_(
             provenance={
                 **settings.provenance,
                 **(about or {}),

@@ -33,7 +33,7 @@ def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, T
     drawing = _ExportModule(model, precision)
     tensors = drawing.tensors()
     tensors_to(folder / WEIGHTS, tensors)
-    graph = _draw(drawing, token_types=model.settings.spec.token_types)
+    graph = _draw(drawing, token_types=model.config.spec.token_types)
     _point(graph, places_in(folder / WEIGHTS))
     (folder / GRAPH).write_bytes(graph.SerializeToString())
     return tensors
@@ -68,12 +68,12 @@ class _ExportModule(nn.Module):
 def _draw(drawing: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
     dynamic = torch.export.Dim.DYNAMIC
     # Of sizes that differ, so that none is taken for another; and with padding, so that it is not left out.
-    pieces, words = torch.full((2, 13), 1), torch.zeros(3, 7, dtype=torch.long)
-    mask = torch.ones_like(pieces)
+    tokens, words = torch.full((2, 13), 1), torch.zeros(3, 7, dtype=torch.long)
+    mask = torch.ones_like(tokens)
     mask[0, 8:] = 0
-    inputs = {"input_ids": pieces, "attention_mask": mask, "words": words}
+    inputs = {"input_ids": tokens, "attention_mask": mask, "words": words}
     if token_types:
-        inputs["token_type_ids"] = torch.zeros_like(pieces)
+        inputs["token_type_ids"] = torch.zeros_like(tokens)
     try:
         with warnings.catch_warnings(), _Quiet(), export_attention(), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ def _draw(drawing: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
-        kind = drawing.model.settings.encoder.get("model_type", "of this kind")
+        kind = drawing.model.config.encoder.get("model_type", "of this kind")
         reason = str(error.__cause__ or error).strip().splitlines()
         raise UnireError(f"encoders {kind} cannot be exported: {next(iter(reason), type(error).__name__)}") from error
     drawn: onnx.ModelProto = program.model_proto  # type: ignore[union-attr]

@@ -48,7 +48,7 @@ class Int8Linear(nn.Module):
     """Weights and activations in eight bits.
 
     Each vector of activations is rounded by its own largest number. ONNX has an operator that rounds all of them by the
-    largest of all, which is about a quarter faster, but rounds five times as much away: few pieces have large numbers,
+    largest of all, which is about a quarter faster, but rounds five times as much away: few tokens have large numbers,
     and then all others suffer. It would also let a sentence feel what else is in the batch.
     """
 

@@ -50,9 +50,9 @@ def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Docume
     passages = one.windower.passages_of(documents)
     largest, total, cells = 0.0, 0.0, 0
     max_cells = min(one.engine.max_cells, other.engine.max_cells)
-    max_pieces = min(one.engine.max_pieces, other.engine.max_pieces)
-    for group in bucket_batches(passages, max_cells=max_cells, max_pieces=max_pieces):
-        batch = collate(group, one.settings.spec)
+    max_tokens = min(one.engine.max_tokens, other.engine.max_tokens)
+    for group in bucket_batches(passages, max_cells=max_cells, max_tokens=max_tokens):
+        batch = collate(group, one.config.spec)
         tables = zip(one.engine.tables(batch), other.engine.tables(batch), batch.lengths, strict=True)
         for P, Q, n in tables:
             differences = np.abs(np.asarray(P[:n, :n]) - np.asarray(Q[:n, :n]))

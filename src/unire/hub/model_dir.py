@@ -47,7 +47,7 @@ class ModelDir:
     """A model, but for its weights."""
 
     path: Path
-    settings: ModelConfig
+    config: ModelConfig
     labels: LabelSpace
     tokenizer: Tokenizer
 
@@ -122,7 +122,7 @@ def push_to_hub(
     model = ModelDir.open(source)
     if not (model.path / WEIGHTS).is_file():
         raise UnireError(f"model folder {str(model.path)!r} has no {WEIGHTS}; is it a whole unire model?")
-    settings = model.settings.with_(provenance={**model.settings.provenance, **(about or {})})
+    settings = model.config.with_(provenance={**model.config.provenance, **(about or {})})
     files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
     files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
     return upload(name, files, known=FILES, message="Upload a unire model", private=private)

@@ -35,8 +35,8 @@ class Engine(Protocol):
 
     max_cells: int
     """Padded cells of a batch that fit into memory."""
-    max_pieces: int
-    """Padded pieces of a batch that fit into memory."""
+    max_tokens: int
+    """Padded tokens of a batch that fit into memory."""
     rounded: Padding
     """What of a batch should be of few sizes, if a new one costs the engine time."""
 

@@ -30,12 +30,12 @@ PRODUCT = b64decode(
     "CgIIAgoCCAFCBAoAEBQ="
 )
 """A graph: x of uint8 [2, 4] times 127s of int8 [4, 1]."""
-RUN_PIECES = 256
-"""Pieces that are read in one run, at most: enough to keep a core busy, few enough to stay in its cache."""
+RUN_TOKENS = 256
+"""Tokens that are read in one run, at most: enough to keep a core busy, few enough to stay in its cache."""
 RUN = 16
-"""What a run costs beside what is in it, in pieces: measured, as the next."""
+"""What a run costs beside what is in it, in tokens: measured, as the next."""
 CELL = 1 / 400
-"""What a cell of a table costs, in pieces; attention between the pieces of a window is counted with it."""
+"""What a cell of a table costs, in tokens; attention between the tokens of a window is counted with it."""
 
 
 class OnnxEngine:
@@ -61,7 +61,7 @@ class OnnxEngine:
         self._threads = threads
         self._process = os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
-        self.max_pieces = 16 * RUN_PIECES * threads  # the fewer batches, the less often a core waits for the others
+        self.max_tokens = 16 * RUN_TOKENS * threads  # the fewer batches, the less often a core waits for the others
         self.max_cells = 400_000
         self.rounded: Padding = "not"
 
@@ -87,10 +87,10 @@ class OnnxEngine:
 
     def _run(self, batch: Batch, part: _Part) -> NDArray[np.float32]:
         rows, places = np.divmod(batch.words[part.tables, : part.n_words], batch.input_ids.shape[1])
-        # Padding reads the first piece of the batch, which may be of another part: that of this one will do.
-        words = np.maximum((rows - part.windows.start) * part.n_pieces + places, 0)
-        pieces = {name: getattr(batch, name)[part.windows, : part.n_pieces] for name in self._inputs if name != "words"}
-        (P,) = self._session.run(None, {**pieces, "words": words})
+        # Padding reads the first token of the batch, which may be of another part: that of this one will do.
+        words = np.maximum((rows - part.windows.start) * part.n_tokens + places, 0)
+        tokens = {name: getattr(batch, name)[part.windows, : part.n_tokens] for name in self._inputs if name != "words"}
+        (P,) = self._session.run(None, {**tokens, "words": words})
         return P  # type: ignore[no-any-return]
 
 
@@ -119,7 +119,7 @@ class _Part(NamedTuple):
 
     windows: slice
     tables: slice
-    n_pieces: int
+    n_tokens: int
     """L of this part."""
     n_words: int
     """N of this part."""
@@ -133,18 +133,18 @@ class _Part(NamedTuple):
         return _Part(
             slice(self.windows.start, other.windows.stop),
             slice(self.tables.start, other.tables.stop),
-            max(self.n_pieces, other.n_pieces),
+            max(self.n_tokens, other.n_tokens),
             max(self.n_words, other.n_words),
         )
 
     @property
-    def pieces(self) -> int:
-        return int(self.windows.stop - self.windows.start) * self.n_pieces
+    def tokens(self) -> int:
+        return int(self.windows.stop - self.windows.start) * self.n_tokens
 
     @property
     def cost(self) -> float:
-        """Of a run of this part, padding included, in pieces."""
-        return RUN + self.pieces + CELL * int(self.tables.stop - self.tables.start) * self.n_words**2
+        """Of a run of this part, padding included, in tokens."""
+        return RUN + self.tokens + CELL * int(self.tables.stop - self.tables.start) * self.n_words**2
 
 
 def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -161,7 +161,7 @@ def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]
 def _runs(batch: Batch) -> Iterator[_Part]:
     """The batch in those runs that together cost least: the fewer there are, the more of them is padding.
 
-    A run has `RUN_PIECES` at most, or more where a window or a table asks for it.
+    A run has `RUN_TOKENS` at most, or more where a window or a table asks for it.
     """
     parts = list(_smallest_parts(batch))
     least = [0.0] * (len(parts) + 1)
@@ -171,7 +171,7 @@ def _runs(batch: Batch) -> Iterator[_Part]:
     for first in reversed(range(len(parts))):
         least[first] = inf
         for end, run in enumerate(accumulate(parts[first:], _Part.joined), first + 1):
-            if end > first + 1 and run.pieces > RUN_PIECES:
+            if end > first + 1 and run.tokens > RUN_TOKENS:
                 break
             if run.cost + least[end] < least[first]:
                 least[first] = run.cost + least[end]

@@ -15,7 +15,7 @@ from unire.windows.collator import Batch
 __all__ = ["InferencePipeline", "count_characters"]
 
 CHUNK_CHARACTERS = 2**17
-"""Characters of the documents that are batched together while a stream is read; more where the engine reads more pieces
+"""Characters of the documents that are batched together while a stream is read; more where the engine reads more tokens
 at once than other engines do."""
 MIN_DOCUMENT_CHARACTERS = 2**7
 """Characters that a document counts for at least."""
@@ -48,7 +48,7 @@ class InferencePipeline:
         self._labels = labels
         self._make = batches
         self._source = _source(documents)
-        self._enough = CHUNK_CHARACTERS * max(1, engine.max_pieces // 2**16)
+        self._enough = CHUNK_CHARACTERS * max(1, engine.max_tokens // 2**16)
         self._batches: Iterator[tuple[DocumentAssembler, Batch | None]] = iter(())
         self._begun: deque[tuple[DocumentAssembler, Batch | None, PendingTables]] = deque()
         self._ended = False

@@ -17,7 +17,7 @@ from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, group_by_le
 __all__ = ["TorchEngine", "choose_device", "keep_in_bf16"]
 
 NUMBERS = 1792
-"""Numbers of P, of all labels together, for each piece of a batch that a GPU is given."""
+"""Numbers of P, of all labels together, for each token of a batch that a GPU is given."""
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -50,33 +50,33 @@ class TorchEngine:
     """
 
     def __init__(
-        self, model: UniRE, *, bf16: bool | None = None, max_cells: int | None = None, max_pieces: int | None = None
+        self, model: UniRE, *, bf16: bool | None = None, max_cells: int | None = None, max_tokens: int | None = None
     ) -> None:
         self.model = model
         on_gpu = model.device.type == "cuda"
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
-        most = self.most_pieces(model.device, model.encoder.config.hidden_size)
-        self.max_pieces = max_pieces or most
+        most = self.most_tokens(model.device, model.encoder.config.hidden_size)
+        self.max_tokens = max_tokens or most
         self.max_slice = min(MAX_SLICE_TOKENS, most // 4) if on_gpu else sys.maxsize
-        """Pieces that the encoder is given at once; to a CPU, all of a batch."""
+        """Tokens that the encoder is given at once; to a CPU, all of a batch."""
         self.max_cells = max_cells or (NUMBERS * most // len(model.labels) if on_gpu else 400_000)
         self.rounded: Padding = "slices" if on_gpu else "not"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod
-    def frozen(cls, model: UniRE, *, bf16: bool | None = None, max_pieces: int | None = None) -> TorchEngine:
+    def frozen(cls, model: UniRE, *, bf16: bool | None = None, max_tokens: int | None = None) -> TorchEngine:
         """An engine that a model is given up to: nobody goes on training it, or saves it.
 
         What its linear layers multiply in bf16 is kept so from now on.
         """
-        engine = cls(model, bf16=bf16, max_pieces=max_pieces)
+        engine = cls(model, bf16=bf16, max_tokens=max_tokens)
         if engine.bf16:
             keep_in_bf16(model)
         return engine
 
     @staticmethod
-    def most_pieces(device: torch.device, n_hidden: int) -> int:
-        """Padded pieces of a batch, for an encoder whose vectors have `n_hidden` numbers.
+    def most_tokens(device: torch.device, n_hidden: int) -> int:
+        """Padded tokens of a batch, for an encoder whose vectors have `n_hidden` numbers.
 
         On a GPU the encoder reads them slice by slice, and what comes after is done for all of them at once: the more,
         the less often the host is asked.
@@ -102,10 +102,10 @@ class TorchEngine:
 
     def slices(self, batch: Batch) -> Iterator[tuple[slice, int]]:
         """Those of the batch; on a GPU with little memory, halves or quarters of them."""
-        for windows, n_pieces in batch.slices:
-            step = 1 << max(0, (self.max_slice // n_pieces).bit_length() - 1)
+        for windows, n_tokens in batch.slices:
+            step = 1 << max(0, (self.max_slice // n_tokens).bit_length() - 1)
             for start in range(windows.start, windows.stop, step):
-                yield slice(start, min(start + step, windows.stop)), n_pieces
+                yield slice(start, min(start + step, windows.stop)), n_tokens
 
     def start(self, batch: Batch) -> PendingTables:
         if self._stream is None:

@@ -23,7 +23,7 @@ def has_bf16() -> bool:
 
 
 CUDNN_TILE = 128
-"""Pieces that a kernel of cuDNN takes at a time."""
+"""Tokens that a kernel of cuDNN takes at a time."""
 
 
 def use_fast_attention(encoder: nn.Module) -> None:
@@ -34,11 +34,11 @@ def use_fast_attention(encoder: nn.Module) -> None:
     same, as do padding masks, dropout and the gradient of the bias. DeBERTa is not fused, but mended for bf16.
 
     A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
-    for all work before it, and then lay it out for every pair of pieces. One of [B, 1, 1, L] passes unlooked at: MPNet
+    for all work before it, and then lay it out for every pair of tokens. One of [B, 1, 1, L] passes unlooked at: MPNet
     and BERT make such a mask of one that has two dimensions.
 
     Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the
-    pieces. A mask may then be [B, 1, L, L], true where the piece of a row sees that of a column.
+    tokens. A mask may then be [B, 1, L, L], true where the token of a row sees that of a column.
     """
     for module in encoder.modules():
         module.__class__ = _FUSED.get(type(module), type(module))
@@ -56,9 +56,9 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 
 
 def attention_kernels(length: int) -> AbstractContextManager[None]:
-    """The kernels by which PyTorch may compute attention between `length` pieces: all, but cuDNN's not always.
+    """The kernels by which PyTorch may compute attention between `length` tokens: all, but cuDNN's not always.
 
-    PyTorch prefers those on an H100 or H200. Where pieces are no multiple of 128, their gradients are reported to be
+    PyTorch prefers those on an H100 or H200. Where tokens are no multiple of 128, their gradients are reported to be
     wrong (https://github.com/pytorch/pytorch/issues/196678): nothing would fail, but less be learnt from a step.
     """
     if length % CUDNN_TILE == 0 or not torch.is_grad_enabled():
@@ -78,7 +78,7 @@ class _FusedBert(BertModel):  # type: ignore[misc]
         position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        fused = self.config._attn_implementation == "sdpa"  # whose masks may say which pieces are seen
+        fused = self.config._attn_implementation == "sdpa"  # whose masks may say which tokens are seen
         if fused and attention_mask is not None and attention_mask.ndim == 2:
             attention_mask = attention_mask[:, None, None, :].bool()
         return super().forward(
@@ -129,7 +129,7 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
         return self._layers(hidden_states, self.compute_position_bias(hidden_states), attention_mask)
 
     def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
-        """All layers, for pieces that stand where `position_ids` `[B, L]` says; several may stand in one place."""
+        """All layers, for tokens that stand where `position_ids` `[B, L]` says; several may stand in one place."""
         reach = self.config.max_position_embeddings
         known = self.relative_position_bucket(torch.arange(1 - reach, reach, device=hidden.device))
         by_distance = self.relative_attention_bias(known).T  # [H, 2 · reach - 1]

@@ -81,13 +81,13 @@ def save(model: UniRE, folder: Path) -> None:
 def writing(model: UniRE, folder: Path) -> Iterator[Path]:
     """A temporary folder that holds all of `model` but its weights, and becomes `folder` when the body has run.
 
-    The files are written at the end, so that they tell of what the body has done to `model.settings`.
+    The files are written at the end, so that they tell of what the body has done to `model.config`.
     """
     ensure_writable(folder)
     try:
         with replacing(folder, directory=True) as temporary:
             yield temporary
-            write_model_config(temporary, model.settings, model.labels)
+            write_model_config(temporary, model.config, model.labels)
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
@@ -98,7 +98,7 @@ def load(source: str | Path) -> UniRE:
     found = ModelDir.open(source)
     folder = found.path
     weights = dequantized(tensors_from(folder / WEIGHTS))
-    model = UniRE(found.settings, found.labels, found.tokenizer)
+    model = UniRE(found.config, found.labels, found.tokenizer)
     fill(model, weights, folder)
     return model.eval()
 

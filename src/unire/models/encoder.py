@@ -24,9 +24,9 @@ from unire.pretrained import list_bundled
 __all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet", "takes_positions"]
 
 POSITIONED = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
-"""Kinds of encoders, beside MPNet, that know the order of pieces from the positions that are given and nothing else."""
+"""Kinds of encoders, beside MPNet, that know the order of tokens from the positions that are given and nothing else."""
 
-MAX_PIECES = 512
+MAX_TOKENS = 512
 """Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
 
 
@@ -46,7 +46,7 @@ def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
         from unire.models.checkpoint import load
 
         model = load(name)
-        return model.encoder, model.tokenizer, model.settings.spec
+        return model.encoder, model.tokenizer, model.config.spec
     try:
         with quiet(), quiet_client():
             here = _only_here(name)
@@ -79,21 +79,21 @@ def _only_here(name: str | Path) -> bool:
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """The tokenizer of an encoder as transformers knows it, with names for its special pieces.
+    """The tokenizer of an encoder as transformers knows it, with names for its special tokens.
 
-    A model of ours keeps `tokenizer.json` alone: which of the pieces is which is in its `EncoderSpec`, but for the
+    A model of ours keeps `tokenizer.json` alone: which of the tokens is which is in its `EncoderSpec`, but for the
     mask, for which it has no use and which is told by its name.
     """
     if not is_model_dir(name):
         return transformers.AutoTokenizer.from_pretrained(name, local_files_only=_only_here(name))
     model = ModelDir.open(name)
-    spec, tokenizer = model.settings.spec, model.tokenizer
+    spec, tokenizer = model.config.spec, model.tokenizer
     frame = spec.prefix + spec.suffix
     ids = {"pad": spec.pad_id, "unk": spec.unk_id, "cls": frame[0], "sep": frame[-1]}
     special = (added.content for added in tokenizer.get_added_tokens_decoder().values() if added.special)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        mask_token=next((piece for piece in special if "mask" in piece.lower()), None),
+        mask_token=next((token for token in special if "mask" in token.lower()), None),
         **{f"{role}_token": tokenizer.id_to_token(place) for role, place in ids.items()},
     )
 
@@ -118,13 +118,13 @@ def build_encoder(config: Mapping[str, Any]) -> nn.Module:
 
 
 def longest_input(encoder: Any) -> int:
-    """How many pieces the encoder can read at once, special ones included."""
-    positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_PIECES
-    return min(positions - first_position(encoder), MAX_PIECES)
+    """How many tokens the encoder can read at once, special ones included."""
+    positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_TOKENS
+    return min(positions - first_position(encoder), MAX_TOKENS)
 
 
 def first_position(encoder: Any) -> int:
-    """The position id of the first piece: RoBERTa and its kin (MPNet too) count from behind the padding id."""
+    """The position id of the first token: RoBERTa and its kin (MPNet too) count from behind the padding id."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     return 0 if padding is None else padding + 1
@@ -136,7 +136,7 @@ def reads_token_types(encoder: Any) -> bool:
 
 
 def takes_positions(encoder: Any) -> bool:
-    """Whether an encoder can be told where its pieces stand and which of them see each other, and goes by that alone.
+    """Whether an encoder can be told where its tokens stand and which of them see each other, and goes by that alone.
 
     Others take the same arguments, but add up a mask that says yes and no, or have convolutions: nothing would fail. So
     only those do that were looked at, with kernels to which such a mask means what it says.

@@ -23,7 +23,7 @@ from unire.models.attention import attention_kernels
 from unire.models.encoder import build_encoder, first_position
 from unire.windows.collator import Batch
 
-__all__ = ["MLP", "Biaffine", "TensorBatch", "UniRE", "read_pieces", "to_device"]
+__all__ = ["MLP", "Biaffine", "TensorBatch", "UniRE", "read_tokens", "to_device"]
 
 
 class MLP(nn.Module):
@@ -67,7 +67,7 @@ class Biaffine(nn.Module):
 
 
 Slices = Sequence[tuple[slice, int]]
-"""Windows that are read at a time, and how many pieces of each."""
+"""Windows that are read at a time, and how many tokens of each."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TensorBatch:
     input_ids: Tensor  # [B, L]
     attention_mask: Tensor  # [B, L]
     token_type_ids: Tensor | None  # [B, L]
-    words: Tensor  # [T, N], places in the flattened pieces, or in those of all parts
+    words: Tensor  # [T, N], places in the flattened tokens, or in those of all parts
     lengths: Tensor  # [T]
     starts: Tensor | None = None  # [B, L], where windows are packed
 
@@ -86,7 +86,7 @@ class TensorBatch:
         def move(array: NDArray[np.int64]) -> Tensor:
             return to_device(array, device)
 
-        # the device makes the masks itself, for they are as much to copy as the pieces
+        # the device makes the masks itself, for they are as much to copy as the tokens
         input_ids, sizes = move(batch.input_ids), move(batch.sizes)
         positions = torch.arange(input_ids.shape[1], device=device)
         mask = positions < sizes.unsqueeze(1)
@@ -111,11 +111,11 @@ class TensorBatch:
             field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) is not None
         }
 
-    def part(self, windows: slice, n_pieces: int) -> TensorBatch:
-        """Some windows and so many of their pieces, with the words and tables of all."""
-        of_pieces = ("input_ids", "attention_mask", "token_type_ids", "starts")
-        named = ((name, getattr(self, name)) for name in of_pieces)
-        return replace(self, **{name: each[windows, :n_pieces] for name, each in named if each is not None})
+    def part(self, windows: slice, n_tokens: int) -> TensorBatch:
+        """Some windows and so many of their tokens, with the words and tables of all."""
+        of_tokens = ("input_ids", "attention_mask", "token_type_ids", "starts")
+        named = ((name, getattr(self, name)) for name in of_tokens)
+        return replace(self, **{name: each[windows, :n_tokens] for name, each in named if each is not None})
 
     @property
     def mask(self) -> Tensor:
@@ -129,19 +129,19 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     return tensor
 
 
-def read_pieces(encoder: nn.Module, batch: TensorBatch) -> Tensor:
-    """The vector of every piece of every window: `[B * L, n_hidden]`."""
+def read_tokens(encoder: nn.Module, batch: TensorBatch) -> Tensor:
+    """The vector of every token of every window: `[B * L, n_hidden]`."""
     told = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
-    n_pieces, starts = batch.input_ids.shape[1], batch.starts
+    n_tokens, starts = batch.input_ids.shape[1], batch.starts
     if starts is None:
         told["attention_mask"] = batch.attention_mask
-    else:  # a piece sees those of its own window, and stands where it would if that were alone in its row
+    else:  # a token sees those of its own window, and stands where it would if that were alone in its row
         told["attention_mask"] = (starts.unsqueeze(1) == starts.unsqueeze(2)).unsqueeze(1)
-        told["position_ids"] = torch.arange(n_pieces, device=starts.device) - starts + first_position(encoder)
-    with attention_kernels(n_pieces):
+        told["position_ids"] = torch.arange(n_tokens, device=starts.device) - starts + first_position(encoder)
+    with attention_kernels(n_tokens):
         output = encoder(input_ids=batch.input_ids, **told)
-    pieces: Tensor = output.last_hidden_state.flatten(0, 1)
-    return pieces
+    tokens: Tensor = output.last_hidden_state.flatten(0, 1)
+    return tokens
 
 
 class UniRE(nn.Module):
@@ -158,7 +158,7 @@ class UniRE(nn.Module):
         self, settings: ModelConfig, labels: LabelSpace, tokenizer: Tokenizer, encoder: nn.Module | None = None
     ) -> None:
         super().__init__()
-        self.settings = settings
+        self.config = settings
         self.labels = labels
         self.tokenizer = tokenizer
         given: Any = encoder if encoder is not None else build_encoder(settings.encoder)
@@ -179,11 +179,11 @@ class UniRE(nn.Module):
         return self.head_mlp(h), self.tail_mlp(h)
 
     def encode(self, batch: TensorBatch, slices: Slices = ()) -> Tensor:
-        """The vector of every word, that of its first piece: `[T, N, n_hidden]`."""
-        parts = [read_pieces(self.encoder, batch.part(*some)) for some in slices] or [read_pieces(self.encoder, batch)]
-        pieces = torch.cat(parts) if len(parts) > 1 else parts[0]  # [all pieces, n_hidden]
-        # all padding reads piece 0; index_select's backward pass adds such repeats up without sorting them first
-        return pieces.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)
+        """The vector of every word, that of its first token: `[T, N, n_hidden]`."""
+        parts = [read_tokens(self.encoder, batch.part(*some)) for some in slices] or [read_tokens(self.encoder, batch)]
+        tokens = torch.cat(parts) if len(parts) > 1 else parts[0]  # [all tokens, n_hidden]
+        # all padding reads token 0; index_select's backward pass adds such repeats up without sorting them first
+        return tokens.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)
 
     @property
     def device(self) -> torch.device:

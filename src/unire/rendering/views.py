@@ -92,7 +92,7 @@ def views(
 
 
 def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
-    decoder = extractor.settings.decoder
+    decoder = extractor.config.decoder
     distances = (
         decoders.score_boundaries(P, batch.lengths, extractor.labels).distances if decoder in SPAN_SCORERS else None
     )
@@ -102,7 +102,7 @@ def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTabl
             place,
             to_host(to_float(P[i, :n, :n])),
             None if distances is None else distances[i, : n - 1],
-            extractor.settings.alpha if decoder == "split" else None,
+            extractor.config.alpha if decoder == "split" else None,
         )
 
 

@@ -29,8 +29,8 @@ __all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker",
 
 LEAST = 64
 """Characters that a text counts for at least: a short one takes its time too."""
-PIECE = 4
-"""Characters of a piece of a word, as English has them."""
+TOKEN = 4
+"""Characters of a token of a word, as English has them."""
 
 Source = str | Sequence[Sequence[str]]
 """A text, or the sentences of a document whose words are split."""
@@ -135,7 +135,7 @@ class Worker:
 
     def __init__(self, extractor: Extractor, *, batch: int = 2**13, memory: int = 2**26) -> None:
         self.extractor = extractor
-        self._pieces = -(-batch // PIECE)
+        self._tokens = -(-batch // TOKEN)
         self.palette = Palette(extractor.labels)
         self._kept = _Kept(memory)
 
@@ -150,7 +150,7 @@ class Worker:
             UnwantedError: When nobody does; it is asked before each batch of the engine.
         """
         extractor = copy(self.extractor)
-        extractor.engine = CancellableEngine(extractor.engine, wanted, self._pieces)
+        extractor.engine = CancellableEngine(extractor.engine, wanted, self._tokens)
         extractions = [order for order in orders if isinstance(order, ExtractJob)]
         found = iter(list(extractor.annotate(each for order in extractions for each in order.documents())))
         made = {id(order): order.written(list(islice(found, len(order.sources)))) for order in extractions}
@@ -167,7 +167,7 @@ class Worker:
         return [view for look in looks if (view := kept[look.text])]
 
     def _shown(self, look: ViewJob, view: View) -> bytes:
-        if look.alpha is not None and self.extractor.settings.decoder in SPAN_SCORERS:
+        if look.alpha is not None and self.extractor.config.decoder in SPAN_SCORERS:
             view = decoded_at(self.extractor, view, look.alpha)
         document = view.document
         return _json(
@@ -182,10 +182,10 @@ class Worker:
 class CancellableEngine:
     """An engine that begins with nothing, and waits for nothing, that nobody wants any more."""
 
-    def __init__(self, engine: Engine, wanted: Callable[[], bool], pieces: int) -> None:
+    def __init__(self, engine: Engine, wanted: Callable[[], bool], tokens: int) -> None:
         self._engine = engine
         self._wanted = wanted
-        self.max_cells, self.max_pieces = engine.max_cells, min(engine.max_pieces, pieces)
+        self.max_cells, self.max_tokens = engine.max_cells, min(engine.max_tokens, tokens)
         self.rounded = engine.rounded
 
     def tables(self, batch: Batch) -> Any:

@@ -92,7 +92,7 @@ class Stages(NamedTuple):
     pass takes in which they overlap."""
 
     windows: float
-    """Words to pieces to batches."""
+    """Words to tokens to batches."""
     encoder: float
     biaffine: float
     """MLPs, biaffine and softmax; 0 in an engine that does not tell it from the encoder."""
@@ -163,7 +163,7 @@ class _TimedEngine:
     def __init__(self, engine: Engine, model: UniRE) -> None:
         self.engine = engine
         self.model = model
-        self.max_cells, self.max_pieces, self.rounded = engine.max_cells, engine.max_pieces, engine.rounded
+        self.max_cells, self.max_tokens, self.rounded = engine.max_cells, engine.max_tokens, engine.rounded
         self.tables_seconds = self.encoder_seconds = self._began = 0.0
         self.batches = 0
 

@@ -102,13 +102,13 @@ def speed(
     rows = []
     for name, case in _cases(folder, model):
         engine = _engine(folder, model, case)
-        settings = decoding_by(folder.settings, case.decoder).with_(layout=case.layout, window=case.window)
+        settings = decoding_by(folder.config, case.decoder).with_(layout=case.layout, window=case.window)
         rows.append(
             {
                 "model": Path(source).name,
                 "name": name,
                 **asdict(case),
-                "pieces": engine.max_pieces,
+                "pieces": engine.max_tokens,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
                 **_measured(engine, model, settings, documents, rounds),
             }
@@ -197,10 +197,10 @@ def _cases(folder: ModelDir, model: UniRE) -> Iterator[tuple[str, Case]]:
     """The model's own way first, then one change at a time."""
     from unire.inference.torch_engine import TorchEngine
 
-    settings = folder.settings
+    settings = folder.config
     best = TorchEngine(model)
     precision = "bf16" if best.bf16 else "fp32"
-    own = Case("torch", precision, settings.layout, settings.window, settings.decoder, best.max_pieces)
+    own = Case("torch", precision, settings.layout, settings.window, settings.decoder, best.max_tokens)
     # W means nothing to shared windows
     in_words = replace(own, layout="in-place") if own.layout == "shared" else own
     found = [
@@ -223,7 +223,7 @@ def _engine(folder: ModelDir, model: UniRE, case: Case) -> Engine:
         from unire.inference.torch_engine import TorchEngine
 
         bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
-        return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_pieces=case.pieces)
+        return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_tokens=case.pieces)
     from unire.inference.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)

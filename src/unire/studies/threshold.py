@@ -32,10 +32,10 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
 
     Of the paper's decoder, whichever the model has. The α of a model that has another one does not count here.
     """
-    own = extractor.settings.alpha if extractor.settings.decoder == "split" else None
+    own = extractor.config.alpha if extractor.config.decoder == "split" else None
     extractor = extractor.with_decoder("split")
     distances = _Distances(documents, extractor.labels)
-    alphas = sorted({*ALPHAS, extractor.settings.alpha})
+    alphas = sorted({*ALPHAS, extractor.config.alpha})
     scores = sweep(extractor, documents, alphas, see=distances.see)
     return {
         "study": "threshold",

@@ -39,7 +39,7 @@ class TrainingConfig:
     keep_head: bool = False
     """Whether a trained model is trained further, with the head that it has, and not its encoder with a new one."""
     case_marks: bool = False
-    """Whether an encoder that knows no capitals is told of them, by a piece behind each word that has some."""
+    """Whether an encoder that knows no capitals is told of them, by a token behind each word that has some."""
     constraints: bool = False
     """Whether a relation may only join entities of types that it joins in the training data."""
     logit_dropout: float = 0.2
@@ -94,7 +94,7 @@ class TrainingConfig:
     max_cells: int = 250_000
     """Padded cells computed at once: a larger step is computed in parts whose gradients add up to the same."""
     max_pieces: int = 16_384
-    """Padded pieces computed at once, likewise."""
+    """Padded tokens computed at once, likewise."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "training setting")

@@ -93,7 +93,7 @@ def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
 def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
     """The scores of a fold that an earlier run has finished, if it was the same run."""
     extractor = Extractor.load(folder)
-    made = extractor.settings.provenance
+    made = extractor.config.provenance
     same = {
         "config": made.get("config") == asdict(config),
         "encoder": made.get("encoder") == encoder_provenance(str(encoder))["encoder"],

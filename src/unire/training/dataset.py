@@ -62,7 +62,7 @@ class TrainingSet:
         windower: The encoder's.
         config: How steps are made.
         rounded: What of a batch is padded more than it must be, so that many have the same shape.
-        spare: As many pieces more of padding are better than a batch more; any number when left out.
+        spare: As many tokens more of padding are better than a batch more; any number when left out.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class TrainingSet:
         for group in bucket_batches(
             passages,
             max_cells=self.config.max_cells,
-            max_pieces=self.config.max_pieces,
+            max_tokens=self.config.max_pieces,
             spare=self.spare,
             rounded=self.rounded,
         ):

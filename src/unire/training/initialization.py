@@ -64,16 +64,16 @@ def _keep_head(model: UniRE, source: str) -> None:
     The types that relations join in its training data stay known. How sure it is was measured for its own decoder.
     """
     trained = UniRE.from_pretrained(source)
-    known = trained.settings
+    known = trained.config
     if trained.labels != model.labels:
         raise UnireError(
             f"the head of {source!r} can only be kept with its own labels; leave others out, or begin anew"
         )
-    if known.head.d != model.settings.head.d:
+    if known.head.d != model.config.head.d:
         raise UnireError(f"the head of {source!r} can only be kept as it is, with d = {known.head.d}")
-    model.settings = model.settings.with_(signatures=known.signatures)
-    if known.decoder == model.settings.decoder:
-        model.settings = model.settings.with_(calibration=known.calibration)
+    model.config = model.config.with_(signatures=known.signatures)
+    if known.decoder == model.config.decoder:
+        model.config = model.config.with_(calibration=known.calibration)
     for part in ("head_mlp", "tail_mlp", "biaffine"):
         getattr(model, part).load_state_dict(getattr(trained, part).state_dict())
 

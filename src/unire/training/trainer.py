@@ -109,8 +109,8 @@ class Trainer:
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-        signatures = {*model.settings.signatures, *LabelSpace.signatures(documents)}
-        model.settings = model.settings.with_(signatures=tuple(sorted(signatures)))
+        signatures = {*model.config.signatures, *LabelSpace.signatures(documents)}
+        model.config = model.config.with_(signatures=tuple(sorted(signatures)))
         if reporter is None or not accelerator.is_main_process:
             reporter = Callback()
         trainer = cls(model, documents, dev, config, accelerator, out.resolve(), reporter, **more)
@@ -124,7 +124,7 @@ class Trainer:
         self.extractor = Extractor(
             TorchEngine(self.model, bf16=use_bf16(self.config)),
             self.model.tokenizer,
-            self.model.settings,
+            self.model.config,
             self.model.labels,
         )
         # processes that exchange gradients do so amid the backward pass, which no graph holds
@@ -144,16 +144,16 @@ class Trainer:
         self._losses = torch.zeros(len(self.LOSSES), device=self.accelerator.device)
         self._record = {
             **asdict(self.config),
-            "encoder": self.model.settings.provenance["encoder"],
-            "data": list(self.model.settings.provenance["data"]),
+            "encoder": self.model.config.provenance["encoder"],
+            "data": list(self.model.config.provenance["data"]),
             "labels": self.model.labels.to_dict(),
-            "training data": self.model.settings.provenance["fingerprint"],
+            "training data": self.model.config.provenance["fingerprint"],
         }
 
     def _batching(self, record: bool) -> tuple[Padding, int | None]:
-        """How windows are batched, and how many pieces of padding take as long as a batch more does.
+        """How windows are batched, and how many tokens of padding take as long as a batch more does.
 
-        A recorded batch takes a GPU some milliseconds, however few pieces it has; one that is not recorded takes the
+        A recorded batch takes a GPU some milliseconds, however few tokens it has; one that is not recorded takes the
         host longer than any padding does. Where windows are packed, more batches would not save padding.
         """
         if not record:
@@ -248,14 +248,14 @@ class Trainer:
     def _tune(self) -> None:
         """What is fitted on dev once the weights stand: α, relation odds, and the calibration of what they find."""
         config, extractor = self.config, self.extractor
-        extractor.settings = self.model.settings
+        extractor.config = self.model.config
         if config.tunes and (examples := self._examples()):
-            extractor.settings = tuned(extractor, examples, alpha=config.tune_alpha, odds=config.tune_odds)
+            extractor.config = tuned(extractor, examples, alpha=config.tune_alpha, odds=config.tune_odds)
         if self.dev:
             found = collect_log_odds(self.extractor, self.dev)
-            self.extractor.settings = fit_calibration(self.extractor.settings, found, ["dev"])
-        (self.model.settings,) = broadcast_object_list([self.extractor.settings])  # GPUs may differ in a last digit
-        self.extractor.settings = self.model.settings
+            self.extractor.config = fit_calibration(self.extractor.config, found, ["dev"])
+        (self.model.config,) = broadcast_object_list([self.extractor.config])  # GPUs may differ in a last digit
+        self.extractor.config = self.model.config
 
     def _examples(self) -> Sequence[Document]:
         """What α and relation odds are tuned on."""
@@ -273,8 +273,8 @@ class Trainer:
 
     def _save_model(self, scores: Mapping[str, Scores | None], *, interrupted: bool = False, **more: Any) -> None:
         """Write the model; one that is `interrupted` is not taken for finished."""
-        made = {name: value for name, value in self.model.settings.provenance.items() if name != "interrupted"}
-        self.model.settings = self.model.settings.with_(
+        made = {name: value for name, value in self.model.config.provenance.items() if name != "interrupted"}
+        self.model.config = self.model.config.with_(
             provenance={
                 **made,
                 "epochs": self.progress.best_epoch or self.progress.epoch,

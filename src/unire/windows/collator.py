@@ -26,34 +26,34 @@ with windows one behind the other in rows of one length, so that less is padding
 (`Batch.starts`)."""
 
 BUCKET_TOKENS = 16
-"""Windows are alike within so many pieces: the tables of those are then sorted among themselves."""
+"""Windows are alike within so many tokens: the tables of those are then sorted among themselves."""
 MAX_SLICE_TOKENS = 2**16
-"""Pieces of a slice, at most: enough to keep a GPU busy, and few enough for its windows to be alike."""
+"""Tokens of a slice, at most: enough to keep a GPU busy, and few enough for its windows to be alike."""
 MIN_BUSY_WINDOWS = 32
 """Windows that do not keep a GPU busy: then padding costs less than a new shape does."""
 SHORT_TABLE_WORDS = 32
 """Tables of so many words or fewer are alike; above that, those between a length and its double are."""
 PACKED_ROW_TOKENS = (256, 384, 512)
-"""Pieces of a row in which windows are packed: of those that hold the longest, as many as leave least padding."""
+"""Tokens of a row in which windows are packed: of those that hold the longest, as many as leave least padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Padded arrays, ready for an engine: B rows of L pieces, a window each if not packed, T tables of N words."""
+    """Padded arrays, ready for an engine: B rows of L tokens, a window each if not packed, T tables of N words."""
 
     tables: tuple[TableSpan, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
     sizes: NDArray[np.int64]
-    """[B] pieces of each row; 1 where a whole row is padding, for attention to nothing is not a number."""
+    """[B] tokens of each row; 1 where a whole row is padding, for attention to nothing is not a number."""
     starts: NDArray[np.int64] | None
-    """[B, L] where in its row the window of each piece begins; `None` where every window has a row of its own."""
+    """[B, L] where in its row the window of each token begins; `None` where every window has a row of its own."""
     seconds: NDArray[np.int64] | None
     """[B, 1], or if packed [B, L]: where in its row token type 1 begins; `None` where the encoder has none."""
     slices: tuple[tuple[slice, int], ...]
-    """Windows to be encoded together, and the pieces that are enough for them: all windows and L, if not rounded."""
+    """Windows to be encoded together, and the tokens that are enough for them: all windows and L, if not rounded."""
     words: NDArray[np.int64]
-    """[T, N] index of each word's first piece into those of all slices, end to end; 0 on padding."""
+    """[T, N] index of each word's first token into those of all slices, end to end; 0 on padding."""
     lengths: NDArray[np.int64]
     """[T] words of each table; 0 where a whole table is padding."""
 
@@ -80,17 +80,17 @@ def collate(passages: Sequence[WindowGroup], spec: EncoderSpec, *, rounded: Padd
     """
     windows = [window for passage in passages for window in passage.windows]
     tables = tuple([table for passage in passages for table in passage.tables])
-    n_pieces = np.array([len(window.pieces) for window in windows])
-    rows = _Rows.of(n_pieces, spec.max_pieces, rounded)
-    pieces = concat_ranges(rows.row * rows.length + rows.offset, n_pieces)  # where each stands
+    n_tokens = np.array([len(window.tokens) for window in windows])
+    rows = _Rows.of(n_tokens, spec.max_pieces, rounded)
+    tokens = concat_ranges(rows.row * rows.length + rows.offset, n_tokens)  # where each stands
     input_ids = np.full((rows.n_rows, rows.length), spec.pad_id, np.int64)
-    input_ids.reshape(-1)[pieces] = np.concatenate([window.pieces for window in windows])
-    filled = np.bincount(rows.row, n_pieces, rows.n_rows).astype(np.int64)
+    input_ids.reshape(-1)[tokens] = np.concatenate([window.tokens for window in windows])
+    filled = np.bincount(rows.row, n_tokens, rows.n_rows).astype(np.int64)
     second = np.array([window.second for window in windows])
     if rounded == "packed":
         starts, seconds = np.repeat(filled, rows.length).reshape(input_ids.shape), np.full(input_ids.shape, rows.length)
-        starts.reshape(-1)[pieces] = np.repeat(rows.offset, n_pieces)  # padding is a window of its own, the last one
-        seconds.reshape(-1)[pieces] = np.repeat(rows.offset + second, n_pieces)
+        starts.reshape(-1)[tokens] = np.repeat(rows.offset, n_tokens)  # padding is a window of its own, the last one
+        seconds.reshape(-1)[tokens] = np.repeat(rows.offset + second, n_tokens)
     else:
         starts, seconds = None, np.append(second, np.ones(rows.n_rows - len(windows), np.int64))[:, None]
 
@@ -115,7 +115,7 @@ def bucket_batches(
     passages: Iterable[WindowGroup],
     *,
     max_cells: int,
-    max_pieces: int,
+    max_tokens: int,
     spare: int | None = None,
     rounded: Padding = "not",
 ) -> Iterator[list[WindowGroup]]:
@@ -124,8 +124,8 @@ def bucket_batches(
     Args:
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
-        max_pieces: Padded pieces of a batch, B·L, but for a row of padding if packed; likewise.
-        spare: As many pieces more of padding are better than a batch more; any number when left out.
+        max_tokens: Padded tokens of a batch, B·L, but for a row of padding if packed; likewise.
+        spare: As many tokens more of padding are better than a batch more; any number when left out.
         rounded: How batches will be collated.
     """
     passages = list(passages)
@@ -138,10 +138,10 @@ def bucket_batches(
         rest = order[part]
         while len(rest):
             packed = rounded == "packed"
-            some = rest if packed else rest[: 1 + max_pieces // shapes.longest_window[rest[0]]]  # no batch holds more
+            some = rest if packed else rest[: 1 + max_tokens // shapes.longest_window[rest[0]]]  # no batch holds more
             each = _Shape(*(numbers[some] for numbers in shapes))
             grown = each.joined()
-            full = (grown.cells > max_cells) | ((_pieces_taken(each) if packed else grown.pieces) > max_pieces)
+            full = (grown.cells > max_cells) | ((_tokens_taken(each) if packed else grown.tokens) > max_tokens)
             full[0] = False
             batch = some[: full.argmax() if full.any() else len(some)]
             yield [passages[k] for k in batch.tolist()]
@@ -161,7 +161,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64], most: int, rounded: Padding) -> _Rows:
-        """Rows for windows of so many pieces, `most` of all."""
+        """Rows for windows of so many tokens, `most` of all."""
         row, offset, length = np.arange(len(sizes)), np.zeros(len(sizes), np.int64), int(sizes.max())
         n_rows = len(sizes)
         if rounded == "slices":
@@ -180,14 +180,14 @@ class _Rows(NamedTuple):
 
     @property
     def firsts(self) -> NDArray[np.int64]:
-        """[W] the first piece of each window, among those of all slices, end to end."""
+        """[W] the first token of each window, among those of all slices, end to end."""
         widths = np.repeat([n for _, n in self.slices], [some.stop - some.start for some, _ in self.slices])
         places: NDArray[np.int64] = (widths.cumsum() - widths)[self.row] + self.offset
         return places
 
 
 def _row_lengths(longest: int, most: int) -> list[int]:
-    """How long rows of packed windows may be, if the longest window has so many pieces, and no row more than `most`."""
+    """How long rows of packed windows may be, if the longest window has so many tokens, and no row more than `most`."""
     return sorted({min(room, most) for room in PACKED_ROW_TOKENS if min(room, most) >= longest}) or [longest]
 
 
@@ -204,8 +204,8 @@ def _packed(sizes: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDA
     return row, offset
 
 
-def _pieces_taken(shapes: _Shape) -> NDArray[np.int64]:
-    """[P] pieces of the rows that the first passage takes if packed, the first two, and so on."""
+def _tokens_taken(shapes: _Shape) -> NDArray[np.int64]:
+    """[P] tokens of the rows that the first passage takes if packed, the first two, and so on."""
     room = _row_lengths(int(shapes.longest_window.max()), PACKED_ROW_TOKENS[-1])[0]
     row, _ = _packed(np.repeat(shapes.longest_window, shapes.n_windows), room)
     taken: NDArray[np.int64] = room * (np.maximum.accumulate(row)[shapes.n_windows.cumsum() - 1] + 1)
@@ -216,7 +216,7 @@ def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare:
     """Cut passages into neighbours, so that all padding, and `spare` for every part, are as little as can be.
 
     Args:
-        sizes: Pieces of the longest window of each, in about falling order.
+        sizes: Tokens of the longest window of each, in about falling order.
         n_windows: How many windows each has.
         spare: What a part costs.
     """
@@ -279,7 +279,7 @@ class _Shape(NamedTuple):
         """What each of `passages` would need by itself."""
         tables, windows = ([getattr(passage, kind) for passage in passages] for kind in ("tables", "windows"))
         lengths = [table.end - table.start for some in tables for table in some]
-        sizes = [len(window.pieces) for some in windows for window in some]
+        sizes = [len(window.tokens) for some in windows for window in some]
         n_tables, n_windows = (np.array([len(some) for some in kind], np.int64) for kind in (tables, windows))
         return cls(n_tables, _greatest(lengths, n_tables), n_windows, _greatest(sizes, n_windows))
 
@@ -293,32 +293,32 @@ class _Shape(NamedTuple):
         return self.n_tables * self.longest_table**2
 
     @property
-    def pieces(self) -> Any:
+    def tokens(self) -> Any:
         return self.n_windows * self.longest_window
 
 
 def _slices(sizes: NDArray[np.int64], most: int) -> Iterator[tuple[slice, int]]:
-    """Neighbouring windows, a power of two of them, and the pieces that they are padded to, `most` of all.
+    """Neighbouring windows, a power of two of them, and the tokens that they are padded to, `most` of all.
 
     cuDNN makes a plan of attention for every shape, which takes it longer than a slice does: so for every number of
-    pieces there is one number of windows. Only the last slice has fewer, and is filled up with windows of one piece.
+    tokens there is one number of windows. Only the last slice has fewer, and is filled up with windows of one token.
     """
     longest = np.maximum.accumulate(sizes[::-1])[::-1]  # from each window on
     start = 0
     while start < len(sizes):
         rest = len(sizes) - start
         unit = BUCKET_TOKENS if rest >= MIN_BUSY_WINDOWS else 2 * BUCKET_TOKENS
-        n_pieces = min(_up(int(longest[start]), unit), most)
-        n_windows = 1 << max(0, (MAX_SLICE_TOKENS // n_pieces).bit_length() - 1)
+        n_tokens = min(_up(int(longest[start]), unit), most)
+        n_windows = 1 << max(0, (MAX_SLICE_TOKENS // n_tokens).bit_length() - 1)
         if rest < n_windows:
             n_windows = _up(rest, 1 << max(0, rest.bit_length() - 2))
-        yield slice(start, start + n_windows), n_pieces
+        yield slice(start, start + n_windows), n_tokens
         start += n_windows
 
 
-def _rounded_length(n_pieces: Any) -> Any:
-    """The pieces that windows are padded to, so that shapes are few; above 128, what kernels of cuDNN are made for."""
-    return _up(n_pieces, np.where(n_pieces <= 128, 32, 128))
+def _rounded_length(n_tokens: Any) -> Any:
+    """The tokens that windows are padded to, so that shapes are few; above 128, what kernels of cuDNN are made for."""
+    return _up(n_tokens, np.where(n_tokens <= 128, 32, 128))
 
 
 def _up(size: Any, unit: Any) -> Any:

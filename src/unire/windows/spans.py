@@ -63,34 +63,34 @@ def _cut(words: Sequence[str], start: int, end: int, max_table: int) -> int:
 
 
 def balance_groups(
-    stretches: Sequence[TableSpan], sizes: Sequence[int], *, max_pieces: int, max_cells: int
+    stretches: Sequence[TableSpan], sizes: Sequence[int], *, max_tokens: int, max_cells: int
 ) -> list[list[TableSpan]]:
     """Runs of neighbouring stretches, as few as possible and then as equal as possible.
 
     Args:
         stretches: Of one document, in order.
-        sizes: Pieces of each stretch.
-        max_pieces: Pieces of a run. A stretch that has more is a run by itself.
+        sizes: Tokens of each stretch.
+        max_tokens: Tokens of a run. A stretch that has more is a run by itself.
         max_cells: Padded cells of a run: stretches × longest².
     """
 
     def ends(capacity: int) -> list[int]:
         """Where runs end that are filled one after the other."""
-        ends, count, pieces, longest = [], 0, 0, 0
+        ends, count, tokens, longest = [], 0, 0, 0
         for i, (stretch, size) in enumerate(zip(stretches, sizes, strict=True)):
-            count, pieces, longest = count + 1, pieces + size, max(longest, len(stretch))
-            if count > 1 and (pieces > capacity or count * longest**2 > max_cells):
+            count, tokens, longest = count + 1, tokens + size, max(longest, len(stretch))
+            if count > 1 and (tokens > capacity or count * longest**2 > max_cells):
                 ends.append(i)
-                count, pieces, longest = 1, size, len(stretch)
+                count, tokens, longest = 1, size, len(stretch)
         return [*ends, len(stretches)]
 
     if not stretches:
         return []
     longest = max([stretch.end - stretch.start for stretch in stretches])
-    if sum(sizes) <= max_pieces and len(stretches) * longest**2 <= max_cells:
+    if sum(sizes) <= max_tokens and len(stretches) * longest**2 <= max_cells:
         return [list(stretches)]
-    fewest = len(ends(max_pieces))
+    fewest = len(ends(max_tokens))
     # The smallest capacity that needs no more runs fills them evenly.
-    capacity = bisect_left(range(max_pieces), True, key=lambda capacity: len(ends(capacity)) <= fewest)
+    capacity = bisect_left(range(max_tokens), True, key=lambda capacity: len(ends(capacity)) <= fewest)
     cuts = ends(capacity)
     return [list(stretches[start:end]) for start, end in zip([0, *cuts], cuts, strict=False)]

@@ -1,4 +1,4 @@
-"""Words → pieces, each word by itself."""
+"""Words → tokens, each word by itself."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ CACHED_LENGTH = 64
 
 @dataclass(frozen=True, eq=False)
 class TokenizedWords:
-    """The pieces of some words, end to end. Every word has at least one."""
+    """The tokens of some words, end to end. Every word has at least one."""
 
     ids: NDArray[np.int64]
     bounds: NDArray[np.int64]
-    """Word `i` has the pieces `bounds[i]` to `bounds[i + 1]`."""
+    """Word `i` has the tokens `bounds[i]` to `bounds[i + 1]`."""
     unknown: NDArray[np.bool_]
-    """Words of which the tokenizer left nothing: they have the unknown piece."""
+    """Words of which the tokenizer left nothing: they have the unknown token."""
 
     def __len__(self) -> int:
         """Number of words."""
         return len(self.unknown)
 
     def of(self, start: int, end: int) -> NDArray[np.int64]:
-        """The pieces of the words `start` to `end`."""
+        """The tokens of the words `start` to `end`."""
         return self.ids[self.bounds[start] : self.bounds[end]]
 
     def count(self, start: int, end: int) -> int:
-        """How many pieces the words `start` to `end` have."""
+        """How many tokens the words `start` to `end` have."""
         return int(self.bounds[end] - self.bounds[start])
 
 
@@ -55,8 +55,8 @@ class WordTokenizer:
 
     Args:
         tokenizer: The encoder's.
-        spec: Says whether words need a leading space, and what the unknown piece is.
-        longest: Pieces that are kept of a word. Only the first is ever read; the others are its context.
+        spec: Says whether words need a leading space, and what the unknown token is.
+        longest: Tokens that are kept of a word. Only the first is ever read; the others are its context.
     """
 
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, longest: int) -> None:
@@ -83,15 +83,15 @@ class WordTokenizer:
         self._lock = Lock()
 
     def _learnt(self, words: Sequence[str], spelt: dict[str, list[int]]) -> TokenizedWords:
-        """The pieces of words of which some are new."""
+        """The tokens of words of which some are new."""
         try:
             remembered = self._learn(words, spelt)
-            pieces = self._known.of(words)
+            tokens = self._known.of(words)
             self._known.forget_after(remembered)
         except BaseException:  # Ctrl-C, say: a table that was left half filled would be wrong from then on
             self._known = _Spellings()
             raise
-        return pieces
+        return tokens
 
     def _learn(self, words: Sequence[str], spelt: dict[str, list[int]]) -> int:
         """Add the words that are new, and say how many of all known ones are to be remembered."""
@@ -106,22 +106,22 @@ class WordTokenizer:
         return len(self._known.places) - sum(len(word) > CACHED_LENGTH for word in missing)
 
     def _spelt(self, words: Sequence[str]) -> dict[str, list[int]]:
-        """The pieces of each word; of some there are none."""
+        """The tokens of each word; of some there are none."""
         # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
         texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in words]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return {word: self._marked(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
 
-    def _marked(self, word: str, pieces: list[int]) -> list[int]:
-        """The pieces that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
-        if not self._marks or not word[:1].isupper() or not pieces:
-            return pieces[: self._longest]
+    def _marked(self, word: str, tokens: list[int]) -> list[int]:
+        """The tokens that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
+        if not self._marks or not word[:1].isupper() or not tokens:
+            return tokens[: self._longest]
         mark = self._marks[1] if len(word) > 1 and word.isupper() else self._marks[0]
-        return [*pieces[: max(1, self._longest - 1)], mark][: self._longest]
+        return [*tokens[: max(1, self._longest - 1)], mark][: self._longest]
 
 
 class _Spellings:
-    """Words and their pieces, which lie end to end in tables: so those of many words are gathered by few calls."""
+    """Words and their tokens, which lie end to end in tables: so those of many words are gathered by few calls."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -129,14 +129,14 @@ class _Spellings:
         self._bounds = array("q", [0])
         self._unknown = array("b")
 
-    def add(self, word: str, pieces: Sequence[int], *, unknown: bool) -> None:
+    def add(self, word: str, tokens: Sequence[int], *, unknown: bool) -> None:
         self.places[word] = len(self.places)
-        self._ids.extend(pieces)
+        self._ids.extend(tokens)
         self._bounds.append(len(self._ids))
         self._unknown.append(unknown)
 
     def of(self, words: Sequence[str]) -> TokenizedWords:
-        """The pieces of words that were added; a `KeyError` where one was not."""
+        """The tokens of words that were added; a `KeyError` where one was not."""
         places = np.fromiter(map(self.places.__getitem__, words), np.int64, len(words))
         if not len(places):
             return TokenizedWords(places, np.zeros(1, np.int64), places.astype(bool))

@@ -28,9 +28,9 @@ SHARED_TABLE_WORDS = 512
 class Window:
     """One encoder input."""
 
-    pieces: NDArray[np.int64]
+    tokens: NDArray[np.int64]
     second: int
-    """First piece whose token type is 1; `len(pieces)` when there is none."""
+    """First token whose token type is 1; `len(tokens)` when there is none."""
 
 
 @dataclass(eq=False, slots=True)  # likewise
@@ -40,20 +40,20 @@ class WindowGroup:
     windows: tuple[Window, ...]
     tables: tuple[TableSpan, ...]
     reads: NDArray[np.int64]
-    """Where the words of all tables are read: [n, 2], window and position of the word's first piece."""
+    """Where the words of all tables are read: [n, 2], window and position of the word's first token."""
     stitched: int = 0
     """Sentences read in overlapping windows because they are longer than the encoder."""
     split: int = 0
     """Sentences cut into several tables."""
     unknown_words: int = 0
-    """Words with no piece, read as the unknown one."""
+    """Words with no token, read as the unknown one."""
 
 
 class WindowBuilder:
     """Lays out documents for an encoder.
 
-    Every word of a document is in exactly one table, and is read where its first piece stands. A word is given at most
-    a quarter of a window: of a longer one (a genome, a line of base64) only the first pieces are kept.
+    Every word of a document is in exactly one table, and is read where its first token stands. A word is given at most
+    a quarter of a window: of a longer one (a genome, a line of base64) only the first tokens are kept.
 
     Args:
         tokenizer: The encoder's.
@@ -61,7 +61,7 @@ class WindowBuilder:
         layout: `in-place`: context, sentence, context; `released`: context, separator, sentence; `shared`: a run of
             whole sentences, as equally long as can be, each of them context to the others.
         window: W, words of a window counting the sentence: each side gets (W − n)//2, from neighbouring sentences too;
-            what one side cannot use is not given to the other. Where they are too many pieces, the longer side loses
+            what one side cannot use is not given to the other. Where they are too many tokens, the longer side loses
             its farthest words first. `shared` windows are filled by the encoder's limit instead. In every layout, 0
             means no context.
         max_table: Words of the largest table. Longer sentences are split, and the parts are neighbouring sentences.
@@ -92,7 +92,7 @@ class WindowBuilder:
         self._room = spec.max_pieces - len(self._prefix) - len(self._middle) - len(self._suffix)
         if self._room < 1:
             raise UnireError(
-                f"an encoder that reads {spec.max_pieces} pieces has no room for words beside its special pieces"
+                f"an encoder that reads {spec.max_pieces} tokens has no room for words beside its special tokens"
             )
         # At a quarter, windows that overlap by half cannot miss a word.
         self.tokenize = WordTokenizer(tokenizer, spec, longest=max(1, self._room // 4))
@@ -112,21 +112,21 @@ class WindowBuilder:
 
     def _laid_out(self, documents: Sequence[Document], index: int) -> list[WindowGroup]:
         sentences = chain.from_iterable(document.sentences for document in documents)
-        pieces = self.tokenize(list(chain.from_iterable(sentence.words for sentence in sentences)))
-        groups = self._groups(documents, index, pieces)
+        tokens = self.tokenize(list(chain.from_iterable(sentence.words for sentence in sentences)))
+        groups = self._groups(documents, index, tokens)
         if not groups:
             return []
-        spans = _Spans.of(groups, len(pieces))
-        fits = pieces.bounds[spans.end] - pieces.bounds[spans.start] <= self._room
-        left, right = self._contexts(pieces, spans, fits)
-        framed, ends, firsts, seconds = self._framed(pieces, spans, left, right)
+        spans = _Spans.of(groups, len(tokens))
+        fits = tokens.bounds[spans.end] - tokens.bounds[spans.start] <= self._room
+        left, right = self._contexts(tokens, spans, fits)
+        framed, ends, firsts, seconds = self._framed(tokens, spans, left, right)
 
-        # a word stands so far behind the first of its group as there are pieces between them
-        reads = np.zeros((len(pieces), 2), np.int64)
+        # a word stands so far behind the first of its group as there are tokens between them
+        reads = np.zeros((len(tokens), 2), np.int64)
         sizes = spans.end - spans.start
-        reads[:, 1] = np.repeat(firsts - pieces.bounds[spans.start], sizes) + pieces.bounds[:-1]
+        reads[:, 1] = np.repeat(firsts - tokens.bounds[spans.start], sizes) + tokens.bounds[:-1]
 
-        unknown = np.add.reduceat(pieces.unknown, spans.start, dtype=np.int64)
+        unknown = np.add.reduceat(tokens.unknown, spans.start, dtype=np.int64)
         passages = []
         stitched = None
         for group, fit, begin, end, second, count in zip(
@@ -144,7 +144,7 @@ class WindowBuilder:
                 windows: tuple[Window, ...] = (Window(framed[begin:end], second),)
                 is_stitched = False
             else:
-                windows, reads[first:last] = self._stitched(pieces, first, last)
+                windows, reads[first:last] = self._stitched(tokens, first, last)
                 # a sentence counts once, whichever of its parts are stitched
                 is_stitched = (tables[0].document, tables[0].sentence) != stitched
                 stitched = tables[0].document, tables[0].sentence
@@ -160,61 +160,61 @@ class WindowBuilder:
             )
         return passages
 
-    def _groups(self, documents: Sequence[Document], index: int, pieces: TokenizedWords) -> list[_Group]:
+    def _groups(self, documents: Sequence[Document], index: int, tokens: TokenizedWords) -> list[_Group]:
         """The stretches of all documents, those together that are read off the same windows."""
         cut = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, start=index)]
         bases = list(accumulate((document.n_words for document in documents), initial=0))
         together = self.layout == "shared" and self.window > 0
         if together:  # stretches follow each other without a gap, so a size is the way to the next
             firsts = [base + stretch.start for base, some in zip(bases, cut, strict=False) for stretch in some]
-            sizes = iter(np.diff(pieces.bounds[firsts], append=pieces.bounds[-1]).tolist())
+            sizes = iter(np.diff(tokens.bounds[firsts], append=tokens.bounds[-1]).tolist())
             cells = max(self.max_table, SHARED_TABLE_WORDS) ** 2
         groups = []
         for document, stretches, base, end in zip(documents, cut, bases, bases[1:], strict=False):
             split = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
             if together:
                 own = list(islice(sizes, len(stretches)))
-                parted = balance_groups(stretches, own, max_pieces=self._room, max_cells=cells)
+                parted = balance_groups(stretches, own, max_tokens=self._room, max_cells=cells)
             else:
                 parted = [[stretch] for stretch in stretches]
             groups += [_Group(tuple(tables), base, end, split) for tables in parted]
         return groups
 
     def _contexts(
-        self, pieces: TokenizedWords, spans: _Spans, fits: NDArray[np.bool_]
+        self, tokens: TokenizedWords, spans: _Spans, fits: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first word of each left context and the end of the right one."""
         start, end = spans.start, spans.end
         if self.layout == "shared":
             return start, end
-        # A word is at least one piece, so more words than pieces would only have to be left out again.
+        # A word is at least one token, so more words than tokens would only have to be left out again.
         side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self._room)
         left, right = np.maximum(spans.document_start, start - side), np.minimum(spans.document_end, end + side)
-        excess = pieces.bounds[right] - pieces.bounds[left] - self._room
+        excess = tokens.bounds[right] - tokens.bounds[left] - self._room
         for k in np.flatnonzero(fits & (excess > 0)):
-            left[k], right[k] = self._trimmed(pieces, *(int(x[k]) for x in (left, start, end, right)))
+            left[k], right[k] = self._trimmed(tokens, *(int(x[k]) for x in (left, start, end, right)))
         return left, right
 
-    def _trimmed(self, pieces: TokenizedWords, left: int, start: int, end: int, right: int) -> tuple[int, int]:
+    def _trimmed(self, tokens: TokenizedWords, left: int, start: int, end: int, right: int) -> tuple[int, int]:
         """A context without the farthest words of the longer side, until it fits."""
-        excess = pieces.count(left, right) - self._room
+        excess = tokens.count(left, right) - self._room
         while excess > 0:
             if start - left >= right - end:
-                excess -= pieces.count(left, left + 1)
+                excess -= tokens.count(left, left + 1)
                 left += 1
             else:
                 right -= 1
-                excess -= pieces.count(right, right + 1)
+                excess -= tokens.count(right, right + 1)
         return left, right
 
     def _framed(
-        self, pieces: TokenizedWords, spans: _Spans, left: NDArray[np.int64], right: NDArray[np.int64]
+        self, tokens: TokenizedWords, spans: _Spans, left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Windows end to end: their pieces, where each ends, and in each the places of its first word and second text.
+        """Windows end to end: their tokens, where each ends, and in each the places of its first word and second text.
 
         Windows of spans that do not fit are there too, and nobody reads them.
         """
-        bounds, ids = pieces.bounds, pieces.ids
+        bounds, ids = tokens.bounds, tokens.ids
         begin, end = bounds[spans.start], bounds[spans.end]
         source = np.concatenate((ids, self._prefix, self._middle, self._suffix))
         special = np.cumsum([len(ids), len(self._prefix), len(self._middle)])
@@ -231,13 +231,13 @@ class WindowBuilder:
         firsts = sizes[:, : 4 if moved else 2].sum(1)
         return source[concat_ranges(starts.ravel(), sizes.ravel())], ends, firsts, firsts if moved else sizes.sum(1)
 
-    def _stitched(self, pieces: TokenizedWords, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
+    def _stitched(self, tokens: TokenizedWords, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
         """Overlapping windows for the words `start` to `end`, and in which of them, and where, each word is read."""
-        bounds = pieces.bounds[start : end + 1] - pieces.bounds[start]
+        bounds = tokens.bounds[start : end + 1] - tokens.bounds[start]
         begins, ends = _overlapping(bounds, self._room)
         frame = np.concatenate((self._prefix, self._middle))
         places = zip(start + begins, start + ends, strict=True)
-        framed = [np.concatenate((frame, pieces.of(*place), self._suffix)) for place in places]
+        framed = [np.concatenate((frame, tokens.of(*place), self._suffix)) for place in places]
         # The next window is the better one for a word that stands farther from its left edge than from the right edge
         # of this one.
         home = np.searchsorted(bounds[begins[1:]] + bounds[ends[:-1]], bounds[:-1] + bounds[1:])
@@ -277,8 +277,8 @@ def _overlapping(bounds: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64
     """First words and ends of evenly spaced windows that overlap by half or more.
 
     Args:
-        bounds: First piece of each word, and the end of the last: more than `room`.
-        room: Pieces that a window holds.
+        bounds: First token of each word, and the end of the last: more than `room`.
+        room: Tokens that a window holds.
     """
     surplus = bounds[-1] - room
     steps = -(-surplus // max(1, room // 2))

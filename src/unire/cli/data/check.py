@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from unire import formats
-from unire.analysis.checks import Issue, IssueKind, inspect, piece_counter
+from unire.analysis.checks import Issue, IssueKind, inspect, token_counter
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, Words, input_path, label_space
 from unire.documents import Document
@@ -57,8 +57,8 @@ def check(
     for finding in (WIDENED, BRIDGED):  # which stand among the findings, each with its place
         del notes[finding]
     space = label_space(labels, symmetric, [document for part in parts.values() for document in part])
-    counter, max_pieces = piece_counter(encoder) if encoder else (None, 0)
-    findings += inspect(parts, space, near=near, count_pieces=counter, max_pieces=max_pieces)
+    counter, max_tokens = token_counter(encoder) if encoder else (None, 0)
+    findings += inspect(parts, space, near=near, count_tokens=counter, max_tokens=max_tokens)
     counts = {kind: sum(finding.kind is kind for finding in findings) for kind in IssueKind}
     if json:
         summary = {kind.what: count for kind, count in counts.items() if count}

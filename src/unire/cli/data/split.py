@@ -96,7 +96,7 @@ def _shares(text: str) -> dict[str, float]:
     """The share of every part, by its name. What rounding takes from thirds is allowed."""
     shares: dict[str, float] = {}
     for part in text.split(","):
-        name, _, said = (piece.strip() for piece in part.partition("="))
+        name, _, said = (token.strip() for token in part.partition("="))
         try:
             share = float(said)
         except ValueError:

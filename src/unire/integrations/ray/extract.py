@@ -130,9 +130,9 @@ def _refuse_unreadable(inputs: TextSources) -> None:
 def _first_of(inputs: TextSources, whole: SourceShard) -> Iterator[TextItem | UnireError]:
     """The first documents of a file, or what is wrong with them."""
     try:
-        for piece in islice(inputs.cut(whole, 1), FEW):
+        for token in islice(inputs.cut(whole, 1), FEW):
             try:
-                yield from islice(inputs.read(piece), 1)
+                yield from islice(inputs.read(token), 1)
             except UnireError as error:
                 yield error
     except UnireError as error:

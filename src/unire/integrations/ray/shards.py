@@ -25,30 +25,30 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True)
 class Shard:
-    """Pieces of files that are done together. The same input gives the same blocks, whatever the cluster."""
+    """Tokens of files that are done together. The same input gives the same blocks, whatever the cluster."""
 
     id: str
-    pieces: tuple[SourceShard, ...]
+    tokens: tuple[SourceShard, ...]
     stamps: tuple[tuple[str, Stamp], ...]
-    """Of the files that the pieces are from."""
+    """Of the files that the tokens are from."""
 
     @property
     def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
+        return sum(token.size for token in self.tokens)
 
     def __str__(self) -> str:
-        first = self.pieces[0]
+        first = self.tokens[0]
         rows = f", lines or rows {first.part.start + 1} to {first.part.stop}" if first.part else ""
-        more = len(self.pieces) - 1
+        more = len(self.tokens) - 1
         return f"block {self.id} ({first.path}{rows}{f', and {more} more' if more else ''})"
 
     def to_json(self) -> str:
-        return json.dumps([self.id, self.pieces, self.stamps])
+        return json.dumps([self.id, self.tokens, self.stamps])
 
     @classmethod
     def from_json(cls, text: str) -> Shard:
-        name, pieces, stamps = json.loads(text)
-        read = (SourceShard(path, Part(*part) if part else None, size) for path, part, size in pieces)
+        name, tokens, stamps = json.loads(text)
+        read = (SourceShard(path, Part(*part) if part else None, size) for path, part, size in tokens)
         return cls(name, tuple(read), tuple((path, (size, changed)) for path, (size, changed) in stamps))
 
 
@@ -75,7 +75,7 @@ def is_of_storage(error: BaseException) -> bool:
 
 
 def wholes(inputs: TextSources) -> Iterator[SourceShard]:
-    """The files, each as one piece."""
+    """The files, each as one token."""
     for path in (path for files in inputs.files.values() for path in files):
         yield SourceShard(str(path), None, file_stamp(path)[0])
 
@@ -88,12 +88,12 @@ def sizes() -> list[int]:
 def plan_shards(inputs: TextSources, files: Mapping[str, Stamp]) -> list[Shard]:
     """The blocks of an input. Lines are looked for in every file, so it takes as long as reading them all once."""
     size = min(max(SMALLEST, sum(size for size, _ in files.values()) // BLOCKS), LARGEST)
-    groups = _packed((piece for whole in wholes(inputs) for piece in _cut(inputs, whole, size)), size)
-    return [Shard(f"{number:06}", pieces, _of(pieces, files)) for number, pieces in enumerate(groups)]
+    groups = _packed((token for whole in wholes(inputs) for token in _cut(inputs, whole, size)), size)
+    return [Shard(f"{number:06}", tokens, _of(tokens, files)) for number, tokens in enumerate(groups)]
 
 
 def _cut(inputs: TextSources, whole: SourceShard, size: int) -> list[SourceShard]:
-    """A file in pieces. One that is broken, or is not what its name says, is left whole: its row is to tell of it."""
+    """A file in tokens. One that is broken, or is not what its name says, is left whole: its row is to tell of it."""
     if whole.size <= size:
         return [whole]
     try:
@@ -104,19 +104,19 @@ def _cut(inputs: TextSources, whole: SourceShard, size: int) -> list[SourceShard
         return [whole]
 
 
-def _packed(pieces: Iterator[SourceShard], size: int) -> Iterator[tuple[SourceShard, ...]]:
+def _packed(tokens: Iterator[SourceShard], size: int) -> Iterator[tuple[SourceShard, ...]]:
     """Neighbours together until they have the size of a block: a folder may be of a million small files."""
     group: list[SourceShard] = []
     held = 0
-    for piece in pieces:
-        if group and held + piece.size > 1.5 * size:
+    for token in tokens:
+        if group and held + token.size > 1.5 * size:
             yield tuple(group)
             group, held = [], 0
-        group.append(piece)
-        held += piece.size
+        group.append(token)
+        held += token.size
     if group:
         yield tuple(group)
 
 
-def _of(pieces: Sequence[SourceShard], files: Mapping[str, Stamp]) -> tuple[tuple[str, Stamp], ...]:
-    return tuple((path, files[path]) for path in dict.fromkeys(piece.path for piece in pieces))
+def _of(tokens: Sequence[SourceShard], files: Mapping[str, Stamp]) -> tuple[tuple[str, Stamp], ...]:
+    return tuple((path, files[path]) for path in dict.fromkeys(token.path for token in tokens))

@@ -142,46 +142,46 @@ class RayWorker:
             file.add_key_value_metadata(done.to_metadata())
 
     def _quickly(self, block: Shard, done: Finished) -> Iterator[Any]:
-        items = ((piece.path, item) for piece in block.pieces for item in self.job.inputs.read(piece))
+        items = ((token.path, item) for token in block.tokens for item in self.job.inputs.read(token))
         return self._tables(items, block, done)
 
     def _carefully(self, block: Shard, done: Finished) -> Iterator[Any]:
         """One document at a time, so that one which fails is known and is the only one."""
-        for piece in block.pieces:
-            for item in self._read_carefully(piece):
+        for token in block.tokens:
+            for item in self._read_carefully(token):
                 if isinstance(item, Origin):
                     yield _failed(item, block, done)
                     continue
                 try:
-                    yield from list(self._tables([(piece.path, item)], block, done))
+                    yield from list(self._tables([(token.path, item)], block, done))
                 except Exception as error:
                     self._check_health()
-                    place = f"{piece.path}, document {item.number}"
+                    place = f"{token.path}, document {item.number}"
                     reason = f"{place} cannot be extracted: {type(error).__name__}: {error}"
-                    yield _failed(Origin(piece.path, item.number, reason), block, done)
+                    yield _failed(Origin(token.path, item.number, reason), block, done)
 
-    def _read_carefully(self, piece: SourceShard) -> list[TextItem | Origin]:
-        """What a piece holds, and of what cannot be read why."""
+    def _read_carefully(self, token: SourceShard) -> list[TextItem | Origin]:
+        """What a token holds, and of what cannot be read why."""
         read: list[TextItem | Origin] = []
         try:
-            read.extend(self.job.inputs.read(piece))
+            read.extend(self.job.inputs.read(token))
         except Exception as error:
             if is_of_storage(error):  # no document is to blame
                 raise
-            smaller = self._lines_or_rows(piece)
+            smaller = self._lines_or_rows(token)
             if len(smaller) > 1:
                 return [item for each in smaller for item in self._read_carefully(each)]
-            reason = str(error) if isinstance(error, UnireError) else f"{piece.path} cannot be read: {error}"
-            read.append(Origin(piece.path, piece.part.stop if piece.part else len(read) + 1, reason))
+            reason = str(error) if isinstance(error, UnireError) else f"{token.path} cannot be read: {error}"
+            read.append(Origin(token.path, token.part.stop if token.part else len(read) + 1, reason))
         return read
 
-    def _lines_or_rows(self, piece: SourceShard) -> list[SourceShard]:
+    def _lines_or_rows(self, token: SourceShard) -> list[SourceShard]:
         try:
-            return list(self.job.inputs.cut(piece, 1))
+            return list(self.job.inputs.cut(token, 1))
         except UnireError as error:
             if is_of_storage(error):
                 raise
-            return [piece]
+            return [token]
 
     def _tables(self, items: Iterable[tuple[str, TextItem]], block: Shard, done: Finished) -> Iterator[Any]:
         """The rows of what was found in some items."""

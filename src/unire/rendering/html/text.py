@@ -28,13 +28,13 @@ def sentences(document: Document, palette: Palette) -> Iterator[str]:
     A word is `<span class="w">`, an entity `<mark class="entity" data-entity="POSITION">`. Where entities cross one
     another or the end of a sentence, the later one is interrupted and goes on, so that elements nest.
     """
-    pieces = list(steps(document))
+    tokens = list(steps(document))
     opened: list[int] = []
     for i, sentence in enumerate(document.sentences):
         # what stands between two sentences ends the first, so that a line end does not begin the second
-        text = _words(document, pieces[sentence.start : sentence.end], opened, palette)
-        before = shown(pieces[0].before) if i == 0 else ""
-        after = shown(pieces[sentence.end].before) if len(sentence) else ""
+        text = _words(document, tokens[sentence.start : sentence.end], opened, palette)
+        before = shown(tokens[0].before) if i == 0 else ""
+        after = shown(tokens[sentence.end].before) if len(sentence) else ""
         yield before + text + after
     if not document.sentences:
         yield shown(document.text)
@@ -62,14 +62,14 @@ def asset(name: str, room: str = "unire.rendering.html") -> str:
     return (resources.files(room) / name).read_text(encoding="utf-8")
 
 
-def _words(document: Document, pieces: Iterable[TextStep], opened: list[int], palette: Palette) -> str:
+def _words(document: Document, tokens: Iterable[TextStep], opened: list[int], palette: Palette) -> str:
     entities = document.entities
 
     def start(entity: int) -> str:
         return f'<mark class="entity c{palette[entities[entity].label]}" data-entity="{entity}">'
 
     out = [start(entity) for entity in opened]
-    for i, step in enumerate(pieces):
+    for i, step in enumerate(tokens):
         out.append(shown(step.before) if i else "")
         out += map(start, step.opening)
         opened += step.opening

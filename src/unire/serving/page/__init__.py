@@ -25,7 +25,7 @@ class LivePage:
             "\n".join([*map(asset, SCRIPT), asset("live.js", __name__)]),
             connects=True,
         )
-        labels, settings = extractor.labels, extractor.settings
+        labels, settings = extractor.labels, extractor.config
         known = {
             "labels": data.of_labels(labels, Palette(labels)),
             "alpha": settings.alpha if settings.decoder in SPAN_SCORERS else None,

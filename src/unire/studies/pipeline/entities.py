@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from unire.documents import Document, Entity, Sentence
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import Tensors
-from unire.models.unire import TensorBatch, read_pieces
+from unire.models.unire import TensorBatch, read_tokens
 from unire.studies.pipeline.config import PipelineConfig
 from unire.tables import spanning
 from unire.training.markers.data import MarkerInput, MarkerReader
@@ -34,7 +34,7 @@ that had to learn that first would see every second span as one, and their pairs
 
 
 class SpanModel(nn.Module):
-    """h(span) = first piece ⊕ last piece ⊕ its width, then two hidden layers and a classifier.
+    """h(span) = first token ⊕ last token ⊕ its width, then two hidden layers and a classifier.
 
     Args:
         encoder: Of its own.
@@ -58,9 +58,9 @@ class SpanModel(nn.Module):
     def forward(self, tensors: Tensors) -> Tensor:
         """The scores of every span by its first word and its width - 1: `[T, N, max_span, 1 + n_types]`."""
         batch = TensorBatch.from_named(tensors)
-        pieces = self.read_dropout(read_pieces(self.encoder, batch))
+        tokens = self.read_dropout(read_tokens(self.encoder, batch))
         starts, ends = (
-            pieces.index_select(0, places.flatten()).view(*places.shape, -1)
+            tokens.index_select(0, places.flatten()).view(*places.shape, -1)
             for places in (batch.words, tensors["ends"])
         )  # [T, N, n_hidden]
         # a layer over the three joined is the sum of a layer over each: N products, where N * max_span spans have them
@@ -143,7 +143,7 @@ class EntityClassifier:
     reader: MarkerReader
     labels: LabelSpace
     bf16: bool
-    max_pieces: int
+    max_tokens: int
 
     def find(self, documents: Sequence[Document]) -> list[Document]:
         """The documents with the entities that are found, and nothing else."""
@@ -154,7 +154,7 @@ class EntityClassifier:
             return _collate(chosen, self.reader)
 
         for chosen, (label, chance) in passes(
-            self.model, readings, _length, collated, bf16=self.bf16, max_pieces=self.max_pieces, keep=best
+            self.model, readings, _length, collated, bf16=self.bf16, max_tokens=self.max_tokens, keep=best
         ):
             labels, chances = label.numpy(), chance.numpy()  # [T, N, max_span]
             for row, reading in enumerate(chosen):
@@ -188,13 +188,13 @@ def _gold(sentence: Sentence, labels: LabelSpace, max_span: int) -> NDArray[np.i
 
 
 def _length(reading: MarkerInput) -> int:
-    """Pieces of a sentence with its context; of one in several windows all of them."""
+    """Tokens of a sentence with its context; of one in several windows all of them."""
     windows = reading.passage.windows
-    return len(windows) * max(len(window.pieces) for window in windows)
+    return len(windows) * max(len(window.tokens) for window in windows)
 
 
 def _collate(readings: Sequence[MarkerInput], reader: MarkerReader) -> Tensors:
-    """Sentences as padded tensors, with the places of their words' first pieces and of their last."""
+    """Sentences as padded tensors, with the places of their words' first tokens and of their last."""
     batch = collate([reading.passage for reading in readings], reader.spec)
     ends = batch.words.copy()
     for row, reading in enumerate(readings):

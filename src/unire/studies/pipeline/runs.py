@@ -27,7 +27,7 @@ from unire.studies.trainings import DEFAULT
 from unire.training.config import TrainingConfig
 from unire.training.markers.checkpoint import load_marker, saving
 from unire.training.markers.data import MarkerReader
-from unire.training.markers.inference import pieces_at_once
+from unire.training.markers.inference import tokens_at_once
 from unire.training.markers.model import NoPositionsError
 from unire.training.markers.relations import RelationClassifier
 from unire.training.markers.train import train_markers
@@ -128,7 +128,7 @@ class Cell:
         encoder, tokenizer, spec = load_encoder(self.encoder, case_marks=joint.case_marks)
         model = SpanModel(encoder, len(labels.entity_types), config).to(choose_device())
         reader = MarkerReader(tokenizer, spec, config.entity_window)
-        return EntityClassifier(model, reader, labels, use_bf16(joint), pieces_at_once(model))
+        return EntityClassifier(model, reader, labels, use_bf16(joint), tokens_at_once(model))
 
     def _saved_entities(self) -> EntityClassifier:
         finder = self._entity_finder()

@@ -60,7 +60,7 @@ def measured(
             }
         )
 
-    for title, settings in _ways(model.settings):
+    for title, settings in _ways(model.config):
         extractor = Extractor(engine, model.tokenizer, settings, model.labels)
         window = "shared" if settings.layout == "shared" else str(settings.window)
         add(title, window, _size(model), timed({"all": _annotated(extractor)}, documents))

@@ -135,25 +135,25 @@ class _Encoder:
 
     module: Any
     tokenizer: Any
-    pieces: Tokenizer
+    tokens: Tokenizer
     spec: EncoderSpec
     config: AdaptationConfig
 
     @classmethod
     def load(cls, name: str | Path, config: AdaptationConfig) -> _Encoder:
-        module, pieces, spec = load_encoder(name, case_marks=config.case_marks)
+        module, tokens, spec = load_encoder(name, case_marks=config.case_marks)
         tokenizer = load_tokenizer(name)
         if tokenizer.mask_token_id is None:
             raise UnireError(f"encoder {str(name)!r} cannot be adapted: its tokenizer has no mask token")
         if config.length > spec.max_pieces:
-            raise UnireError(f"encoder {str(name)!r} reads at most {spec.max_pieces} pieces; give no greater length")
-        return cls(module, tokenizer, pieces, spec, config)
+            raise UnireError(f"encoder {str(name)!r} reads at most {spec.max_pieces} tokens; give no greater length")
+        return cls(module, tokenizer, tokens, spec, config)
 
     def packed(self, files: Sequence[Path]) -> PackedCorpus:
-        """The text as rows of its pieces."""
+        """The text as rows of its tokens."""
         return PackedCorpus(
             files,
-            self.pieces,
+            self.tokens,
             prefix=self.spec.prefix,
             suffix=self.spec.suffix,
             case_marks=self.spec.case_marks,
@@ -163,7 +163,7 @@ class _Encoder:
 
     def masked_lm(self) -> MaskedLM:
         masking = WholeWordMasking(
-            self.pieces,
+            self.tokens,
             mask_id=self.tokenizer.mask_token_id,
             special_ids=self.tokenizer.all_special_ids,
             rate=self.config.mask_rate,

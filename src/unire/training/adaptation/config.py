@@ -12,7 +12,7 @@ from unire.errors import COUNT, FRACTION, POSITIVE, Range, UnireError, check_kin
 __all__ = ["AdaptationConfig"]
 
 BATCHES = {"cuda": 65_536, "cpu": 4_096}
-"""Pieces of one optimiser step by default: on a CPU few, for it is to take more than one step in the time."""
+"""Tokens of one optimiser step by default: on a CPU few, for it is to take more than one step in the time."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class AdaptationConfig:
     max_steps: int | None = None
     """Optimiser steps; unlike with `minutes` alone, the outcome is then the same every time."""
     length: int = 256
-    """Pieces of a row, special ones included."""
+    """Tokens of a row, special ones included."""
     batch_tokens: int | None = None
-    """Pieces of one optimiser step; `None` for as many as suit the device: 65,536 on a GPU, 4,096 on a CPU."""
+    """Tokens of one optimiser step; `None` for as many as suit the device: 65,536 on a GPU, 4,096 on a CPU."""
     lr: float = 1e-4
     """Peak rate of the encoder."""
     warmup: float = 0.06
     """Share of the training in which the rate rises; then it falls to zero in a straight line."""
     mask_rate: float = 0.2
-    """Share of the pieces that is hidden."""
+    """Share of the tokens that is hidden."""
     case_marks: bool = False
     """Whether an encoder that knows no capitals is told of them, for trainings that do so too."""
     seed: int = 0

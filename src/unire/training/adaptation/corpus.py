@@ -1,4 +1,4 @@
-"""Plain text as rows of packed pieces, tokenised in the background while the first rows are already in use."""
+"""Plain text as rows of packed tokens, tokenised in the background while the first rows are already in use."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _WORD = re.compile(
 
 
 class PackedCorpus:
-    """An endless sequence of rows of `length` pieces, without padding.
+    """An endless sequence of rows of `length` tokens, without padding.
 
     Documents are shuffled and joined, each followed by `suffix`; the result is cut into rows, and each row is put
     between `prefix` and `suffix`. A row may hold parts of several documents. The first pass over the text comes in
     that order, as far as it is tokenised; every further pass takes the same rows in a new order. Row n is the same in
     every run with the same seed, so a place in the corpus is a number. With `case_marks`, an encoder that knows no
-    capitals is told of them by a piece behind every word that begins with one, as in `windows/`: `U.S.` and `Jean-Luc`
+    capitals is told of them by a token behind every word that begins with one, as in `windows/`: `U.S.` and `Jean-Luc`
     are one word each. Sentences are not split for that, so an initial that ends one keeps its full stop.
 
         with PackedCorpus(files, tokenizer, prefix=(0,), suffix=(2,), length=256) as corpus:
@@ -125,10 +125,10 @@ class PackedCorpus:
             for shard in _shards(takewhile(lambda _: not self._closed, read_documents(self.files))):
                 shuffle(shard)
                 chunks = (shard[first : first + CHUNK] for first in range(0, len(shard), CHUNK))
-                for pieces in threads.map(self._tokenise, chunks):
+                for tokens in threads.map(self._tokenise, chunks):
                     if self._closed:
                         return
-                    rest = self._append(np.concatenate([rest, pieces]))
+                    rest = self._append(np.concatenate([rest, tokens]))
             if len(rest):
                 self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
             if not self._stored:
@@ -161,18 +161,18 @@ class PackedCorpus:
         capital, all_capitals = self._marks
         return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
 
-    def _append(self, pieces: NDArray[Any]) -> NDArray[Any]:
-        """Store the full rows of `pieces` and return what is left."""
+    def _append(self, tokens: NDArray[Any]) -> NDArray[Any]:
+        """Store the full rows of `tokens` and return what is left."""
         width = self._store.shape[1]
-        count = len(pieces) // width
+        count = len(tokens) // width
         end = self._stored + count
         with self._changed:
             if end > len(self._store):
                 self._store = np.concatenate([self._store, np.empty((end, width), self._store.dtype)])
-            self._store[self._stored : end] = pieces[: count * width].reshape(count, width)
+            self._store[self._stored : end] = tokens[: count * width].reshape(count, width)
             self._stored = end
             self._changed.notify_all()
-        return pieces[count * width :]
+        return tokens[count * width :]
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""Masked language modelling: which pieces are hidden, and an encoder that learns to name them."""
+"""Masked language modelling: which tokens are hidden, and an encoder that learns to name them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ CLIP = 1.0
 HEAD_RATE = 10
 """The head starts from nothing, so it learns this much faster than the encoder."""
 PART = 512
-"""Pieces that a CPU computes at once: more are no faster, take memory, and keep whoever looks at the clock waiting."""
+"""Tokens that a CPU computes at once: more are no faster, take memory, and keep whoever looks at the clock waiting."""
 
 
 class WholeWordMasking(nn.Module):
-    """Hides words: every row loses the same number of pieces, so that all shapes are known before.
+    """Hides words: every row loses the same number of tokens, so that all shapes are known before.
 
-    Of the hidden pieces 80% become the mask, 10% a random piece, and 10% stay. All pieces of a word are hidden
+    Of the hidden tokens 80% become the mask, 10% a random token, and 10% stay. All tokens of a word are hidden
     together, but for one word of a row, which may be hidden in part to make the number come out.
 
     Args:
-        tokenizer: Says which pieces go on with the word before them.
-        mask_id: The piece that hides others.
-        special_ids: Pieces that are never hidden.
-        rate: The share of the pieces that is hidden.
+        tokenizer: Says which tokens go on with the word before them.
+        mask_id: The token that hides others.
+        special_ids: Tokens that are never hidden.
+        rate: The share of the tokens that is hidden.
     """
 
     continues: Tensor
@@ -51,17 +51,17 @@ class WholeWordMasking(nn.Module):
         vocabulary = tokenizer.get_vocab()
         size = max(vocabulary.values()) + 1
         continues = torch.zeros(size, dtype=torch.bool)
-        continues[[place for piece, place in vocabulary.items() if _continues(piece, tokenizer)]] = True
+        continues[[place for token, place in vocabulary.items() if _continues(token, tokenizer)]] = True
         special = torch.zeros(size, dtype=torch.bool)
         special[list(special_ids)] = True
         self.register_buffer("continues", continues & ~special, persistent=False)
         self.register_buffer("special", special, persistent=False)
 
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Hide pieces of `ids`, [B, L].
+        """Hide tokens of `ids`, [B, L].
 
         Returns:
-            The pieces with some of them hidden, [B, L]; where these are, [B, M]; and what they were, [B, M].
+            The tokens with some of them hidden, [B, L]; where these are, [B, M]; and what they were, [B, M].
         """
         rows, length = ids.shape
         word = (~self.continues[ids]).cumsum(1)  # [B, L], from 0 (the row starts inside a word) to L
@@ -75,39 +75,39 @@ class WholeWordMasking(nn.Module):
 
 
 class _Head(nn.Module):
-    """Names hidden pieces, with the encoder's own embeddings as the output layer."""
+    """Names hidden tokens, with the encoder's own embeddings as the output layer."""
 
-    def __init__(self, n_in: int, n_embedding: int, n_pieces: int) -> None:
+    def __init__(self, n_in: int, n_embedding: int, n_tokens: int) -> None:
         super().__init__()
         self.dense = nn.Linear(n_in, n_embedding)
         self.norm = nn.LayerNorm(n_embedding)
-        self.bias = nn.Parameter(torch.zeros(n_pieces))
-        # what an encoder says of a piece is not far from the piece's embedding, so begin with that
+        self.bias = nn.Parameter(torch.zeros(n_tokens))
+        # what an encoder says of a token is not far from the token's embedding, so begin with that
         nn.init.eye_(self.dense.weight)
         nn.init.zeros_(self.dense.bias)
 
-    def forward(self, vectors: Tensor, positions: Tensor, pieces: Tensor, embeddings: Tensor) -> Tensor:
-        """The mean loss over the hidden pieces and the share of them that is named right, [2].
+    def forward(self, vectors: Tensor, positions: Tensor, tokens: Tensor, embeddings: Tensor) -> Tensor:
+        """The mean loss over the hidden tokens and the share of them that is named right, [2].
 
         Args:
             vectors: Of the encoder, [B, L, d].
-            positions: Of the hidden pieces, [B, M].
-            pieces: The hidden pieces, [B, M].
-            embeddings: One for each piece, [V, e].
+            positions: Of the hidden tokens, [B, M].
+            tokens: The hidden tokens, [B, M].
+            embeddings: One for each token, [V, e].
         """
         vectors = vectors.gather(1, positions.unsqueeze(-1).expand(-1, -1, vectors.shape[-1]))  # [B, M, d]
         vectors = self.norm(F.gelu(self.dense(vectors)))
-        # matrix units want sizes that they can divide; pieces that do not exist have probability 0
+        # matrix units want sizes that they can divide; tokens that do not exist have probability 0
         spare = -len(embeddings) % 64
         weight = F.pad(embeddings, (0, 0, 0, spare))
         logits = F.linear(vectors, weight, F.pad(self.bias, (0, spare), value=-torch.inf))  # [B, M, V]
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), pieces.flatten())
-        right = logits.detach().gather(2, pieces.unsqueeze(-1)).squeeze(-1) >= logits.detach().amax(-1)
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
+        right = logits.detach().gather(2, tokens.unsqueeze(-1)).squeeze(-1) >= logits.detach().amax(-1)
         return torch.stack([loss, right.float().mean()])
 
 
 class MaskedLM(nn.Module):
-    """An encoder with a fresh head that names hidden pieces."""
+    """An encoder with a fresh head that names hidden tokens."""
 
     def __init__(self, encoder: Any, masking: WholeWordMasking) -> None:
         super().__init__()
@@ -116,11 +116,11 @@ class MaskedLM(nn.Module):
         self.masking = masking
         self.head = _Head(encoder.config.hidden_size, embeddings.shape[1], embeddings.shape[0])
 
-    def forward(self, shown: Tensor, positions: Tensor, pieces: Tensor) -> Tensor:
+    def forward(self, shown: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
         """Loss and accuracy, [2], on what `masking` made of rows."""
         with attention_kernels(shown.shape[1]):
             vectors = self.encoder(input_ids=shown).last_hidden_state
-        outcome: Tensor = self.head(vectors, positions, pieces, self.encoder.get_input_embeddings().weight)
+        outcome: Tensor = self.head(vectors, positions, tokens, self.encoder.get_input_embeddings().weight)
         return outcome
 
 
@@ -135,7 +135,7 @@ class MaskedTrainer:
         lr: The peak rate of the encoder.
         device: Where to train.
         compiled: Whether to compile; by default on a GPU.
-        part: Pieces that are computed at once, if it is a row or more; by default some on a CPU, and all on a GPU.
+        part: Tokens that are computed at once, if it is a row or more; by default some on a CPU, and all on a GPU.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class MaskedTrainer:
         """Find the gradients for a step on `rows`, [B, L]: the same, part by part or at once.
 
         Args:
-            rows: Pieces.
+            rows: Tokens.
             seed: Decides what is hidden.
             enough: Asked between two parts; where it holds, the gradients are those of the rows that were read.
 
@@ -201,7 +201,7 @@ class MaskedTrainer:
         for part in zip(*(tensor.split(at_once) for tensor in masked), strict=True):
             if read and enough():
                 break
-            # all rows have as many hidden pieces, so a mean over these is one over rows
+            # all rows have as many hidden tokens, so a mean over these is one over rows
             share = torch.tensor(len(part[0]) / len(rows), device=self.device)
             total += self._backward(part, share) * share
             read += len(part[0])
@@ -227,11 +227,11 @@ class MaskedTrainer:
         return outcome.detach()
 
 
-def _continues(piece: str, tokenizer: Tokenizer) -> bool:
-    """Whether `piece` goes on with a word: WordPiece marks these, all others mark the beginning."""
+def _continues(token: str, tokenizer: Tokenizer) -> bool:
+    """Whether `token` goes on with a word: WordPiece marks these, all others mark the beginning."""
     if isinstance(tokenizer.model, WordPiece):
-        return piece.startswith(tokenizer.model.continuing_subword_prefix)
-    return not piece.startswith(("Ġ", "▁"))
+        return token.startswith(tokenizer.model.continuing_subword_prefix)
+    return not token.startswith(("Ġ", "▁"))
 
 
 def _narrow_norms(model: nn.Module) -> None:

@@ -127,7 +127,7 @@ REPORT_EVERY = 5.0
 SAVE_EVERY = 300.0
 """Seconds between two savings of the state."""
 START = 10
-"""Steps over which the loss at the start is a mean: by then the head knows little more than how frequent pieces are."""
+"""Steps over which the loss at the start is a mean: by then the head knows little more than how frequent tokens are."""
 WINDOW = 50
 """Steps over which loss and accuracy are means later on, if they are no more than half of all."""
 
@@ -144,7 +144,7 @@ class AdaptationProgress:
     """As in the report."""
     loss: float
     accuracy: float
-    """Share of the hidden pieces that is named right."""
+    """Share of the hidden tokens that is named right."""
 
 
 class AdaptationLoop:

@@ -190,7 +190,7 @@ class Distiller(Trainer):
             # before anything is learnt, so that what is wrong with them is said at once
             self._found_by_teachers = self.tutor.examples(self.held_out)
         if not self.dev and self.config.tune_alpha and self.config.decoder == self.tutor.decoder:
-            self.model.settings = self.extractor.settings = self.model.settings.with_(alpha=self.tutor.alpha)
+            self.model.config = self.extractor.config = self.model.config.with_(alpha=self.tutor.alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
         self._record |= {**settings, **self._taught_by(), "lessons": self.tutor.lessons}
 

@@ -101,7 +101,7 @@ def teach(
         decoder, alpha = decoding_of(models)
         facts = {
             "labels": models[0][1].labels.to_dict(),
-            "teachers": [teacher_info(name, model.settings) for name, model in models],
+            "teachers": [teacher_info(name, model.config) for name, model in models],
             "decoder": decoder,
             "alpha": alpha,
             "corpus": [Path(file).name for file in corpus],
@@ -157,7 +157,7 @@ class _Asked:
             group = groups.setdefault(layout_of(model), _Alike())
             group.orders.append(torch.tensor(order, device=device))
             engine = TorchEngine.frozen(model.to(device).eval())
-            group.extractors.append(Extractor(engine, model.tokenizer, model.settings, model.labels))
+            group.extractors.append(Extractor(engine, model.tokenizer, model.config, model.labels))
         return cls(list(groups.values()), device, len(models[0][1].labels))
 
     def examples(self, texts: UnlabelledCorpus) -> list[Document]:

@@ -56,8 +56,8 @@ def teacher_info(name: str, settings: ModelConfig) -> dict[str, Any]:
 
 def decoding_of(models: Sequence[tuple[str, UniRE]]) -> tuple[str, float]:
     """The first one's decoder, and the mean α of those that have the same."""
-    decoder = models[0][1].settings.decoder
-    alphas = [model.settings.alpha for _, model in models if model.settings.decoder == decoder]
+    decoder = models[0][1].config.decoder
+    alphas = [model.config.alpha for _, model in models if model.config.decoder == decoder]
     return decoder, round(fmean(alphas), 3)
 
 
@@ -92,7 +92,7 @@ def orders_of(models: Sequence[tuple[str, UniRE]]) -> list[list[int]]:
 
 def layout_of(model: UniRE) -> tuple[object, ...]:
     """All that decides how documents become batches: models that agree in it read the same ones."""
-    settings = model.settings
+    settings = model.config
     return model.tokenizer.to_str(), settings.spec, settings.layout, settings.window, settings.max_table
 
 
@@ -117,7 +117,7 @@ class Teacher:
     @property
     def extractor(self) -> Extractor:
         model = self.model
-        return Extractor(TorchEngine(model, bf16=self.bf16), model.tokenizer, model.settings, model.labels)
+        return Extractor(TorchEngine(model, bf16=self.bf16), model.tokenizer, model.config, model.labels)
 
     @torch.no_grad()
     def tables(self, batch: Batch) -> Tensor:
@@ -148,7 +148,7 @@ class TeacherEnsemble:
         self.corpus = corpus
         self.labels = models[0][1].labels
         self.decoder, self.alpha = decoding_of(models)
-        self.teachers: Sequence[dict[str, Any]] = [teacher_info(name, model.settings) for name, model in models]
+        self.teachers: Sequence[dict[str, Any]] = [teacher_info(name, model.config) for name, model in models]
         self.encoders: Sequence[nn.Module] = [model.encoder for _, model in models]
         self._models = models
 

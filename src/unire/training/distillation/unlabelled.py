@@ -101,7 +101,7 @@ class DistillationBatches(Dataset[Chunk]):
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
         rounded: What of a batch is padded more than it must be, so that many have the same shape.
-        spare: As many pieces more of padding are better than a batch more; any number when left out.
+        spare: As many tokens more of padding are better than a batch more; any number when left out.
         shelf: Where every table that is learnt from must be found.
     """
 
@@ -207,7 +207,7 @@ class DistillationBatches(Dataset[Chunk]):
             batches = bucket_batches(
                 passages,
                 max_cells=self.config.max_cells,
-                max_pieces=self.config.max_pieces,
+                max_tokens=self.config.max_pieces,
                 spare=self.spare,
                 rounded=self.rounded,
             )

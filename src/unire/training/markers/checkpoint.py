@@ -23,7 +23,7 @@ from unire.models.encoder import build_encoder
 from unire.training.config import TrainingConfig
 from unire.training.initialization import portable_config
 from unire.training.markers.data import MarkerReader
-from unire.training.markers.inference import pieces_at_once
+from unire.training.markers.inference import tokens_at_once
 from unire.training.markers.model import MarkerModel
 from unire.training.markers.relations import RelationClassifier, spare
 from unire.training.trainer import use_bf16
@@ -56,7 +56,7 @@ def new_classifier(
     """An untrained marker model over an encoder, with what it needs to find something."""
     model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
     reader = MarkerReader(tokenizer, spec, config.window, spare=spare(approximate))
-    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), pieces_at_once(model))
+    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), tokens_at_once(model))
 
 
 def save_classifier(finder: RelationClassifier, folder: Path, *, encoder: str, config: TrainingConfig) -> None:

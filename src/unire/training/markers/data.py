@@ -36,13 +36,13 @@ PAIRS = 128
 """The most pairs behind one text. Those of a sentence that has more stand behind several copies of it, which changes
 nothing: pairs do not see each other."""
 PAD = -1
-"""Whose piece padding is; the text's are 0's, those of pair k are k's, counted from 1."""
+"""Whose token padding is; the text's are 0's, those of pair k are k's, counted from 1."""
 
 ALIGNED = 8
 """L is a multiple of it: the fastest kernels ask for that."""
 
 Spans = NDArray[np.int64]
-"""[P, 3]: first piece, last piece and type of an entity, in pieces of its window."""
+"""[P, 3]: first token, last token and type of an entity, in tokens of its window."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Row:
 
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
-    """Where each piece stands; markers behind the text stand where the words do that they belong to."""
+    """Where each token stands; markers behind the text stand where the words do that they belong to."""
     owners: NDArray[np.int64]
-    """Whose piece it is: all see the text's, and those of a pair each other."""
+    """Whose token it is: all see the text's, and those of a pair each other."""
     reads: NDArray[np.int64]
     """[P, 2]: the markers at the beginning of subject and object."""
     pairs: NDArray[np.int64]
@@ -84,13 +84,13 @@ def exact_rows(
     """A row for each pair, with the markers in the text."""
     n_pairs, length = len(pairs), len(text)
     ids = markers.of(subjects, objects)
-    # before which piece each stands; of several before one piece those come first that end a span
+    # before which token each stands; of several before one token those come first that end a span
     before = np.stack([subjects[:, 0], subjects[:, 1] + 1, objects[:, 0], objects[:, 1] + 1], 1)  # [P, 4]
     order = MARKERS * before + np.array([2, 0, 3, 1])
     places = before + (order[:, None, :] < order[:, :, None]).sum(2)
     rows = np.empty((n_pairs, length + MARKERS), np.int64)
-    pieces = np.arange(length)
-    shifted = pieces + (before[:, :, None] <= pieces).sum(1)  # [P, length]
+    tokens = np.arange(length)
+    shifted = tokens + (before[:, :, None] <= tokens).sum(1)  # [P, length]
     np.put_along_axis(rows, shifted, np.broadcast_to(text, shifted.shape), 1)
     np.put_along_axis(rows, places, ids, 1)
     positions, owners = np.arange(length + MARKERS), np.zeros(length + MARKERS, np.int64)
@@ -126,7 +126,7 @@ def collate(rows: Sequence[Row], pad_id: int, first_position: int) -> dict[str, 
     Args:
         rows: At least one.
         pad_id: The encoder's.
-        first_position: The encoder's position id of a piece at position 0.
+        first_position: The encoder's position id of a token at position 0.
     """
     lengths = np.array([len(row.ids) for row in rows])
     filled = np.arange(-(-lengths.max() // ALIGNED) * ALIGNED) < lengths[:, None]  # [B, L]
@@ -145,7 +145,7 @@ def collate(rows: Sequence[Row], pad_id: int, first_position: int) -> dict[str, 
 
 
 def visible(owners: torch.Tensor) -> torch.Tensor:
-    """Which piece sees which: `[B, 1, L, L]`. The text sees itself; markers see the text and those of their pair."""
+    """Which token sees which: `[B, 1, L, L]`. The text sees itself; markers see the text and those of their pair."""
     column, row = owners.unsqueeze(1), owners.unsqueeze(2)
     return ((column == 0) | ((column == row) & (column > 0))).unsqueeze(1)
 
@@ -162,7 +162,7 @@ class MarkerInput:
     passage: WindowGroup
     """Its window; several, if it is longer than the encoder."""
     sizes: NDArray[np.int64]
-    """Pieces of each word."""
+    """Tokens of each word."""
 
     @property
     def whole(self) -> bool:
@@ -170,18 +170,18 @@ class MarkerInput:
         return len(self.passage.windows) == 1
 
     @property
-    def pieces(self) -> NDArray[np.int64]:
+    def tokens(self) -> NDArray[np.int64]:
         """Of the only window."""
-        return self.passage.windows[0].pieces
+        return self.passage.windows[0].tokens
 
     @property
     def firsts(self) -> NDArray[np.int64]:
-        """The position of every word's first piece in its window."""
+        """The position of every word's first token in its window."""
         return self.passage.reads[:, 1]
 
     @property
     def lasts(self) -> NDArray[np.int64]:
-        """The position of every word's last piece."""
+        """The position of every word's last token."""
         return self.firsts + self.sizes - 1
 
 
@@ -192,7 +192,7 @@ class MarkerReader:
         tokenizer: The encoder's.
         spec: What else is known of the encoder.
         window: Words of a window, the sentence included.
-        spare: Pieces of a window that are left free, for markers.
+        spare: Tokens of a window that are left free, for markers.
     """
 
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, window: int, *, spare: int = 0) -> None:

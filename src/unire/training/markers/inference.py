@@ -15,7 +15,7 @@ from unire.models.cuda_graphs import Tensors
 from unire.prefetch import Prefetcher
 from unire.windows.collator import MAX_SLICE_TOKENS
 
-__all__ = ["Kept", "best", "chunks", "in_parts", "moved", "passes", "pieces_at_once", "pinned", "random_steps", "whole"]
+__all__ = ["Kept", "best", "chunks", "in_parts", "moved", "passes", "pinned", "random_steps", "tokens_at_once", "whole"]
 
 POOL = 2048
 """Items that are sorted by length together; between pools, and between steps, the order is random."""
@@ -38,11 +38,11 @@ def random_steps(
     return [steps[place] for place in rng.permutation(len(steps))]
 
 
-def in_parts(items: Sequence[int], lengths: Sequence[int], max_pieces: int) -> Iterator[list[int]]:
-    """The items, longest first, in batches of at most `max_pieces` padded pieces; a longer item is one by itself."""
+def in_parts(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """The items, longest first, in batches of at most `max_tokens` padded tokens; a longer item is one by itself."""
     part: list[int] = []
     for item in sorted(items, key=lengths.__getitem__, reverse=True):
-        if part and (len(part) + 1) * lengths[part[0]] > max_pieces:
+        if part and (len(part) + 1) * lengths[part[0]] > max_tokens:
             yield part
             part = []
         part.append(item)
@@ -58,9 +58,9 @@ CHUNK = 1024
 like length: with a quarter as many, half of what a model reads of pairs is padding."""
 
 
-def pieces_at_once(model: Any) -> int:
-    """Padded pieces of a batch: as many as the encoder of a model of tables is given on such a device."""
-    return min(MAX_SLICE_TOKENS, TorchEngine.most_pieces(model.device, model.encoder.config.hidden_size))
+def tokens_at_once(model: Any) -> int:
+    """Padded tokens of a batch: as many as the encoder of a model of tables is given on such a device."""
+    return min(MAX_SLICE_TOKENS, TorchEngine.most_tokens(model.device, model.encoder.config.hidden_size))
 
 
 def pinned(tensors: Tensors, device: torch.device) -> Tensors:
@@ -91,7 +91,7 @@ def passes(
     collate: Callable[[Sequence[T]], Tensors],
     *,
     bf16: bool,
-    max_pieces: int,
+    max_tokens: int,
     keep: Callable[[Tensor], Kept],
 ) -> list[tuple[list[T], Kept]]:
     """What is kept of the probabilities of everything that a model scores, batch by batch, on the host.
@@ -99,10 +99,10 @@ def passes(
     Args:
         model: In evaluation mode from here on.
         items: What is read, in chunks; each is made while those before it are computed.
-        length: Pieces of an item.
+        length: Tokens of an item.
         collate: Items as tensors.
         bf16: Precision.
-        max_pieces: Padded pieces of a batch.
+        max_tokens: Padded tokens of a batch.
         keep: Chooses on the device what leaves it: `best` or `whole`.
     """
     model.eval()
@@ -111,7 +111,7 @@ def passes(
     def batches() -> Iterator[tuple[list[T], Tensors]]:
         for chunk in items:
             lengths = [length(item) for item in chunk]
-            for part in in_parts(range(len(chunk)), lengths, max_pieces):
+            for part in in_parts(range(len(chunk)), lengths, max_tokens):
                 chosen = [chunk[place] for place in part]
                 yield chosen, pinned(collate(chosen), device)
 

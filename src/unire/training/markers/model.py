@@ -19,7 +19,7 @@ __all__ = ["MarkerEnsemble", "MarkerModel", "NoPositionsError"]
 
 
 class NoPositionsError(UnireError):
-    """An encoder does not let several pieces stand in one place."""
+    """An encoder does not let several tokens stand in one place."""
 
 
 class MarkerModel(nn.Module):
@@ -38,7 +38,7 @@ class MarkerModel(nn.Module):
         if approximate and not takes_positions(encoder):
             kind = encoder.config.model_type  # type: ignore[union-attr]
             raise NoPositionsError(
-                f"an approximate marker model has pieces share positions, which encoders of the kind {kind} cannot do; "
+                f"an approximate marker model has tokens share positions, which encoders of the kind {kind} cannot do; "
                 "use one with absolute positions (BERT, ELECTRA, RoBERTa, ALBERT) or MPNet, or an exact one (--exact)"
             )
         grown: Any = encoder
@@ -53,14 +53,14 @@ class MarkerModel(nn.Module):
 
     def forward(self, tensors: Tensors) -> Tensor:
         """The scores of every pair: `[P, 1 + n_relation_types]`."""
-        pieces = self.encode(tensors).flatten(0, 1)  # [B * L, n_hidden]
+        tokens = self.encode(tensors).flatten(0, 1)  # [B * L, n_hidden]
         reads = tensors["reads"]  # [P, 2]
-        joined = pieces.index_select(0, reads.flatten()).view(len(reads), -1)
+        joined = tokens.index_select(0, reads.flatten()).view(len(reads), -1)
         scores: Tensor = self.classifier(self.dropout(self.norm(joined)))
         return scores
 
     def encode(self, tensors: Tensors) -> Tensor:
-        """The vector of every piece: `[B, L, n_hidden]`."""
+        """The vector of every token: `[B, L, n_hidden]`."""
         owners = tensors["owners"]
         if self.approximate:
             seen = {"attention_mask": visible(owners), "position_ids": tensors["position_ids"]}

@@ -28,7 +28,7 @@ TOO_LONG = "sentence longer than the encoder, whose relations are not read"
 
 
 def spare(approximate: bool) -> int:
-    """Pieces of a window that markers take: behind the text they share the positions of its words, and take none."""
+    """Tokens of a window that markers take: behind the text they share the positions of its words, and take none."""
     return 0 if approximate else MARKERS
 
 
@@ -56,7 +56,7 @@ def rows_of(
     )  # [n, 3]
     pairs = np.argwhere(~np.eye(n, dtype=bool))  # [P, 2]
     lay_out = approximate_rows if model.approximate else exact_rows
-    return lay_out(reading.pieces, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, model.markers)
+    return lay_out(reading.tokens, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, model.markers)
 
 
 class RelationData:
@@ -117,7 +117,7 @@ class RelationClassifier:
     reader: MarkerReader
     labels: LabelSpace
     bf16: bool
-    max_pieces: int
+    max_tokens: int
 
     def find(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> list[Document]:
         """The documents with their entities and the relations that are found; theirs are not looked at.
@@ -173,7 +173,7 @@ class RelationClassifier:
         """All that decides how documents become batches: finders that agree in it read the same ones."""
         model = self.model
         shape = (model.markers, model.approximate, model.first_position, model.device)
-        return (self.reader.way, self.labels, self.bf16, self.max_pieces, *shape)
+        return (self.reader.way, self.labels, self.bf16, self.max_tokens, *shape)
 
     def _passed(
         self, documents: Sequence[Document], notes: Counter[str] | None, keep: Callable[[Tensor], Kept]
@@ -196,7 +196,7 @@ class RelationClassifier:
             lambda item: len(item.row.ids),
             collated,
             bf16=self.bf16,
-            max_pieces=self.max_pieces,
+            max_tokens=self.max_tokens,
             keep=keep,
         )
 

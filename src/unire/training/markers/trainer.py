@@ -22,7 +22,7 @@ __all__ = ["Data", "fit"]
 
 
 class Data(Protocol):
-    """What is learnt from: items with a length in pieces and a weight, which a step is measured by."""
+    """What is learnt from: items with a length in tokens and a weight, which a step is measured by."""
 
     lengths: list[int]
     weights: list[int]

@@ -1,0 +1,47 @@
+"""Cells of a study in this process: the same commands, started sooner."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+
+from typer.testing import Result
+
+from helpers.cli import run
+from unire.studies.pipeline import __main__ as pipeline_cell
+from unire.studies.runner import StudyJob
+
+
+def command(*words: object, code: int = 0) -> Result:
+    """Run `unire` with these words, and expect it to end so."""
+    ran = run(*words)
+    assert ran.exit_code == code, (ran.output, ran.exception)
+    return ran
+
+
+def runner(made: list[str]) -> Callable[..., None]:
+    """What can stand for `run_jobs`; the names of the jobs that were done are added to `made`."""
+
+    def run_jobs(jobs: Sequence[StudyJob], at_once: int, *, tell: Callable[[str], None]) -> None:
+        for job in jobs:
+            if job.kept.exists():
+                continue
+            assert all((job.kept.parent / f"{need}.json").exists() for need in job.needs)
+            made.append(job.name)
+            job.clear()
+            job.kept.parent.mkdir(parents=True, exist_ok=True)
+            record = {**job.about, "seconds": 1.0, "printed": json.loads(_printed_by(job))}
+            job.kept.write_text(json.dumps(record), encoding="utf-8")
+
+    return run_jobs
+
+
+def _printed_by(job: StudyJob) -> str:
+    _, module, *arguments = job.command
+    if module == "unire":
+        return command(*arguments).stdout
+    with redirect_stdout(io.StringIO()) as printed:
+        assert pipeline_cell.main(arguments) == 0
+    return printed.getvalue()

@@ -1,0 +1,101 @@
+"""The card of a model, as the Hub reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from helpers.fake_hub import NAME
+from unire import LabelSpace, pretrained
+from unire.config import ModelConfig
+from unire.hub.model_card import model_card
+
+
+def test_the_hub_reads_the_card(exported: Path):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    card = ModelCard(model_card(settings, labels, NAME))
+    assert card.data.library_name == "unire"
+    assert card.data.license == "mit"
+    assert card.data.base_model == "someone/tiny-bert"
+    assert "relation-extraction" in card.data.tags
+    assert card.data.model_name == NAME
+    scores = settings.provenance["scores"]["test, exported"]
+    found = {(result.dataset_split, result.metric_name): result.metric_value for result in card.data.eval_results or ()}
+    for kind, part in (("Ent", "entities"), ("Rel", "relations")):
+        for rate in ("precision", "recall", "f1"):
+            key = "test, exported", f"{kind} {rate} ({scores['protocol']['name']})"
+            assert found[key] == pytest.approx(scores[part][rate], abs=1e-4)
+
+
+def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
+    settings = ModelConfig.load(exported)
+    odd = {"base": "no: such: model #1", "licence": "null", "language": ["no", "en"], "data": ["a\nb"], "scores": {}}
+    card = ModelCard(model_card(settings.with_(provenance=odd), LabelSpace.load(exported)))
+    assert card.data.base_model == "no: such: model #1"
+    assert card.data.license == "null"
+    assert card.data.language == ["no", "en"]
+    assert card.data.eval_results is None
+
+
+def test_a_card_has_the_title_and_the_description_that_it_is_given(exported: Path):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    assert "\n# A UniRE model\n\nFinds entities" in model_card(settings, labels)
+    told = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
+    assert "\n# seas\n\nWhat swims.\n\nFinds entities" in model_card(told, labels)
+
+
+def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: Path):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    made = settings.provenance
+    rounded = {
+        **made,
+        "scores": {"test": made["scores"]["test, exported"], **made["scores"]},
+        "export": {**made["export"], "model": made["export"]["engines"]},
+    }
+    before, after = model_card(settings, labels), model_card(settings.with_(provenance=rounded), labels)
+    assert "| test, exported |" in before
+    assert "| onnxruntime against the model before export |" in before
+    assert "| test |" in after
+    assert "| test, exported |" not in after
+    assert "| onnxruntime against the model before export |" not in after
+
+
+@pytest.mark.parametrize(
+    ("hub", "files", "kind", "name"),
+    [
+        (["a/seas", "b/ponds"], ["seas/train.json"], "a/seas", "a/seas, b/ponds"),
+        ([], ["data/seas/train.json", "more.json"], "seas", "seas"),
+        ([], ["train.json"], "train", "train"),
+        ([], [], "unknown", "unknown"),
+    ],
+)
+def test_scores_are_of_the_data_sets_of_the_hub_or_named_by_the_files(exported: Path, hub, files, kind, name):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    made = settings.with_(provenance={**settings.provenance, "datasets": hub, "data": files})
+    results = ModelCard(model_card(made, labels)).data.eval_results
+    assert {(result.dataset_type, result.dataset_name) for result in results} == {(kind, name)}
+
+
+@pytest.mark.parametrize("name", pretrained.names())
+def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
+    folder = pretrained.find(name)
+    written = (folder / "README.md").read_text(encoding="utf-8")
+    assert written == model_card(ModelConfig.load(folder), LabelSpace.load(folder), folder.name)
+    assert ModelCard(written).data.eval_results
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"sentences": 1_000, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt"),
+        ({"sentences": 25_250, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt, 25.2 times"),
+        ({"sentences": 25_250}, "25,250 sentences of a.txt, b.txt, repeats included"),
+    ],
+)
+def test_a_card_says_how_many_sentences_were_read_and_how_often(counts, said, exported: Path):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    distillation = {"teachers": [], "corpus": ["a.txt", "b.txt"], **counts}
+    card = model_card(settings.with_(provenance={"distillation": distillation}), labels)
+    assert f"| unlabelled text | {said} |" in card

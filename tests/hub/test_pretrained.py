@@ -1,0 +1,119 @@
+"""The box: an exported folder dropped into it is found by name, everywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from helpers.paths import TWENTY
+from unire import Extractor, pretrained, score
+from unire.cli.main import app
+from unire.errors import UnireError
+from unire.export.export import Exported
+from unire.export.parity import Parity
+from unire.hub.model_dir import is_model_dir, locate_model
+
+
+@pytest.fixture
+def box(exported, tmp_path, monkeypatch) -> Path:
+    """A box that holds one model, `tiny`."""
+    box = tmp_path / "box"
+    shutil.copytree(exported, box / "tiny")
+    (box / "__pycache__").mkdir()
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", box)
+    return box
+
+
+@pytest.fixture
+def empty_box(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
+
+
+def run(*arguments: object):
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+def test_a_folder_in_the_box_is_a_model_by_its_name(box):
+    assert pretrained.names() == ("tiny",)
+    assert pretrained.find("tiny") == locate_model("tiny") == box / "tiny"
+    assert is_model_dir("tiny")
+    assert not is_model_dir("bert-base-uncased")
+
+
+def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, unexported, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(unexported, tmp_path / "tiny")
+    assert locate_model("tiny") == box / "tiny"
+    assert locate_model("./tiny") == locate_model(Path("tiny")) == Path("tiny")
+
+
+def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
+    for load in (pretrained.find, locate_model, Extractor.load):
+        with pytest.raises(UnireError, match=r"'sciense'.* the box holds tiny$"):
+            load("sciense")
+
+
+def test_an_empty_box_says_so(empty_box):
+    with pytest.raises(UnireError, match="the box is empty"):
+        locate_model("science")
+    assert "no model in the box" in run("models")
+    assert json.loads(run("models", "--json")) == {"models": []}
+
+
+def test_the_box_is_listed(box):
+    text = run("models")
+    for shown in ("tiny", "someone/tiny-bert", "MB", "test, exported", "OtherScientificTerm", "USED-FOR"):
+        assert shown in text
+    (model,) = json.loads(run("models", "--json"))["models"]
+    assert (model["name"], model["base"], model["licence"]) == ("tiny", "someone/tiny-bert", "mit")
+    assert model["bytes"] == sum(file.stat().st_size for file in (box / "tiny").iterdir())
+    assert set(model["scores"]) == {"test, exported"}
+
+
+def test_a_model_that_was_not_scored_is_listed_without_scores(box):
+    config = json.loads((box / "tiny" / "config.json").read_text(encoding="utf-8"))
+    config["provenance"]["scores"] = {}
+    (box / "tiny" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert "–" in run("models")
+
+
+def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
+    report = json.loads(run("evaluate", "--model", "tiny", "--data", TWENTY, "--json"))
+    assert report["scores"]["entities"]["f1"] >= 0
+    run("extract", "--model", "tiny", TWENTY, "--out", tmp_path / "found.jsonl")
+    assert len((tmp_path / "found.jsonl").read_text(encoding="utf-8").splitlines()) == len(twenty)
+    out = tmp_path / "trained"
+    run("train", "--encoder", "tiny", "--data", TWENTY, "--labels", "scierc", "--epochs", 1, "--out", out)
+    made = json.loads((out / "config.json").read_text(encoding="utf-8"))["provenance"]
+    assert (made["encoder"], made["base"]) == ("tiny", "someone/tiny-bert")
+    assert "| base checkpoint | someone/tiny-bert |" in (out / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.no_cover
+def test_a_model_is_exported_by_command(unexported, tmp_path):
+    out = tmp_path / "out"
+    arguments = ("export", unexported, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
+    arguments = (*arguments, "--title", "seas", "--description", "What swims.")
+    report = json.loads(run(*arguments, "--json"))
+    assert (report["folder"], report["precision"], report["engines"]["sentences"]) == (str(out), "fp32", 20)
+    assert report["scores"]["protocol"]["name"] == "strict, doubled, micro"
+    assert json.loads((out / "config.json").read_text(encoding="utf-8"))["provenance"]["licence"] == "mit"
+    assert "\n# seas\n\nWhat swims.\n" in (out / "README.md").read_text(encoding="utf-8")
+
+
+def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
+    agreement = Parity(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
+    scores = score(twenty, twenty, scierc_labels)
+    report = Exported(exported, "int8", 34_700_000, agreement, agreement, scores)
+    monkeypatch.setattr("unire.export.export.export", lambda *args, **kwargs: report)
+    text = run("export", "model", "--out", "out")
+    assert "Entities  " in text
+    assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text
+    assert "97.5% of the findings are the same (20 sentences)" in text
+    assert "34.7 MB of int8 in" in text

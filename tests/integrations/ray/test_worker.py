@@ -1,0 +1,213 @@
+"""A worker of a cluster: a bad document costs no other, and what is wrong with a node is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.paths import FIXTURES
+from helpers.ray import rows_of
+from unire import formats
+from unire.extractor import Extractor
+from unire.hub.model_dir import fingerprint
+from unire.integrations.ray.output import Finished, path_of
+from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.integrations.ray.worker import AGAIN, TRIES, RayJob, RayWorker
+from unire.sources.sources import TextSources
+
+
+@pytest.fixture
+def worker(exported, tmp_path, monkeypatch) -> Callable[..., tuple[RayWorker, list[Shard], Path]]:
+    def made(inputs: TextSources, **more) -> tuple[RayWorker, list[Shard], Path]:
+        out = tmp_path / "found"
+        out.mkdir(exist_ok=True)
+        (out / "_manifest.json").touch()
+        job = RayJob(inputs, out, str(exported), fingerprint(exported), tmp_path, "run", **more)
+        monkeypatch.setattr(os, "chdir", lambda folder: None)
+        return RayWorker(job), plan_shards(inputs, stamps(inputs)), out
+
+    return made
+
+
+def do(worker: RayWorker, blocks: list[Shard]) -> list[str]:
+    return [worker({"block": [block.to_json()]})["problem"][0] for block in blocks]
+
+
+def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, sentences, tmp_path):
+    lines = [json.dumps({"text": sentence}) for sentence in sentences]
+    lines[4], lines[11] = '{"text": 3}', "no JSON"
+    path = tmp_path / "some.jsonl"
+    path.write_text("\n".join(lines))
+    made, blocks, out = worker(TextSources([str(path)]))
+    assert do(made, blocks) == [""]
+    rows = sorted(rows_of(out), key=lambda row: row["number"])
+    assert [row["number"] for row in rows] == list(range(1, 21))
+    assert [row["id"] for row in rows] == [f"{path}:{i}" for i in range(1, 21)]
+    assert [row["number"] for row in rows if row["error"]] == [5, 12]
+    assert rows[4]["error"].startswith(f"{path}, line 5: 'text' is int, not a string")
+    assert rows[11]["error"].startswith(f"{path}, line 12 is not valid JSON")
+    notes: Counter[str] = Counter()
+    assert len(list(formats.read(out, notes=notes))) == 18
+    assert list(notes.values()) == [2]
+    extractor = Extractor.load(made.job.model, device="cpu")
+    alone = extractor.extract(sentences[19])
+    assert [entity["score"] for entity in rows[19]["entities"]] == [entity.score for entity in alone.entities]
+    finished = Finished.of(path_of(out, blocks[0]))
+    assert (finished.documents, finished.failed, len(finished.errors)) == (20, 2, 2)
+
+
+def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_blocks):
+    """Whether it is long enough to be cut or not; and of a row that is no Unicode nothing but that row is lost."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes(b"no Parquet")
+    (folder / "b.parquet").write_bytes(b"no Parquet" * 1000)
+    pq.write_table(pa.table({"title": sentences}), folder / "c.parquet")
+    pq.write_table(pa.table({"text": sentences}), folder / "d.parquet", use_dictionary=False, compression="none")
+    written = (folder / "d.parquet").read_bytes()
+    (folder / "d.parquet").write_bytes(written.replace(sentences[3].encode(), b"\xff" * len(sentences[3].encode()), 1))
+    (folder / "e.txt").write_text(sentences[0])
+    made, blocks, out = worker(TextSources([str(folder)]))
+    assert set(do(made, blocks)) == {""}
+    rows = sorted(rows_of(out), key=lambda row: (row["source"], row["number"]))
+    assert [row["error"] for row in rows if row["error"]] == [
+        f"{folder}/a.parquet is not a Parquet file",
+        f"{folder}/b.parquet is not a Parquet file",
+        f"{folder}/c.parquet has no column 'text' but title; name one with --field",
+        f"{folder}/d.parquet, row 4 is not UTF-8; convert it first",
+    ]
+    assert [row["number"] for row in rows] == [1, 1, 1, *range(1, 21), 1]
+    assert rows[-1]["text"] == sentences[0]
+
+
+def test_of_an_annotated_file_what_comes_before_the_broken_line_is_read(worker, tmp_path):
+    path = tmp_path / "twenty.jsonl"
+    lines = (FIXTURES / "twenty.jsonl").read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], "{", *lines[2:]]))
+    made, blocks, out = worker(TextSources([str(path)]))
+    assert do(made, blocks) == [""]
+    rows = sorted(rows_of(out), key=lambda row: row["number"])
+    assert [bool(row["error"]) for row in rows] == [False, False, True]
+
+
+def test_what_needed_special_care_is_counted(worker, tmp_path):
+    (tmp_path / "long.txt").write_text("word " * 300 + ".")
+    made, blocks, out = worker(TextSources([str(tmp_path / "long.txt")]))
+    assert do(made, blocks) == [""]
+    finished = Finished.of(path_of(out, blocks[0]))
+    finished.add(finished)
+    assert finished.documents == 2
+    assert finished.notes["sentence longer than the encoder, stitched"] == 2
+
+
+def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypatch):
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(["Good text.", "Bad text.", "Good text again."]))
+    made, blocks, out = worker(TextSources([str(path)], lines=True))
+    annotate = Extractor.annotate
+
+    def fails(self, documents, **more):
+        def checked():
+            for document in documents:
+                if document.text == "Bad text.":
+                    raise MemoryError("too much")
+                yield document
+
+        return annotate(self, checked(), **more)
+
+    monkeypatch.setattr(Extractor, "annotate", fails)
+    assert do(made, blocks) == [""]
+    errors = [row["error"] for row in rows_of(out)]
+    assert errors == [None, f"{path}, document 2 cannot be extracted: MemoryError: too much", None]
+
+
+def test_a_worker_whose_model_has_broken_down_ends_and_blames_no_document(worker, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]))
+
+    def broken(self, documents, **more):
+        raise RuntimeError("the GPU has fallen off the bus")
+
+    class Ended(BaseException):
+        pass
+
+    def ended(status):
+        raise Ended(status)
+
+    monkeypatch.setattr(Extractor, "annotate", broken)
+    monkeypatch.setattr(os, "_exit", ended)
+    with pytest.raises(Ended):
+        do(made, blocks)
+    assert not path_of(out, blocks[0]).exists()
+
+
+def test_a_block_that_ends_its_workers_is_left(worker, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]))
+    tries = out / f".{blocks[0].id}.run.tries"
+    tries.write_bytes(b"." * TRIES)
+    assert do(made, blocks) == [""]
+    assert not path_of(out, blocks[0]).exists()
+    tries.write_bytes(b"." * (TRIES - 1))
+    assert do(made, blocks) == [""]
+    assert Finished.of(path_of(out, blocks[0])).notes == {AGAIN: TRIES - 1}
+    assert not tries.exists()
+
+
+def test_a_node_that_sees_something_else_says_so(worker, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("A text.")
+    made, blocks, out = worker(TextSources([str(path)]))
+    path.write_text("Another text.")
+    assert "text.txt is not what it was when the run began" in do(made, blocks)[0]
+    path.unlink()
+    assert "text.txt cannot be read: No such file" in do(made, blocks)[0]
+    (out / "_manifest.json").unlink()
+    assert "must be in storage that all nodes share" in do(made, blocks)[0]
+
+
+def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, _ = worker(TextSources([str(tmp_path / "text.txt")]))
+    monkeypatch.setattr("unire.hub.model_dir.fingerprint", lambda folder: "other")
+    assert "is another one here; all nodes need the same" in do(made, blocks)[0]
+
+
+def test_a_node_with_another_version_says_so(worker, tmp_path):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, out = worker(TextSources([str(tmp_path / "text.txt")]), version="0.0")
+    assert do(made, blocks)[0].endswith(", and 0.0 where the command was given")
+    assert not path_of(out, blocks[0]).exists()
+
+
+def test_storage_that_fails_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
+    (tmp_path / "lines.txt").write_text("A text.\nAnother text.")
+    made, blocks, out = worker(TextSources([str(tmp_path / "lines.txt")], lines=True))
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("unire.sources.lines.islice", fails)
+    assert do(made, blocks)[0].endswith("lines.txt cannot be read: Input/output error")
+    assert not path_of(out, blocks[0]).exists()
+
+
+def test_a_full_disk_is_told_and_no_document_blamed(worker, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("A text.")
+    made, blocks, _ = worker(TextSources([str(tmp_path / "text.txt")]))
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    (problem,) = do(made, blocks)
+    assert "block 000000" in problem
+    assert "No space left on device" in problem

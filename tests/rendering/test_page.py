@@ -1,0 +1,358 @@
+"""The page in a real browser: it loads nothing, shows what the model said, and can be used with keys alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import browser
+from helpers.browser import shares
+from helpers.noisy_extractor import noisy_extractor
+from unire.documents import Document
+from unire.labels import LabelSpace
+from unire.rendering import html
+from unire.rendering.common import COLOURS
+from unire.rendering.views import View, gold_views, views
+
+WORDS = ["Ada", "Lovelace", "and", "Mary", "Somerville", "met", "in", "London", "."]
+DOCUMENT = Document.from_words(
+    [WORDS, ["They", "talked", "."]],
+    [(0, 2, "PER"), (3, 5, "PER"), (7, 8, "GPE")],
+    [(0, 1, "PER-SOC"), (1, 0, "PER-SOC"), (0, 2, "PHYS"), (1, 2, "PHYS")],
+    id="ada",
+)
+OTHER = Document.from_words([["Nobody", "came", "."]], id="other")
+ATTACK = '</script><img src=x onerror="window.hacked=1"><!--\'&lt;'
+
+
+@pytest.fixture
+def visit(browser, tmp_path) -> Iterator[Any]:
+    """Write a page and open it; at the end it must have complained of nothing and asked for nothing."""
+    contexts, complaints, requests = [], [], []
+
+    def open_page(seen, labels=None, *, width=1200, height=900, scheme="light"):
+        path = tmp_path / "page.html"
+        html.write(seen, path, labels)
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert len(requests) == len(contexts)  # the file itself
+
+
+@pytest.fixture(scope="module")
+def labels() -> LabelSpace:
+    return LabelSpace.learn([DOCUMENT], symmetric=["PER-SOC"])
+
+
+@pytest.fixture(scope="module")
+def seen(labels) -> list[View]:
+    documents = [DOCUMENT, OTHER]
+    return list(views(noisy_extractor(documents, labels, noise=0.9, seed=3), documents))
+
+
+def open_table(page, number=0):
+    page.locator(".sentence-tables > summary").nth(number).click()
+    page.locator(".sentence-tables").nth(number).locator("svg").first.wait_for()
+
+
+def hover(page, panel: str, row: float, column: float, n: int = len(WORDS)) -> None:
+    browser.hover(page, panel, row, column, n)
+
+
+def test_pointing_at_a_cell_shows_its_probabilities(visit, seen, labels):
+    page = visit(seen, labels)
+    open_table(page)
+    P = seen[0].tables[0].P
+    for row, column in [(0, 0), (1, 4), (7, 7), (2, 5), (8, 0)]:
+        hover(page, "Model", row, column)
+        shown = shares(page)
+        for label, p in zip(labels.names, P[row, column].tolist(), strict=True):
+            assert shown.get(label, 0) == pytest.approx(p, abs=0.001)
+        title = page.locator(".note:visible .title").inner_text()
+        assert title == (WORDS[row] if row == column else f"{WORDS[row]} → {WORDS[column]}")
+        marked = page.locator(".sentence .w.on").all_inner_texts()
+        assert marked == [WORDS[i] for i in sorted({row, column})]
+    page.mouse.move(1, 1)
+    assert not page.locator(".note:visible").count()
+
+
+def test_the_panels_draw_gold_cells_and_what_was_decoded(visit, seen, labels):
+    page = visit(seen, labels)
+    open_table(page)
+    sentence, table = seen[0].document.sentences[0], seen[0].tables[0]
+    panels = page.locator(".sentence-tables").first.locator(".panel")
+    assert panels.locator("figcaption").all_inner_texts() == [
+        "Gold",
+        "Model the likeliest label of each cell",
+        "Decoded squares are entities, rectangles relations",
+    ]
+    gold, model, decoded = (panels.nth(i) for i in range(3))
+    assert (gold.locator(".square").count(), gold.locator(".rectangle").count()) == (3, 4)
+    assert model.locator(".cell").count() == (table.P.argmax(2) > 0).sum()
+    assert decoded.locator(".square").count() == len(sentence.entities)
+    assert decoded.locator(".rectangle").count() == len(sentence.relations)
+    assert decoded.locator(".cut").count() == 2 * len(sentence.cuts)
+    legend = page.locator(".legend").first.locator("li").all_inner_texts()
+    assert set(legend) >= {"PER", "GPE", "PER-SOC", "PHYS"}
+
+
+def test_bars_rise_above_the_line_where_the_table_is_cut(visit, seen, labels):
+    page = visit(seen, labels)
+    open_table(page)
+    bars = page.locator(".sentence-tables").first.locator(".bar")
+    line = float(page.locator(".alpha").first.get_attribute("y1"))
+    above = [i + 1 for i in range(bars.count()) if float(bars.nth(i).get_attribute("y")) < line]
+    assert bars.count() == len(WORDS) - 1
+    assert tuple(above) == seen[0].document.sentences[0].cuts
+    assert page.locator(".bar.above").count() == len(above)
+
+
+def test_where_squares_are_weighed_cuts_are_marked_and_no_line_is_drawn(visit, labels):
+    extractor = noisy_extractor([DOCUMENT], labels, noise=0.9, seed=3, decoder="likely", alpha=3.0)
+    (view,) = views(extractor, [DOCUMENT])
+    page = visit([view], labels)
+    open_table(page)
+    cuts = view.document.sentences[0].cuts
+    bars = page.locator(".sentence-tables").first.locator(".bar")
+    marked = [i + 1 for i in range(bars.count()) if "above" in bars.nth(i).get_attribute("class")]
+    assert bars.count() == len(WORDS) - 1
+    assert 0 < len(cuts) < bars.count()
+    assert tuple(marked) == cuts
+    assert page.locator(".alpha, .alpha-name, .handle").count() == 0
+    page.locator(".frame").nth(1).focus()
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowDown")  # to the distances
+    for column, distance in enumerate(view.tables[0].distances, 1):
+        said = f"distance {distance:.3f}: {'cut' if column in cuts else 'no cut'}"
+        assert said in page.locator(".note:visible").inner_text()
+        page.keyboard.press("ArrowRight")
+
+
+def test_arcs_join_head_and_tail_and_pointing_at_a_triple_makes_its_arc_stand_out(visit):
+    page = visit([View(DOCUMENT)])
+    arcs = page.locator(".arcs .arc")
+    assert arcs.locator("text").all_text_contents() == ["PER-SOC", "PHYS", "PHYS"]
+    assert [arc.get_attribute("data-relations") for arc in arcs.all()] == ["0 1", "2", "3"]
+    first = arcs.nth(1).bounding_box()
+    head, tail = (page.locator(f"[data-entity='{i}']").bounding_box() for i in (0, 2))
+    assert head["x"] < first["x"] < head["x"] + head["width"]
+    assert tail["x"] < first["x"] + first["width"] < tail["x"] + tail["width"]
+    assert first["y"] + first["height"] <= head["y"] + 6
+    assert [arc.locator("path.tip").count() for arc in arcs.all()] == [2, 1, 1]
+    triples = page.locator(".relations li")
+    assert ["←" in triple for triple in triples.all_inner_texts()] == [True, False, False]
+    assert page.locator(".counts").first.inner_text() == "3 entities, 3 relations"
+    triples.nth(2).focus()
+    assert page.locator(".arc.on").get_attribute("data-relations") == "3"
+    triples.nth(0).focus()
+    assert page.locator(".arc.on").get_attribute("data-relations") == "0 1"
+    arcs.nth(0).hover()
+    assert page.locator(".relations li.on").get_attribute("data-relations") == "0 1"
+    page.locator("[data-entity='2']").hover()
+    assert page.locator(".arc.on").count() == 2
+
+
+def test_names_of_arcs_do_not_lie_on_one_another(visit):
+    words = [f"word{i}" for i in range(60)]
+    entities = [(i, i + 2, "T") for i in range(0, 40, 4)]
+    relations = [
+        (i, j, f"relation-{i}-{j}") for i, j in zip([0, 0, 0, 1, 2, 3, 4, 5, 9, 8], range(9, -1, -1), strict=True)
+    ]
+    document = Document.from_words([words], entities, relations)
+    for width in (1200, 390):
+        page = visit([View(document)], width=width)
+        boxes = [text.bounding_box() for text in page.locator(".arcs text").all()]
+        assert len(boxes) >= len(relations)
+        for i, a in enumerate(boxes):
+            assert a["x"] >= 0
+            assert a["x"] + a["width"] <= width
+            for b in boxes[:i]:
+                apart_x = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+                apart_y = abs(a["y"] - b["y"]) >= 12
+                assert apart_x or apart_y
+
+
+def test_hostile_text_labels_and_ids_are_shown_as_text(visit):
+    document = Document.from_words(
+        [[ATTACK, "\x00", "\u202e", ATTACK]], [(0, 1, ATTACK), (3, 4, "T")], [(0, 1, ATTACK)], id=ATTACK
+    )
+    labels = LabelSpace.learn([document])
+    page = visit(views(noisy_extractor([document], labels), [document]), labels)
+    open_table(page)
+    hover(page, "Gold", 0, 0, n=4)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img").count() == 0
+    assert page.locator(".document summary .id").inner_text() == ATTACK
+    assert page.locator(".w").first.inner_text() == ATTACK
+    assert ATTACK in page.locator(".arcs text").first.text_content()
+    assert ATTACK in page.locator(".note:visible").inner_text()
+    assert page.locator(".w").all_inner_texts()[1:3] == ["␀", "‹U+202E›"]
+
+
+def test_the_policy_keeps_foreign_scripts_out(browser, tmp_path):
+    path = tmp_path / "page.html"
+    html.write([View(DOCUMENT)], path)
+    path.write_text(path.read_text(encoding="utf-8").replace("</main>", "<script>window.hacked = 1</script></main>"))
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.evaluate("window.hacked") is None
+    page.close()
+
+
+def test_keys_are_enough(visit, seen, labels):
+    page = visit(seen, labels)
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # the first table opens
+    page.locator(".frame").first.wait_for()
+    for _ in range(2):
+        page.keyboard.press("Tab")  # gold, then the model's
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("Model")
+    assert page.locator(".note:visible .title").inner_text() == "Ada"
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert page.locator(".note:visible .title").inner_text() == "Lovelace"
+    page.keyboard.press("End")
+    page.keyboard.press("PageUp")
+    assert page.locator(".note:visible .title").inner_text() == "Ada → ."
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowDown")  # from the last row to the distances
+    assert "between London and ." in page.locator(".note:visible .title").inner_text()
+    shown = float(re.search(r"distance ([\d.]+)", page.locator(".note:visible").inner_text())[1])
+    assert shown == pytest.approx(seen[0].tables[0].distances[-1], abs=0.001)
+    page.keyboard.press("Home")
+    assert "between Ada and Lovelace" in page.locator(".note:visible .title").inner_text()
+    page.keyboard.press("Escape")
+    assert not page.locator(".note:visible").count()
+    assert page.locator(".frame[tabindex='0'][role][aria-label]").count() == 3
+
+
+def test_documents_and_tables_are_drawn_when_they_are_opened(visit, seen, labels):
+    page = visit(seen, labels)
+    assert page.locator(".arcs").count() == 1
+    assert page.locator(".panel").count() == 0
+    open_table(page, 1)
+    assert page.locator(".panel").count() == 3
+    page.locator(".document").nth(1).locator("summary").first.click()
+    page.locator(".document").nth(1).locator(".arcs").wait_for(state="attached")
+    assert page.locator(".arcs").count() == 2
+
+
+def test_gold_alone_is_one_panel(visit, labels):
+    page = visit(gold_views([DOCUMENT]), labels)
+    open_table(page)
+    assert page.locator(".panel").count() == 1
+    hover(page, "Gold", 0, 3)
+    assert page.locator(".note:visible").inner_text().split("\n") == ["Ada → Mary", "Gold: PER-SOC"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 90])
+def test_tables_of_all_sizes_are_drawn(visit, labels, n):
+    document = Document.from_words([[f"word{i}" for i in range(n)]], [(0, n, "PER")])
+    page = visit(views(noisy_extractor([document], labels), [document]), labels)
+    open_table(page)
+    assert page.locator(".panel").count() == 3
+    hover(page, "Model", n - 1, n - 1, n)
+    assert page.locator(".note:visible .title").inner_text() == f"word{n - 1}"
+
+
+def test_a_cell_reached_by_keys_is_scrolled_into_view(visit, labels):
+    document = Document.from_words([[f"word{i}" for i in range(90)]], [(0, 1, "PER")])
+    page = visit(gold_views([document]), labels, width=390)
+    open_table(page)
+    page.locator(".frame").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("PageDown")
+    cell = page.locator(".cursor.here").bounding_box()
+    assert 0 <= cell["x"] <= 390
+    assert 0 <= cell["y"] <= 900
+    assert page.locator(".note:visible .title").inner_text() == "word89"
+
+
+def test_a_phone_needs_no_sideways_scrolling_of_the_page(visit, seen, labels):
+    long = Document.from_words([["antidisestablishmentarianism"] * 30 + ["x" * 300]], [(0, 30, "PER")], id="y" * 300)
+    page = visit([*seen, *views(noisy_extractor([long], labels), [long])], labels, width=390)
+    open_table(page)
+    page.locator(".document").nth(2).locator("summary").first.click()
+    open_table(page, 3)
+    hover(page, "Gold", 4, 8)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    note = page.locator(".note:visible").bounding_box()
+    assert note["x"] >= 0
+    assert note["x"] + note["width"] <= 390
+
+
+CONTRAST = """([back, fore, tint]) => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const seen = (...layers) => {
+    for (const layer of layers) { pen.fillStyle = layer; pen.fillRect(0, 0, 1, 1); }
+    return [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const [a, b] = [light(seen(back, tint)), light(seen(fore))];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_are_both_readable(visit, scheme):
+    names = [f"type-{i}" for i in range(4 * COLOURS)]
+    document = Document.from_words([names], [(i, i + 1, name) for i, name in enumerate(names)])
+    page = visit([View(document)], scheme=scheme)
+    style = "(element) => { const s = getComputedStyle(element); return [s.backgroundColor, s.color]; }"
+    back, fore = page.locator("body").evaluate(style)
+    assert page.evaluate(CONTRAST, [back, fore, "transparent"]) > 12
+    lightness = page.evaluate(CONTRAST, [back, "black", "transparent"])
+    assert lightness > 15 if scheme == "light" else lightness < 2
+    colours = {page.locator(f".entity.c{i}").first.evaluate(style)[0] for i in range(COLOURS)}
+    assert len(colours) == COLOURS
+    for tint in colours:
+        assert page.evaluate(CONTRAST, [back, fore, tint]) >= 4.5
+    muted = page.locator(".counts").evaluate(style)[1]
+    assert page.evaluate(CONTRAST, [back, muted, "transparent"]) >= 4.5
+
+
+def test_another_decoding_of_the_same_cells_can_be_shown(visit, seen, labels):
+    """What a live page needs: the table is a component that takes data."""
+    page = visit(seen, labels)
+    page.evaluate(
+        """async () => {
+          const { labels } = JSON.parse(document.getElementById("labels").textContent);
+          const table = JSON.parse(document.querySelector(".data").textContent).tables[0];
+          table.model.P = await unpack(table.model.P);
+          table.model.argmax = await unpack(table.model.argmax);
+          const host = document.body.appendChild(document.createElement("div"));
+          host.id = "live";
+          const view = new TableView(host, labels, table);
+          view.draw();
+          view.decoded({ alpha: 9, cuts: [], entities: [[0, 9, 1, 0.5]], relations: [] });
+        }"""
+    )
+    live = page.locator("#live")
+    assert (live.locator(".panel").nth(2).locator(".square").count(), live.locator(".bar.above").count()) == (1, 0)
+    assert "α = 9.00" in live.locator(".alpha-name").text_content()
+
+
+def test_a_fragment_can_be_looked_at_by_itself(browser, tmp_path: Path):
+    path = tmp_path / "fragment.html"
+    path.write_text(f"<meta charset='utf-8'>{DOCUMENT._repr_html_()}", encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert page.locator("mark").count() == 3
+    assert page.locator("mark").first.evaluate("e => getComputedStyle(e).backgroundColor") != "rgb(255, 255, 0)"
+    page.close()

@@ -1,0 +1,249 @@
+"""What is too much, too slow or left by its caller, and a server that is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from typing import Any
+
+import pytest
+
+from helpers.server import HEAD, SECRET, TEXT, Answer, Running, Slow, command, until
+from unire.errors import UnireError
+from unire.serving.jobs import CancelledError, ExtractJob, ViewJob, Worker
+from unire.serving.schemas import ServingLimits
+
+
+@pytest.fixture
+def slow(science):
+    """A copy of the science with such an engine."""
+    other = copy(science)
+    other.engine = Slow(science.engine)
+    yield other
+    other.engine.let.set()
+
+
+# Too much, too slow, gone
+
+
+def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecutor, list[Any]]:
+    pool = ThreadPoolExecutor(count)
+    return pool, [pool.submit(server.extract, {"text": TEXT, **body}) for _ in range(count)]
+
+
+def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
+    with Running(slow, ServingLimits(queue=3, workers=1)) as server:
+        pool, first = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        more, waiting = together(server, 3)
+        until(lambda: server.service.batcher.waiting == 3)
+        refused = server.extract({"text": TEXT})
+        assert refused.status == 429
+        assert refused.error == "the server has too much to do; ask again in 1 seconds"
+        assert refused.headers["retry-after"] == "1"
+        assert "unire_queue_requests 3.0" in server.get("/metrics").body.decode()
+        slow.engine.let.set()
+        assert [future.result(30).status for future in first + waiting] == [200] * 4
+        assert server.extract({"text": TEXT}).status == 200
+        pool.shutdown()
+        more.shutdown()
+
+
+def test_what_takes_too_long_is_given_up_and_not_computed(slow):
+    with Running(slow, ServingLimits(timeout=1, workers=1)) as server:
+        pool, futures = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        late = server.extract({"text": TEXT})
+        assert late.status == 503
+        assert late.error == "this was not done within 1 seconds; ask for less at once"
+        assert "retry-after" not in late.headers  # the page would ask for the same again and again
+        assert futures[0].result(20).status == 503
+        until(lambda: server.service.batcher.waiting == 0)
+        slow.engine.let.set()
+        until(lambda: server.extract({"text": "a"}).status == 200)
+        pool.shutdown()
+
+
+def large(sentences: int) -> dict[str, Any]:
+    """What takes about a tenth of a second for every sentence, where `slow` lets it."""
+    return {"texts": [f"{TEXT} {i}" for i in range(sentences)]}
+
+
+def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    with Running(slow, ServingLimits(timeout=1, batch=100, workers=1)) as server:
+        assert server.extract(large(60)).status == 503
+        done = slow.engine.done
+        assert done < 15
+        began = time.monotonic()
+        assert server.extract({"text": TEXT}).status == 200  # at once
+        assert time.monotonic() - began < 0.9
+        assert slow.engine.done <= done + 2
+
+
+def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
+    slow.engine.let.set()
+    slow.engine.max_tokens = 40
+    text = f"{TEXT} " * 200
+    Worker(slow)([ExtractJob([text])])
+    all_of_it, slow.engine.done = slow.engine.done, 0
+    for order in (ExtractJob([text]), ViewJob(text)):
+        slow.engine.done = 0
+        with pytest.raises(CancelledError):
+            Worker(slow)([order], lambda: slow.engine.done < 3)
+        assert slow.engine.done == 3 < all_of_it / 2
+
+
+def test_who_asks_for_little_does_not_wait_for_all_that_is_large(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    with Running(slow, ServingLimits(batch=100, workers=1)) as server, ThreadPoolExecutor(1) as pool:
+        whole = pool.submit(server.extract, large(30))
+        until(lambda: slow.engine.done > 1)
+        assert server.extract({"text": TEXT}).status == 200
+        assert not whole.done()
+        assert slow.engine.done < 15
+        documents = whole.result(30).json["documents"]
+        assert [document["text"] for document in documents] == large(30)["texts"]
+
+
+def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow):
+    slow.engine.let.set()
+    slow.engine.pause = 0.1
+    body = json.dumps(large(60)).encode()
+    with Running(slow, ServingLimits(batch=100, workers=1)) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: slow.engine.done > 1)
+        until(lambda: server.service.ended["left"] == 1)
+        assert server.service.batcher.waiting == 0
+        assert slow.engine.done < 15
+
+
+def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
+    with Running(slow, ServingLimits(workers=1)) as server:
+        pool, futures = together(server, 1)
+        assert slow.engine.begun.wait(20)
+        body = json.dumps({"text": SECRET}).encode()
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: server.service.batcher.waiting == 1)
+        until(lambda: server.service.batcher.waiting == 0)
+        slow.engine.let.set()
+        assert futures[0].result(20).status == 200
+        pool.shutdown()
+        assert 'status="499"' in server.get("/metrics").body.decode()
+
+
+def test_a_fault_of_ours_is_a_sentence_and_tells_the_log_no_text(slow, caplog, capfd):
+    with Running(slow) as server, caplog.at_level(logging.DEBUG):
+        slow.engine.let.set()
+        slow.engine.error = KeyError(SECRET)
+        answer = server.extract({"text": SECRET})
+        assert answer.status == 500
+        assert answer.error == "the server is at fault, and has noted where; the request is lost"
+        slow.engine.error = UnireError("the model is broken; export it again")
+        answer = server.extract({"text": SECRET})
+        assert (answer.status, answer.error) == (422, "the model is broken; export it again")
+        slow.engine.error = None
+        assert server.extract({"text": SECRET}).status == 200
+    assert re.search(r"/extract failed: KeyError at .*serving.py:\d+ tables", caplog.text)
+    assert SECRET not in caplog.text + "".join(capfd.readouterr())
+
+
+# Stopping
+
+
+def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
+    with Running(slow) as server:
+        pool, futures = together(server, 3)
+        assert slow.engine.begun.wait(20)
+        until(lambda: server.service.accepted == 3)
+        server.server.handle_exit(signal.SIGTERM, None)
+        ready = server.get("/ready")
+        assert (ready.status, ready.json["status"]) == (503, "stopping")
+        assert server.get("/health").status == 200
+        refused = server.extract({"text": TEXT})
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.error.startswith("the server is stopping and takes on nothing more")
+        assert not any(future.done() for future in futures)
+        slow.engine.let.set()
+        assert [future.result(20).status for future in futures] == [200] * 3
+        server.thread.join(20)
+        assert not server.thread.is_alive()
+        pool.shutdown()
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
+    """A second signal ends the grace."""
+    with Running(slow, ServingLimits(grace=0.5 if signals == 1 else 60)) as server:
+        pool, futures = together(server, 3)
+        assert slow.engine.begun.wait(20)
+        until(lambda: server.service.accepted == 3)
+        for _ in range(signals):
+            server.server.handle_exit(signal.SIGTERM, None)
+        answers = [future.result(20) for future in futures]
+        assert {(answer.status, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
+        assert answers[0].error == "the server is stopping, and this was not done; ask again in a moment"
+        assert server.service.ended == {"stopped": 3}
+        slow.engine.let.set()
+        pool.shutdown()
+
+
+def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
+    body = {"texts": ["We train a parser on a treebank. " * 500] * 12}
+    with command() as (process, address), ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(address.extract, body) for _ in range(4)]
+        until(lambda: b"unire_batch_texts_count 0.0" not in address.get("/metrics").body, 60)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        assert process.wait(60) == 0
+        assert time.monotonic() - started < 15
+        assert {future.result(20).status for future in futures} == {503}
+        assert process.stderr.read() == "stopped; requests: 0 answered, 4 given up\n"
+
+
+def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
+    answers: list[Answer | OSError] = []
+
+    def ask() -> None:
+        while len(answers) < 400:
+            try:
+                answers.append(address.extract({"text": TEXT}))
+            except OSError as error:  # it listens no more
+                answers.append(error)
+                return
+
+    with command() as (process, address):
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(answers) >= 20)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(60)
+        assert process.wait(60) == 0
+        said = process.stderr.read()
+    statuses = [answer.status for answer in answers if isinstance(answer, Answer)]
+    assert set(statuses) <= {200, 503}
+    assert f"stopped; requests: {statuses.count(200)} answered\n" in said
+
+
+def test_a_signal_that_comes_as_soon_as_the_address_is_printed_stops_the_server():
+    for _ in range(3):
+        with command() as (process, _):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert process.stderr.read() == "stopped; requests: 0 answered\n"

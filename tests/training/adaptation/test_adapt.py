@@ -1,0 +1,459 @@
+"""Adaptation: the loss falls, the encoder is saved, and an interrupted run goes on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+import typer
+from typer.testing import CliRunner
+
+from helpers.tiny_encoders import tiny_encoder
+from unire.cli.adapt import adapt as command
+from unire.errors import UnireError
+from unire.models.encoder import load_encoder, load_tokenizer
+from unire.training import optimizer as clock_module
+from unire.training.adaptation import adapt as adapt_module
+from unire.training.adaptation import masked_lm, trainer
+from unire.training.adaptation.adapt import adapt, can_resume
+from unire.training.adaptation.config import AdaptationConfig
+from unire.training.adaptation.masked_lm import MaskedTrainer
+from unire.training.adaptation.trainer import AdaptationProgress
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
+
+WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents that say one word over and over, so that a hidden token can be read off its neighbours."""
+    draw = random.Random(0)
+    path = tmp_path_factory.mktemp("corpus") / "text.txt"
+    path.write_text("\n".join(" ".join([draw.choice(WORDS)] * 12) for _ in range(400)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder("mpnet", tmp_path_factory.mktemp("encoder"), WORDS)
+
+
+def small(**settings: Any) -> AdaptationConfig:
+    return AdaptationConfig(**{"length": 32, "batch_tokens": 512, "lr": 3e-3, **settings})
+
+
+def interrupt_at(step: int):
+    def interrupt(progress: AdaptationProgress) -> None:
+        if progress.steps == step:
+            signal.raise_signal(signal.SIGINT)
+
+    return interrupt
+
+
+def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt the training while it computes part `number` of all parts of steps."""
+    parts, backward = itertools.count(1), MaskedTrainer._backward
+
+    def interrupted(self: MaskedTrainer, *arguments: Any) -> torch.Tensor:
+        if next(parts) == number:
+            signal.raise_signal(signal.SIGINT)
+        return backward(self, *arguments)
+
+    monkeypatch.setattr(MaskedTrainer, "_backward", interrupted)
+
+
+def kill_while_replacing(folder: Path) -> None:
+    """Have a process begin to replace a folder, and kill it once the old one is moved aside."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from unire.files import replacing\n"
+        "rename = Path.rename\n"
+        "def killed(source, target):\n"
+        "    rename(source, target)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.rename = killed\n"
+        "with replacing(sys.argv[1], directory=True):\n"
+        "    pass\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
+    assert not folder.exists()
+
+
+def assert_same(*folders: Path) -> None:
+    ours, theirs = (transformers.AutoModel.from_pretrained(folder) for folder in folders)
+    ours.pooler = theirs.pooler = None  # made up by transformers
+    for name, tensor in ours.state_dict().items():
+        torch.testing.assert_close(tensor, theirs.state_dict()[name])
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
+def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, tmp_path: Path) -> None:
+    start, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "out"
+    report = adapt(start, [corpus], out, small(max_steps=80), device="cpu")
+    assert report.loss_end < report.loss_start - 1.5
+    assert report.accuracy_end > 0.15  # always naming the most frequent token gives half of that
+    assert (report.steps, report.tokens) == (80, 80 * 512)
+    assert report.passes is not None
+    assert report.passes > 1
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (start, out))
+    assert type(new) is type(old)
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+    old, new = (transformers.AutoTokenizer.from_pretrained(folder) for folder in (start, out))
+    assert old("The enormous grasshopper").input_ids == new("The enormous grasshopper").input_ids
+    written = json.loads((out / "adaptation.json").read_text(encoding="utf-8"))
+    assert (written["corpus"], written["config"]["max_steps"], written["steps"]) == (["text.txt"], 80, 80)
+    assert not (out / "resume").exists()
+
+
+@pytest.mark.parametrize("at", [4, 12, 20])
+def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
+    task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(at))
+    seen: list[AdaptationProgress] = []
+    resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
+    assert seen[0].steps == min(at + 1, 20)
+    assert resumed.loss_start == straight.loss_start
+    assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
+    assert_same(tmp_path / "resumed", tmp_path / "straight")
+
+
+@pytest.mark.parametrize("name", ["out/resume", "out"])
+def test_a_state_that_a_killed_process_left_aside_is_found(name: str, encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=4))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(2))
+    kill_while_replacing(tmp_path / name)
+    assert can_resume(tmp_path / "out")
+    kill_while_replacing(tmp_path / name)
+    with pytest.raises(UnireError, match="or resume the adaptation in it"):
+        adapt(*task, device="cpu")
+    kill_while_replacing(tmp_path / name)
+    adapt(*task, device="cpu", resume=True)
+    adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=4), device="cpu")
+    assert_same(tmp_path / "out", tmp_path / "straight")
+
+
+def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(masked_lm, "PART", 128)
+    adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=3), device="cpu")
+    task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=3))
+    with monkeypatch.context() as patch:
+        interrupt_in_part(6, patch)  # a step has four
+        with pytest.raises(KeyboardInterrupt):
+            adapt(*task, device="cpu")
+    state = json.loads((tmp_path / "resumed" / "resume" / "state.json").read_text(encoding="utf-8"))
+    assert state["step"] == 1
+    adapt(*task, device="cpu", resume=True)
+    assert_same(tmp_path / "resumed", tmp_path / "straight")
+
+
+def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
+    losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
+    monkeypatch.setattr(
+        MaskedTrainer, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
+    )
+    report = adapt(encoder, [corpus], tmp_path / "out", small(max_steps=5), device="cpu")
+    assert (report.loss_start, report.loss_end) == (8.0, 4.5)
+
+
+def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
+    saved: list[int] = []
+
+    def look(_: AdaptationProgress) -> None:
+        if (state := tmp_path / "out" / "resume" / "state.json").exists():
+            saved.append(json.loads(state.read_text(encoding="utf-8"))["step"])
+
+    adapt(encoder, [corpus], tmp_path / "out", small(max_steps=4), device="cpu", on_progress=look)
+    assert saved == [1, 2, 3, 4]
+
+
+def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
+    rates: list[float] = []
+    step = MaskedTrainer.step
+
+    def noted(self: MaskedTrainer, rate: float) -> None:
+        rates.append(rate)
+        step(self, rate)
+
+    monkeypatch.setattr(MaskedTrainer, "step", noted)
+    ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1), device="cpu")
+    assert 5.5 < report.seconds < 6
+    top = rates.index(max(rates))
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+    assert rates[top] > 0.9
+    assert rates[-1] < 0.1
+
+
+def test_a_step_that_would_take_all_the_time_and_more_is_cut_short(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(masked_lm, "PART", 32)
+    ticks = itertools.count(step=0.1)
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1, batch_tokens=32 * 90), device="cpu")
+    assert 5.5 < report.seconds < 7  # after the time there are some more looks
+    assert report.steps == 1
+    assert 32 * 30 < report.tokens < 32 * 60
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (encoder, tmp_path / "out"))
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+
+
+def test_a_single_step_is_a_step(encoder, corpus, tmp_path, capfd) -> None:
+    adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
+    assert capfd.readouterr().err == ""  # nor do others show how they save
+    old, new = (transformers.AutoModel.from_pretrained(folder) for folder in (encoder, tmp_path / "out"))
+    assert not torch.equal(old.get_input_embeddings().weight, new.get_input_embeddings().weight)
+
+
+def test_a_batch_suits_its_device_unless_it_is_given() -> None:
+    def batch(device: str, **settings: Any) -> tuple[int | None, int]:
+        config = AdaptationConfig(max_steps=1, **settings).on(torch.device(device))
+        return config.batch_tokens, config.rows
+
+    assert batch("cuda") == (65_536, 256)
+    assert batch("cpu") == (4_096, 16)
+    assert batch("cpu", batch_tokens=700) == (700, 2)
+    assert batch("cpu", length=8_192) == (8_192, 1)
+
+
+def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus, tmp_path) -> None:
+    with pytest.raises(UnireError, match="over before the first step"):
+        adapt(encoder, [corpus], tmp_path / "out", small(minutes=1e-6), device="cpu")
+
+
+def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(MaskedTrainer, "find_gradients", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
+    with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
+    config = small(max_steps=1)
+    with pytest.raises(UnireError, match="there is no corpus;"):
+        adapt(encoder, [], tmp_path / "out", config)
+    with pytest.raises(UnireError, match=r"no corpus file .*nowhere\.txt"):
+        adapt(encoder, [tmp_path / "nowhere.txt"], tmp_path / "out", config)
+    with pytest.raises(UnireError, match=r"is not empty; give a new folder$"):
+        adapt(encoder, [corpus], encoder, config)
+    (tmp_path / "stopped" / "resume").mkdir(parents=True)
+    (tmp_path / "stopped" / "resume" / "state.json").touch()
+    with pytest.raises(UnireError, match=r"is not empty; give a new folder, or resume the adaptation in it$"):
+        adapt(encoder, [corpus], tmp_path / "stopped", config)
+    with pytest.raises(UnireError, match="is a file; give a new folder"):
+        adapt(encoder, [corpus], corpus, config)
+    with pytest.raises(UnireError, match="cannot be made a folder"):
+        adapt(encoder, [corpus], corpus / "out", config)
+    with pytest.raises(UnireError, match="no adaptation to resume"):
+        adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
+    with pytest.raises(UnireError, match="reads at most 128 tokens"):
+        adapt(encoder, [corpus], tmp_path / "out", AdaptationConfig(max_steps=1, length=100_000))
+    with pytest.raises(UnireError, match="no device 'abacus'"):
+        adapt(encoder, [corpus], tmp_path / "out", config, device="abacus")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_text_is_refused_before_anything_is_loaded(encoder, tmp_path, monkeypatch) -> None:
+    monkeypatch.delattr(adapt_module, "load_encoder")
+    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
+    with pytest.raises(UnireError, match=r"there is no text in '.*empty\.txt'"):
+        adapt(encoder, [tmp_path / "empty.txt"], tmp_path / "out", small(max_steps=1), device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
+def test_a_model_of_ours_gives_its_encoder_as_the_encoder_it_was_made_from_would(
+    family: str, corpus: Path, scierc_labels, tmp_path
+) -> None:
+    start, model, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "model", tmp_path / "out"
+    init_model(str(start), scierc_labels, TrainingConfig()).save_pretrained(model)
+    expected = adapt(start, [corpus], tmp_path / "expected", small(max_steps=3), device="cpu")
+    assert adapt(model, [corpus], out, small(max_steps=3), device="cpu").loss_end == expected.loss_end
+    (_, _, spec), (_, _, again) = load_encoder(start), load_encoder(out)
+    assert again == spec
+
+
+def test_the_model_in_the_box_has_a_mask_to_be_adapted_with() -> None:
+    tokenizer = load_tokenizer("science")
+    assert (tokenizer.mask_token, tokenizer.pad_token, len(tokenizer.all_special_ids)) == ("[MASK]", "[PAD]", 5)
+
+
+def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -> None:
+    maskless = shutil.copytree(encoder, tmp_path / "maskless")
+    config = json.loads((maskless / "tokenizer_config.json").read_text(encoding="utf-8"))
+    del config["mask_token"]
+    (maskless / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UnireError, match="no mask token"):
+        adapt(maskless, [corpus], tmp_path / "out", small(max_steps=1))
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "resume/notes.txt"])
+def test_what_the_user_put_beside_the_state_is_not_replaced(name, encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    (tmp_path / "out" / name).touch()
+    with pytest.raises(UnireError, match=f"out' holds '{name}', which the encoder would replace; move that elsewhere"):
+        adapt(*task, device="cpu", resume=True)
+    (tmp_path / "out" / name).unlink()
+    assert adapt(*task, device="cpu", resume=True).steps == 2
+
+
+def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
+    with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2, seed=1), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ("[]", "must be a mapping"),
+        ("{}", "'identity'"),
+        ('{"identity": {}, "mood": 1}', "'mood'"),
+        ('{"identity": []}', "no attribute 'keys'"),
+    ],
+)
+def test_a_state_that_is_damaged_or_of_another_version_is_refused_in_a_sentence(
+    encoder, corpus, tmp_path, text: str, reason: str
+) -> None:
+    (tmp_path / "out" / "resume").mkdir(parents=True)
+    (tmp_path / "out" / "resume" / "state.json").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        UnireError, match=r"damaged, or of another version \(.*\); begin anew in a new folder"
+    ) as caught:
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", resume=True)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_of_another_version(
+    encoder, corpus, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    file = tmp_path / "out" / "resume" / "state.json"
+    state = json.loads(file.read_text(encoding="utf-8"))
+    without = {name: value for name, value in state["identity"].items() if name != "warmup"}
+    for identity, name in ((state["identity"] | {"flavour": 1}, "flavour"), (without, "warmup")):
+        file.write_text(json.dumps(state | {"identity": identity}), encoding="utf-8")
+        with pytest.raises(UnireError, match=rf"of another version \(no setting '{name}'\)"):
+            adapt(*task, device="cpu", resume=True)
+
+
+def test_tensors_that_are_damaged_are_refused_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
+    with pytest.raises(KeyboardInterrupt):
+        adapt(*task, device="cpu", on_progress=interrupt_at(1))
+    resume = tmp_path / "out" / "resume"
+    shutil.copy(resume / "optimizer.safetensors", resume / "model.safetensors")
+    with pytest.raises(UnireError, match=r"damaged, or of another version \(Error"):
+        adapt(*task, device="cpu", resume=True)
+    (resume / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UnireError, match="missing, cut short or no safetensors file"):
+        adapt(*task, device="cpu", resume=True)
+
+
+def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+    def full(*_args: object, **_kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(UnireError, match="could not be written: No space left"):
+        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=1), device="cpu")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"max_steps": 0}, {"minutes": -1}, {"max_steps": 1, "mask_rate": 0.9}]
+    + [{"max_steps": 1, "seed": seed} for seed in (-1, 2**32)],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UnireError, match="adaptation"):
+        AdaptationConfig(**wrong)
+
+
+def test_a_batch_of_less_than_a_row_is_refused_by_both_names() -> None:
+    with pytest.raises(UnireError, match=r"batch_tokens = 64 is less than a row, of length = 128"):
+        AdaptationConfig(max_steps=1, batch_tokens=64, length=128)
+
+
+def test_a_share_of_a_row_that_is_less_than_a_token_is_refused_by_both_names() -> None:
+    with pytest.raises(UnireError, match=r"mask_rate = 0\.02 hides nothing of a row, of length = 16"):
+        AdaptationConfig(max_steps=1, mask_rate=0.02, length=16)
+    AdaptationConfig(max_steps=1, mask_rate=0.04, length=16)
+
+
+def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--max-steps", 2, "--length", 32, "--batch-tokens", 64]
+    run = partial(CliRunner().invoke, app)
+    shown = run([str(option) for option in [*options, "--out", tmp_path / "shown", "--device", "cpu"]])
+    assert shown.exit_code == 0
+    assert "tokens/s" in shown.stdout
+    printed = run([str(option) for option in [*options, "--out", tmp_path / "json", "--device", "cpu", "--json"]])
+    assert json.loads(printed.stdout)["steps"] == 2
+
+
+def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--out", tmp_path / "out", "--max-steps", 2, "--length", 32]
+    stopped = CliRunner().invoke(app, [str(option) for option in [*options, "--batch-tokens", 64, "--device", "cpu"]])
+    assert stopped.exit_code == 130
+    assert "--resume goes on" in stopped.stderr
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "old folder"])
+@pytest.mark.parametrize("when", ["loading", "first step"])
+def test_a_command_that_is_interrupted_before_its_first_step_says_that_nothing_was_kept(
+    encoder, corpus, tmp_path, monkeypatch, when: str, there: bool
+) -> None:
+    out = tmp_path / "new" / "out"
+    if there:
+        out.mkdir(parents=True)
+    if when == "loading":
+        monkeypatch.setattr(adapt_module, "load_encoder", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    else:
+        monkeypatch.setattr(masked_lm, "PART", 32)
+        interrupt_in_part(2, monkeypatch)
+    app = typer.Typer()
+    app.command()(command)
+    options = ["--encoder", encoder, "--corpus", corpus, "--out", out, "--max-steps", 2, "--length", 32]
+    stopped = CliRunner().invoke(app, [str(option) for option in [*options, "--batch-tokens", 256, "--device", "cpu"]])
+    assert stopped.exit_code == 130
+    assert "interrupted; nothing was kept yet" in stopped.stderr
+    assert "--resume" not in stopped.stderr
+    assert out.parent.exists() == there
+    assert not there or not [*out.iterdir()]

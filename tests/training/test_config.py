@@ -1,0 +1,98 @@
+"""Training settings: what makes no sense is refused in one sentence."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from unire.errors import UnireError
+from unire.training.config import TrainingConfig
+from unire.training.initialization import init_model
+from unire.training.optimizer import build_optimizer
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    {
+        "lr": (0, -1e-5, math.inf, math.nan),
+        "head_lr": (0, -1.0, math.inf, math.nan),
+        "layer_decay": (0, 1.1, math.nan),
+        "beta1": (-0.1, 1, 1.5, math.nan),
+        "beta2": (-0.1, 1, 1.5, math.nan),
+        "eps": (-1, 0, math.inf, math.nan),
+        "weight_decay": (-1, math.inf, math.nan),
+        "clip": (0, math.inf, math.nan),
+        "warmup": (-0.1, 1, math.nan),
+        "mlp_dropout": (-0.1, 1, math.nan),
+        "logit_dropout": (-0.1, 1, math.nan),
+        "alpha": (0, -1.4, math.inf, math.nan),
+        "seed": (-1, 99_999_999_999),
+        "epochs": (0,),
+        "batch_size": (0,),
+        "d": (0,),
+        "window": (-1,),
+        "max_table": (0,),
+        "max_cells": (0,),
+        "max_pieces": (0,),
+        "evaluate_after": (-1,),
+        "evaluate_every": (0,),
+        "patience": (0,),
+    }.items(),
+)
+def test_a_number_out_of_range_is_refused_by_name(name, values):
+    for value in values:
+        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?([01]|finite)"):
+            TrainingConfig(**{name: value})
+
+
+def test_a_refusal_says_what_would_be_taken():
+    for wrong, wanted in (
+        ({"epochs": 0}, "1 or more"),
+        ({"lr": 0.0}, "above 0"),
+        ({"lr": math.inf}, "finite"),
+        ({"warmup": 1}, "0 or more, and below 1"),
+        ({"layer_decay": 1.5}, "above 0, and 1 at most"),
+    ):
+        with pytest.raises(UnireError, match=f"makes no sense; it must be {wanted}$"):
+            TrainingConfig(**wrong)
+
+
+def test_numbers_at_the_edge_of_their_range_are_taken():
+    edge = {"beta1": 0, "beta2": 0.0, "weight_decay": 0, "warmup": 0, "seed": 2**32 - 1, "evaluate_after": 0}
+    assert TrainingConfig(**edge).seed == 2**32 - 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lr": "5e-5"}, {"epochs": 1.5}, {"epochs": True}, {"symmetry": 1}, {"seed": None}, {"preset": 3}]
+)
+def test_a_value_of_the_wrong_kind_is_refused_however_it_is_given(wrong):
+    with pytest.raises(UnireError, match="wrong kind"):
+        TrainingConfig(**wrong)
+
+
+def test_a_value_of_the_wrong_kind_is_answered_with_the_right_one():
+    for wrong, wanted in (
+        ({"epochs": "ten"}, "a whole number"),
+        ({"lr": "fast"}, "a number"),
+        ({"head_lr": "fast"}, "a number, or null"),
+        ({"symmetry": "True"}, "true or false"),
+        ({"bf16": 1}, "true or false, or null"),
+        ({"preset": 3}, "a text"),
+        ({"implication": "min"}, "one of max, sum, none"),
+    ):
+        with pytest.raises(UnireError, match=f"is of the wrong kind; it must be {wanted}$"):
+            TrainingConfig(**wrong)
+
+
+def test_a_preset_is_not_a_setting():
+    with pytest.raises(UnireError, match="--preset"):
+        TrainingConfig.from_preset("paper", preset="released")
+
+
+@pytest.mark.parametrize(("head_lr", "expected"), [(None, 1e-3), (1e-2, 1e-2)])
+def test_the_head_learns_at_its_own_rate_or_the_encoders(head_lr, expected, encoder, scierc_labels):
+    config = TrainingConfig(lr=1e-3, head_lr=head_lr)
+    model = init_model(str(encoder), scierc_labels, config)
+    rates = {id(p): group["lr"] for group in build_optimizer(model, config).param_groups for p in group["params"]}
+    assert rates[id(model.biaffine.U)] == expected

@@ -1,0 +1,213 @@
+"""Stopped by a person, a queue or a container: what commands leave, and how they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from helpers.cli import command, result
+from helpers.paths import TWENTY
+from unire.config import ModelConfig
+from unire.training.callbacks import SIGNALS, Interrupt
+
+QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+ENDED = [143, -signal.SIGTERM]
+"""To a shell the same; the last of several may come when all is saved and nobody answers any longer."""
+linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process answers is looked for in /proc")
+TRAINING = ("--data", TWENTY, "--labels", "scierc", "--epochs", 12, "--batch-size", 4, "--window", 40)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_waits_for_the_end_of_a_step(number):
+    with Interrupt() as interrupt:
+        assert not interrupt.pending
+        signal.raise_signal(number)
+        assert interrupt.pending
+        with pytest.raises(KeyboardInterrupt) as caught:
+            interrupt.check()
+    assert caught.value.args == (number,) == (interrupt.number,)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "at_once"),
+    [
+        (signal.SIGINT, signal.SIGINT, True),
+        (signal.SIGTERM, signal.SIGTERM, False),
+        (signal.SIGTERM, signal.SIGINT, False),
+        (signal.SIGINT, signal.SIGTERM, False),
+    ],
+)
+def test_only_a_second_ctrl_c_is_impatience(first, second, at_once):
+    heard = []
+    with Interrupt() as interrupt:
+        signal.raise_signal(first)
+        try:
+            signal.raise_signal(second)
+        except KeyboardInterrupt:
+            heard.append(second)
+    assert bool(heard) == at_once
+    assert interrupt.number == first
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_where_nothing_can_be_lost_a_signal_is_heard_at_once_but_only_one(number):
+    with Interrupt() as interrupt:
+        with pytest.raises(KeyboardInterrupt), interrupt.immediate():
+            signal.raise_signal(number)
+        if number == signal.SIGTERM:
+            signal.raise_signal(number)  # while it is being saved
+        with pytest.raises(KeyboardInterrupt), interrupt.immediate():
+            pytest.fail("what was heard before is not forgotten")
+
+
+def test_what_answered_signals_before_answers_them_again():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(ValueError, match="stop"), Interrupt():  # noqa: PT012
+        assert all(signal.getsignal(number) not in before for number in SIGNALS)
+        raise ValueError("stop")
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_in_other_threads_signals_stay_what_they_are():
+    seen = []
+
+    def enter():
+        with Interrupt() as interrupt:
+            interrupt.check()
+            seen.extend(signal.getsignal(number) for number in SIGNALS)
+
+    before = [signal.getsignal(number) for number in SIGNALS]
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == before
+
+
+# Commands
+
+
+def stopped(
+    line: Sequence[str], ready: Callable[[psutil.Process], bool], stop: Callable[[psutil.Process], None]
+) -> subprocess.CompletedProcess[str]:
+    """A command that is stopped once it is far enough."""
+    with subprocess.Popen(line, **QUIET, env=ENVIRONMENT) as process:
+        deadline = time.monotonic() + 120
+        while not ready(psutil.Process(process.pid)):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        stop(psutil.Process(process.pid))
+        printed, said = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(line, process.returncode, printed, said)
+
+
+def sent(number: int) -> Callable[[psutil.Process], None]:
+    return lambda process: process.send_signal(number)
+
+
+def sent_to_all(process: psutil.Process) -> None:
+    """As Slurm does, and more than once."""
+    everyone = (process, *process.children(recursive=True))
+    for _ in range(3):
+        for one in everyone:
+            with suppress(psutil.NoSuchProcess):
+                one.terminate()
+        time.sleep(0.02)
+
+
+def has_saved(folder: Path) -> Callable[[psutil.Process], bool]:
+    return lambda process: any(folder.glob("step-*[0-9]"))
+
+
+def answers(process: psutil.Process) -> bool:
+    """Whether SIGTERM would not just end it: whether it trains."""
+    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.fixture(scope="module")
+def words(encoder):
+    return ("train", "--encoder", encoder, *TRAINING, "--dev", TWENTY, "--set", "evaluate_every=4")
+
+
+@pytest.fixture(scope="module")
+def straight(words, tmp_path_factory):
+    """What a training prints that nobody stops."""
+    return result(*words, "--out", tmp_path_factory.mktemp("straight") / "model")
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"), [(sent(signal.SIGINT), [130]), (sent(signal.SIGTERM), [143]), (sent_to_all, ENDED)]
+)
+def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words, straight, tmp_path, stop, status):
+    out, snapshots = tmp_path / "model", tmp_path / "model.resume"
+    line = command(*words, "--save-every-minutes", 0.0001, "--out", out, "--json")
+    ran = stopped(line, has_saved(snapshots), stop)
+    assert ran.returncode in status, ran.stderr
+    assert "Traceback" not in ran.stderr
+    if status is not ENDED:
+        told = json.loads(ran.stdout)
+        assert told["interrupted"] is True
+        assert len(told["history"]) < len(straight["history"])
+    assert ModelConfig.load(out).provenance["interrupted"]
+    resumed = result(*words, "--out", out, "--resume")
+    assert resumed["interrupted"] is False
+    assert resumed["history"] == straight["history"]
+    assert resumed["scores"] == straight["scores"]
+    assert not snapshots.exists()
+
+
+def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, encoder, tmp_path):
+    words = ("distill", "--teacher", random_model, "--student", encoder, "--corpus", TWENTY, *TRAINING)
+    words = (*(word for word in words if word not in ("--labels", "scierc")), "--soft-batch", 4, "--workers", 2)
+    out = tmp_path / "student"
+    line = command(*words, "--save-every-minutes", 0.0001, "--out", out, "--json")
+    ran = stopped(line, has_saved(tmp_path / "student.resume"), sent_to_all)
+    assert ran.returncode in ENDED, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ModelConfig.load(out).provenance["interrupted"]
+    assert not result(*words, "--out", out, "--resume")["interrupted"]
+
+
+@linux
+def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
+    (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64, encoding="utf-8")
+    words = ("adapt", "--encoder", encoder, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out")
+    small = ("--length", 16, "--batch-tokens", 32)
+    ran = stopped(command(*words, *small, "--minutes", 5), answers, sent(signal.SIGTERM))
+    assert ran.returncode == 143, ran.stderr
+    assert "interrupted; --resume goes on" in ran.stderr
+    state = json.loads((tmp_path / "out" / "resume" / "state.json").read_text(encoding="utf-8"))
+    assert state["step"] > 0
+    went_on = result(*words, *small, "--max-steps", state["step"] + 3, "--resume")
+    assert went_on["steps"] == state["step"] + 3
+
+
+@linux
+def test_a_study_that_is_stopped_keeps_its_trainings_as_they_were(encoder, tmp_path):
+    words = ("study", "beta2", "--encoder", encoder, *TRAINING[:4], "--dev", TWENTY, "--out", tmp_path, "--jobs", 2)
+    settings = ("--epochs", 400, "--set", "evaluate_every=400", "--set", "batch_size=4")
+
+    def training(process: psutil.Process) -> bool:
+        cells = process.children()
+        return len(cells) == 2 and all(map(answers, cells))
+
+    ran = stopped(command(*words, *settings), training, sent_to_all)
+    assert ran.returncode in ENDED, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert {path.name for path in (tmp_path / "models").iterdir()} == {
+        f"{cell}-0{state}" for cell in ("default", "beta2=0.999") for state in ("", ".resume")
+    }

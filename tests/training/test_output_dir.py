@@ -1,0 +1,203 @@
+"""Where a model is trained to: what is finished stays, what is unfinished goes on or is begun anew."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from helpers.cli import error
+from helpers.distillation import quick, taught
+from helpers.interrupts import InterruptAfter
+from helpers.paths import TWENTY
+from unire.analysis.splits import draw_folds, split_folds
+from unire.config import ModelConfig
+from unire.errors import UnireError
+from unire.hub.model_dir import ModelDir, fingerprint
+from unire.training import train as train_module
+from unire.training.callbacks import Callback
+from unire.training.cross_validation import cross_validate
+from unire.training.distillation import distill as distilling
+from unire.training.output_dir import is_finished
+from unire.training.resume import CheckpointManager
+from unire.training.train import train
+from unire.training.trainer import Trainer
+
+
+@pytest.fixture
+def trained(twenty, scierc_labels, encoder):
+    """Trains a model for an epoch."""
+
+    def make(out, **more):
+        return train(encoder, twenty, labels=scierc_labels, config=quick(epochs=1), out=out, **more)
+
+    return make
+
+
+def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, monkeypatch):
+    out = tmp_path / "model"
+    shutil.copytree(random_model, out)
+    before = fingerprint(out)
+    monkeypatch.setattr(train_module, "Trainer", None)  # nothing is computed before it is refused
+    with pytest.raises(UnireError, match=f"^'{out}' is not empty; give a new folder$"):
+        trained(out)
+    with pytest.raises(UnireError, match="is finished, and there is nothing to resume; give a new folder"):
+        trained(out, resume=True)
+    assert fingerprint(out) == before
+
+
+def test_nor_does_a_student_replace_one(teacher, encoder, tmp_path, monkeypatch):
+    before = fingerprint(teacher)
+    monkeypatch.setattr(distilling, "load_teachers", None)
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        taught([teacher], encoder, teacher)
+    assert fingerprint(teacher) == before
+
+
+def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
+    trained(tmp_path)
+    assert ModelDir.open(tmp_path).config.provenance["epochs"] == 1
+
+
+def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
+    out = tmp_path / "model"
+    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    with pytest.raises(UnireError, match=r"; resume it, or remove the folder$"):
+        trained(out)
+    shutil.rmtree(tmp_path / "model.resume")
+    assert not trained(out).interrupted
+    assert "interrupted" not in ModelConfig.load(out).provenance
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        trained(out)
+
+
+def test_a_training_killed_as_it_replaced_its_state_is_resumed(trained, tmp_path):
+    out = tmp_path / "model"
+    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    (state,) = (tmp_path / "model.resume").iterdir()
+    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
+    with pytest.raises(UnireError, match="there is an unfinished training"):
+        trained(out)
+    assert [left.name for left in state.parent.iterdir()] == [state.name]
+    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
+    assert not trained(out, resume=True).interrupted
+    assert is_finished(out)
+    assert not state.parent.exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, trained, teacher, encoder, tmp_path):
+    chapter = tmp_path / "model.resume" / "thesis" / "ch1.tex"
+    chapter.parent.mkdir(parents=True)
+    chapter.touch()
+    sentence = "model.resume' is where the state of the training goes, but it holds 'thesis'; move that elsewhere"
+    with pytest.raises(UnireError, match=sentence):
+        trained(tmp_path / "model", resume=resume)
+    with pytest.raises(UnireError, match=sentence):
+        taught([teacher], encoder, tmp_path / "model", resume=resume)
+    assert chapter.exists()
+
+
+def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(trained, tmp_path):
+    class Noting(Callback):
+        def epoch(self, record):
+            (tmp_path / "model.resume").mkdir(exist_ok=True)
+            (tmp_path / "model.resume" / "step-notes.txt").touch()
+
+    trained(tmp_path / "model", reporter=Noting(), save_every_epochs=1)
+    assert [left.name for left in (tmp_path / "model.resume").iterdir()] == ["step-notes.txt"]
+
+
+@pytest.mark.parametrize("work", ["calibration", "export"])
+def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
+    out, then = tmp_path / "model", tmp_path / "then"
+    trained(out, reporter=InterruptAfter(1))
+    left = ModelDir.open(out)
+    left.save(left.config.with_(provenance={**left.config.provenance, work: {}}), then)
+    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+        trained(then)
+
+
+def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, scierc_labels, encoder, tmp_path):
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"out": tmp_path, "labels": scierc_labels, "config": quick(epochs=1)}
+    (second,) = cross_validate(encoder, folds, only=[2], **options)
+    before = fingerprint(tmp_path / "fold-02")
+    for only in ([], [2]):
+        with pytest.raises(UnireError, match="fold-02' is not empty; resume the folds, or give a new folder"):
+            cross_validate(encoder, folds, only=only, **options)
+    assert not (tmp_path / "fold-01").exists()
+    (tmp_path / "fold-01").mkdir()  # with nothing in it
+    assert cross_validate(encoder, folds, resume=True, **options)[1] == second
+    assert fingerprint(tmp_path / "fold-02") == before
+    assert ModelDir.open(tmp_path / "fold-01")
+
+
+def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(twenty, scierc_labels, encoder, tmp_path):
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"out": tmp_path, "labels": scierc_labels, "config": quick(epochs=2), "only": [1]}
+    with pytest.raises(KeyboardInterrupt):
+        cross_validate(encoder, folds, reporter_for=lambda number: InterruptAfter(1), **options)
+    shutil.rmtree(tmp_path / "fold-01.resume")
+    cross_validate(encoder, folds, resume=True, **options)
+    assert "interrupted" not in ModelConfig.load(tmp_path / "fold-01").provenance
+
+
+class Epochs(Callback):
+    """Counts those that are trained."""
+
+    count = 0
+
+    def epoch(self, record):
+        self.count += 1
+
+
+@pytest.mark.parametrize(("killed", "epochs"), [(False, 0), (True, 3)])
+def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
+    killed, epochs, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    """It has left a state, and is only scored; or it was killed before it could, and is trained again."""
+    folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
+    options = {"labels": scierc_labels, "config": quick(), "only": [1]}
+    straight = cross_validate(encoder, folds, out=tmp_path / "straight", **options)
+    folder, score = tmp_path / "failed" / "fold-01", Trainer._score
+
+    def fail(trainer, documents):
+        if documents == folds[0].test:
+            raise RuntimeError("out of memory")
+        return score(trainer, documents)
+
+    monkeypatch.setattr(Trainer, "_score", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        cross_validate(encoder, folds, out=folder.parent, **options)
+    monkeypatch.undo()
+    assert not is_finished(folder)
+    if killed:
+        CheckpointManager(folder).remove()
+    counted = Epochs()
+    resume = {**options, "resume": True, "reporter_for": lambda number: counted}
+    assert cross_validate(encoder, folds, out=folder.parent, **resume) == straight
+    assert counted.count == epochs
+    made = ModelConfig.load(folder).provenance
+    assert made["scores"] == ModelConfig.load(tmp_path / "straight" / "fold-01").provenance["scores"]
+    assert "interrupted" not in made
+    assert not CheckpointManager(folder).folder.exists()
+
+
+def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    def full(*_):
+        raise UnireError("the disk is full")
+
+    monkeypatch.setattr(Trainer, "_tune", fail)
+    monkeypatch.setattr(CheckpointManager, "save", full)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trained(tmp_path / "model")
+    assert not is_finished(tmp_path / "model")
+
+
+def test_the_command_says_it_in_one_sentence(encoder, random_model):
+    words = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--out", random_model)
+    assert error(*words).strip() == f"error: '{random_model}' is not empty; give a new folder"

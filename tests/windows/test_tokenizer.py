@@ -1,0 +1,152 @@
+"""Words as tokens: spelt alike whatever they are, whoever asks, and however long one is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from tokenizers import Tokenizer
+
+import unire.windows.tokenizer
+from helpers.tiny_encoders import FAMILIES
+from helpers.windows import (
+    CONTROL,
+    GENOME,
+    LAYOUTS,
+    LETTERS,
+    LONG,
+    first_token,
+    in_sentences,
+    only_window,
+    spec_of,
+    tokenizer_of,
+    windower,
+)
+from unire.config import EncoderSpec
+from unire.documents import Document
+from unire.windows.windows import WindowBuilder
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_monstrous_word_keeps_its_first_token_and_leaves_room_for_others(family, layout):
+    document = Document.from_words([["aa", "gattaca" * 1500, "bb"]])
+    (passage,) = windower(family, layout=layout).passages(document)
+    (window,) = passage.windows
+    assert len(window.tokens) < 128 // 2
+    assert window.tokens[passage.reads[:, 1]].tolist() == [first_token(word, family) for word in document.words]
+
+
+def test_a_word_without_a_token_is_read_as_the_unknown_one_and_counted_where_it_is_read():
+    passages = windower().passages(Document.from_words([["aa", CONTROL, "\ufe0f"], ["bb"]]))
+    assert only_window(passages[0]) == ["[CLS]", "aa", "[UNK]", "[UNK]", "bb", "[SEP]"]
+    assert [passage.unknown_words for passage in passages] == [2, 0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_a_surrogate_pair_is_read_as_a_question_mark(family):
+    half, mark = (windower(family).passages(Document.from_words([["aa", word]]))[0] for word in ("\ud83d", "?"))
+    assert half.windows[0].tokens.tolist() == mark.windows[0].tokens.tolist()
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta", "albert"])
+def test_the_name_of_a_special_token_in_a_text_is_only_text(family):
+    layouter = windower(family)
+    (passage,) = layouter.passages(Document.from_words([["aa", "[SEP]", "bb"]]))
+    inside = passage.windows[0].tokens[1:-1]
+    assert layouter.spec.suffix[0] not in inside
+
+
+def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
+    tokenizer = Tokenizer.from_str(tokenizer_of("bert").to_str())
+    tokenizer.enable_padding(length=32)
+    tokenizer.enable_truncation(max_length=2)
+    spec = EncoderSpec.probe(tokenizer, max_pieces=128, token_types=True, pad_id=0, unk_id=1)
+    assert spec == spec_of("bert")
+    (passage,) = WindowBuilder(tokenizer, spec).passages(Document.from_words([["neuroscientists", "aa"]]))
+    assert only_window(passage) == ["[CLS]", "neuro", "##scien", "##tists", "aa", "[SEP]"]
+    assert (tokenizer.padding["length"], tokenizer.truncation["max_length"]) == (32, 2), (
+        "the caller's is left as it was"
+    )
+
+
+def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatch):
+    document = in_sentences(40, 40, 20, 30)
+    expected = [passage.windows[0].tokens.tolist() for passage in windower().passages(document)]
+    monkeypatch.setattr(unire.windows.tokens, "CACHED_WORDS", 10)
+    forgetful = windower()
+    for _ in range(2):
+        assert [passage.windows[0].tokens.tolist() for passage in forgetful.passages(document)] == expected
+    forgetful.passages(Document.from_words([["neuroscientists", "never", "seen"]]))
+    assert len(forgetful.tokenize._known.places) == 3
+
+
+def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
+    monkeypatch.setattr(unire.windows.tokens, "CACHED_WORDS", 50)
+    tokenize = windower().tokenize
+    texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
+    expected = [[token for word in words for token in windower().tokenize([word]).ids] for words in texts]
+    with ThreadPoolExecutor(4) as threads:
+        assert [tokens.ids.tolist() for tokens in threads.map(tokenize, 10 * texts)] == 10 * expected
+
+
+def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    spell = tokenize._spelt
+    held = threading.Event()
+    monkeypatch.setattr(tokenize, "_spelt", lambda words: held.wait(30) and spell(words))
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(tokenize, LONG)
+        try:
+            assert threads.submit(tokenize, LETTERS).result(10).ids.tolist() == expected
+            assert not slow.done()
+        finally:
+            held.set()
+    assert slow.result().ids.tolist() == windower().tokenize(LONG).ids.tolist()
+
+
+def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
+    tokenize = windower().tokenize
+
+    def interrupted(words):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenize._known, "_bounds", SimpleNamespace(append=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            tokenize(LETTERS)
+    assert tokenize(LONG).ids.tolist() == windower().tokenize(LONG).ids.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_process_that_is_forked_while_a_thread_learns_words_does_not_wait_for_it():
+    tokenize = windower().tokenize
+    expected = tokenize(LETTERS).ids.tolist()
+    with tokenize._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(tokenize(LETTERS).ids.tolist() != expected)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_very_long_word_is_spelt_and_not_remembered():
+    layouter = windower()
+    document = Document.from_words([["aa", "bb" * 1000, "aa"]])
+    first, second = (layouter.passages(document)[0].windows[0].tokens.tolist() for _ in range(2))
+    assert first == second
+    assert list(layouter.tokenize._known.places) == ["aa"]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_an_escaped_word_is_spelt_as_the_character_that_it_stands_for(family):
+    def tokens(*words: str) -> list[int]:
+        (passage,) = windower(family).passages(Document.from_words([words]))
+        return passage.windows[0].tokens.tolist()
+
+    assert tokens("aa", "-LRB-", "``", "-RRB-", "''") == tokens("aa", "(", '"', ")", '"')
