@@ -309,7 +309,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.evaluation.tuning.tuned", interrupted)
+    monkeypatch.setattr("unire.training.trainer.tuned", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted

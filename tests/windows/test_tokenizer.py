@@ -77,7 +77,7 @@ def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
 def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatch):
     document = in_sentences(40, 40, 20, 30)
     expected = [passage.windows[0].tokens.tolist() for passage in windower().passages(document)]
-    monkeypatch.setattr(unire.windows.tokens, "CACHED_WORDS", 10)
+    monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 10)
     forgetful = windower()
     for _ in range(2):
         assert [passage.windows[0].tokens.tolist() for passage in forgetful.passages(document)] == expected
@@ -86,7 +86,7 @@ def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatc
 
 
 def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
-    monkeypatch.setattr(unire.windows.tokens, "CACHED_WORDS", 50)
+    monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 50)
     tokenize = windower().tokenize
     texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
     expected = [[token for word in words for token in windower().tokenize([word]).ids] for words in texts]

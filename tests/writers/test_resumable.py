@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
 WRITER = """
     import sys, time
     from pathlib import Path
-    from unire import resumable
+    from unire.writers import resumable
     from unire.writers.resumable import ResumableFile
 
     resumable.SAVE_SECONDS = 0.01

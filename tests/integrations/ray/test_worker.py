@@ -177,7 +177,7 @@ def test_a_node_that_sees_something_else_says_so(worker, tmp_path):
 def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
     made, blocks, _ = worker(TextSources([str(tmp_path / "text.txt")]))
-    monkeypatch.setattr("unire.hub.model_dir.fingerprint", lambda folder: "other")
+    monkeypatch.setattr("unire.integrations.ray.worker.fingerprint", lambda folder: "other")
     assert "is another one here; all nodes need the same" in do(made, blocks)[0]
 
 

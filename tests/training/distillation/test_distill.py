@@ -252,7 +252,7 @@ def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(tea
 
 
 def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.cli.training_options.new_callbacks", lambda json, tensorboard: InterruptAfter(1))
+    monkeypatch.setattr("unire.cli.distill.new_callbacks", lambda json, tensorboard: InterruptAfter(1))
     arguments = [
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),
         *("--epochs", "3", "--workers", "1", "--json", "--out", tmp_path / "s"),
@@ -340,7 +340,7 @@ def test_an_interruption_gives_no_time_away(teacher, encoder, twenty, tmp_path, 
         now[0] += 20
         return load_teachers(teachers)
 
-    monkeypatch.setattr("unire.training.distillation.teachers.load_teachers", load)
+    monkeypatch.setattr("unire.training.distillation.distill.load_teachers", load)
 
     class Slow(Callback):
         steps = 0
