@@ -50,13 +50,13 @@ def runs(
     engines: dict[str, Engine], model: UniRE, documents: Sequence[Document], window: int
 ) -> dict[str, Callable[[], object]]:
     """How each engine fills the tables of all documents."""
-    windower = WindowBuilder(model.tokenizer, model.config.spec, layout="shared", window=window)
-    passages = [passage for i, document in enumerate(documents) for passage in windower.passages(document, i)]
+    window_builder = WindowBuilder(model.tokenizer, model.config.spec, layout="shared", window=window)
+    groups = [group for i, document in enumerate(documents) for group in window_builder.build([document], i)]
 
     def run(engine: Engine) -> Callable[[], object]:
         batches = [
-            collate(group, model.config.spec)
-            for group in bucket_batches(passages, max_cells=engine.max_cells, max_tokens=engine.max_tokens)
+            collate(bucket, model.config.spec)
+            for bucket in bucket_batches(groups, max_cells=engine.max_cells, max_tokens=engine.max_tokens)
         ]
         return lambda: [engine.tables(batch) for batch in batches]
 

@@ -135,7 +135,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
         found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}
         found[f"{layout} first pass"] = count / passes[0]  # its batches have shapes that are new
         padded = sum((some.stop - some.start) * n for batch in batches for some, n in batch.slices)
-        found[f"{layout} padded"] = padded / sum(int(batch.sizes.sum()) for batch in batches)
+        found[f"{layout} padded"] = padded / sum(int(batch.row_lengths.sum()) for batch in batches)
         found |= {f"{layout} {stage}": seconds / whole for stage, seconds in stages._asdict().items()}
         for kind in ("entities", "relations"):
             found[f"{layout} {kind}"] = sum(len(getattr(d, kind)) for d in once) / n_sentences(once)

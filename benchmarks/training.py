@@ -41,7 +41,7 @@ def measure(
     model = init_model(encoder, labels, config).to(accelerator.device)
     trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Callback())
     if padded:
-        trainer.data.rounded, trainer.data.spare = "all" if trainer.gradients.records else "not", None
+        trainer.data.padding, trainer.data.max_padding = "fixed" if trainer.gradients.records else "exact", None
     cuda = accelerator.device.type == "cuda"
 
     def epoch(number: int) -> float:
@@ -57,7 +57,7 @@ def measure(
         torch.cuda.reset_peak_memory_stats()
     first = epoch(0)  # it meets every shape for the first time
     seconds = sum(epoch(number) for number in range(1, epochs + 1)) / epochs
-    n_tables = sum(len(passage.tables) for passage in trainer.data.passages)
+    n_tables = sum(len(group.tables) for group in trainer.data.groups)
     return {
         "layout": layout,
         "window": window,
@@ -76,14 +76,18 @@ def count_tokens(encoder: str, documents: list, labels: LabelSpace, layout: str,
     """How many tokens a GPU computes in an epoch, and how many there are."""
     config = TrainingConfig.from_preset("paper", layout=layout, window=window)
     model = init_model(encoder, labels, config)
-    windower = Extractor(TorchEngine(model), model.tokenizer, model.config, labels).windower
-    data = TrainingSet(documents, labels, windower, config)
+    window_builder = Extractor(TorchEngine(model), model.tokenizer, model.config, labels).window_builder
+    data = TrainingSet(documents, labels, window_builder, config)
     found = {}
-    for name, rounded, spare in (("padded", "all", None), ("cut by length", "all", 1024), ("packed", "packed", None)):
-        data.rounded, data.spare = rounded, spare
-        batches = [gold.batch for passages in data.steps(0) for gold in data.step(passages).batches]
+    for name, padding, max_padding in (
+        ("padded", "fixed", None),
+        ("cut by length", "fixed", 1024),
+        ("packed", "packed", None),
+    ):
+        data.padding, data.max_padding = padding, max_padding
+        batches = [gold.batch for groups in data.steps(0) for gold in data.step(groups).batches]
         found[name] = sum(batch.input_ids.size for batch in batches), len(batches)
-    there = sum(len(window.tokens) for passage in data.passages for window in passage.windows)
+    there = sum(len(window.tokens) for group in data.groups for window in group.windows)
     ways = (f"{name} {tokens:,} in {n:,} batches" for name, (tokens, n) in found.items())
     return f"{layout}: an epoch has {there:,} tokens; {', '.join(ways)}"
 

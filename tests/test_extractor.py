@@ -96,7 +96,7 @@ def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, mo
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 8 * 128)
     extractor = Extractor.load(folder, device="cpu")
     extractor.engine.max_tokens = 8  # two documents
-    start, lay_out = extractor.engine.start, extractor.windower.passages_of
+    start, lay_out = extractor.engine.start, extractor.window_builder.build
     begun: list[str] = []
     left = []
 
@@ -106,7 +106,7 @@ def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, mo
         return PendingTables(lambda: begun.pop() and started.tables())
 
     monkeypatch.setattr(extractor.engine, "start", counted)
-    monkeypatch.setattr(extractor.windower, "passages_of", lambda chunk: left.append(len(begun)) or lay_out(chunk))
+    monkeypatch.setattr(extractor.window_builder, "build", lambda chunk: left.append(len(begun)) or lay_out(chunk))
     assert len(extractor.extract([f"word {i}" for i in range(64)])) == 64
     assert len(left) == 8
     assert min(left[1:]) >= 2

@@ -49,7 +49,7 @@ class Extractor:
         self.config = settings
         self.labels = labels
         self.permits = labels.permits(settings.signatures) if settings.constraints else None
-        self.windower = WindowBuilder(
+        self.window_builder = WindowBuilder(
             tokenizer,
             settings.spec,
             layout=settings.layout,
@@ -231,13 +231,13 @@ class Extractor:
 
     def batches(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Batch]:
         """Everything that is read of `documents`, in batches that suit the engine."""
-        passages = self.windower.passages_of(documents)
+        groups = self.window_builder.build(documents)
         if notes is not None:
-            for passage in passages:
-                notes.update(notes_of(passage))
+            for group in groups:
+                notes.update(notes_of(group))
         engine, spec = self.engine, self.config.spec
-        for group in bucket_batches(passages, max_cells=engine.max_cells, max_tokens=engine.max_tokens):
-            yield collate(group, spec, rounded=engine.rounded)
+        for bucket in bucket_batches(groups, max_cells=engine.max_cells, max_tokens=engine.max_tokens):
+            yield collate(bucket, spec, padding=engine.padding)
 
 
 def _checked_words(words: Sequence[str]) -> Sequence[str]:
@@ -280,11 +280,11 @@ def _constrained(
     return settings.with_(constraints=True)
 
 
-def notes_of(passage: WindowGroup) -> dict[str, int]:
-    """What needed special care in a passage, counted, in words for the user."""
+def notes_of(group: WindowGroup) -> dict[str, int]:
+    """What needed special care in a group, counted, in words for the user."""
     notes = {
-        "sentence longer than the encoder, stitched": passage.stitched,
-        "sentence larger than a table, split": passage.split,
-        "word without a token, read as unknown": passage.unknown_words,
+        "sentence longer than the encoder, stitched": group.stitched,
+        "sentence larger than a table, split": group.split,
+        "word without a token, read as unknown": group.unknown_words,
     }
     return {what: count for what, count in notes.items() if count}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from helpers.tiny_encoders import FAMILIES
-from helpers.windows import GENOME, LONG, ODD_WORDS, spec_of, tokenizer_of, windower
+from helpers.windows import GENOME, LONG, ODD_WORDS, spec_of, tokenizer_of, window_builder
 from unire import formats
 from unire.analysis.checks import IssueKind, find_leaks, inspect, token_counter
 from unire.cli.main import app
@@ -235,8 +235,8 @@ def test_the_tokens_of_a_sentence_are_counted_as_windows_have_them(family, tmp_p
     count, longest = token_counter(tmp_path)
     assert longest == 128
     for words in (["-LRB-"] * 20, [*ODD_WORDS[:-1], *LONG[:5]], [GENOME, "Jr."]):
-        (passage,) = windower(family, window=0).passages(Document.from_words([words]))
-        (window,) = passage.windows
+        (group,) = window_builder(family, window=0).build([Document.from_words([words])])
+        (window,) = group.windows
         assert count(words) == len(window.tokens)
 
 

@@ -26,7 +26,7 @@ class SoftGold:
     """An engine that knows the answer, and gives it the probability `p` in every cell."""
 
     max_cells = max_tokens = 10**6
-    rounded = "not"
+    padding = "exact"
 
     def __init__(self, documents, p):
         self.documents, self.p, self.passes = documents, p, 0

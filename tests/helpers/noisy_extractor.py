@@ -27,7 +27,7 @@ class NoisyEngine:
     seed: int = 0
     max_cells: int = 2**20
     max_tokens: int = 2**14
-    rounded: str = "not"
+    padding: str = "exact"
 
     def tables(self, batch: Batch) -> np.ndarray:
         rng = np.random.default_rng(self.seed)

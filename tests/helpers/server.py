@@ -103,7 +103,7 @@ class Slow:
         self.error: Exception | None = None
         self.pause = 0.0
         self.done = 0
-        self.max_cells, self.max_tokens, self.rounded = engine.max_cells, engine.max_tokens, engine.rounded
+        self.max_cells, self.max_tokens, self.padding = engine.max_cells, engine.max_tokens, engine.padding
 
     def tables(self, batch: Any) -> Any:
         self.begun.set()

@@ -42,7 +42,7 @@ def spec_of(family: str, max_tokens: int = 128) -> EncoderSpec:
     )
 
 
-def windower(family: str = "bert", max_tokens: int = 128, **options: object) -> WindowBuilder:
+def window_builder(family: str = "bert", max_tokens: int = 128, **options: object) -> WindowBuilder:
     return WindowBuilder(tokenizer_of(family), spec_of(family, max_tokens), **options)
 
 
@@ -63,8 +63,8 @@ def spellings(tokens: np.ndarray, family: str = "bert") -> list[str]:
     return [tokenizer_of(family).id_to_token(int(token)) for token in tokens]
 
 
-def only_window(passage: WindowGroup, family: str = "bert") -> list[str]:
-    (window,) = passage.windows
+def only_window(group: WindowGroup, family: str = "bert") -> list[str]:
+    (window,) = group.windows
     return spellings(window.tokens, family)
 
 

@@ -40,8 +40,8 @@ def copy(exported, tmp_path) -> Path:
     return Path(shutil.copytree(exported, tmp_path / "copy"))
 
 
-def passages(extractor: Extractor, documents):
-    return [passage for i, document in enumerate(documents) for passage in extractor.windower.passages(document, i)]
+def groups(extractor: Extractor, documents):
+    return [group for i, document in enumerate(documents) for group in extractor.window_builder.build([document], i)]
 
 
 # What it computes
@@ -49,22 +49,22 @@ def passages(extractor: Extractor, documents):
 
 def test_tables_do_not_depend_on_what_else_is_in_the_batch(extractor, twenty):
     spec = extractor.config.spec
-    some = passages(extractor, twenty)
+    some = groups(extractor, twenty)
     batch = collate(some, spec)
     together = extractor.engine.tables(batch)
     assert together.dtype == np.float32
     position = 0
-    for passage in some:
-        alone = extractor.engine.tables(collate([passage], spec))
-        for table, n in zip(alone, map(len, passage.tables), strict=True):
+    for group in some:
+        alone = extractor.engine.tables(collate([group], spec))
+        for table, n in zip(alone, map(len, group.tables), strict=True):
             assert np.abs(together[position, :n, :n] - table[:n, :n]).max() < 1e-4
             assert np.allclose(table[:n, :n].sum(-1), 1, atol=1e-5)
             position += 1
 
 
 def test_padding_of_whole_windows_and_tables_changes_nothing(extractor, twenty):
-    some = passages(extractor, twenty[:5])
-    plain, padded = (collate(some, extractor.config.spec, rounded=what) for what in ("not", "all"))
+    some = groups(extractor, twenty[:5])
+    plain, padded = (collate(some, extractor.config.spec, padding=what) for what in ("exact", "fixed"))
     P, Q = extractor.engine.tables(plain), extractor.engine.tables(padded)
     assert Q.shape[:3] == (*padded.words.shape, padded.words.shape[1])
     for p, q, n in zip(P, Q, plain.lengths, strict=False):
@@ -74,7 +74,7 @@ def test_padding_of_whole_windows_and_tables_changes_nothing(extractor, twenty):
 def test_a_table_that_is_read_off_several_windows_keeps_them_together(extractor, twenty):
     words = [word for document in twenty for word in document.words]
     long = Document.from_words([words[:300], words[:5]])
-    batch = collate(passages(extractor, [long, twenty[0]]), extractor.config.spec)
+    batch = collate(groups(extractor, [long, twenty[0]]), extractor.config.spec)
     parts = list(onnx_engine._runs(batch))
     assert len(batch.input_ids) > 3
     assert parts[0].windows.stop - parts[0].windows.start > 2
@@ -89,9 +89,9 @@ def extractor_folder(extractor: Extractor) -> Path:
 
 
 def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
-    short = collate(passages(extractor, [Document.from_words([["a"]])] * 50), extractor.config.spec)
+    short = collate(groups(extractor, [Document.from_words([["a"]])] * 50), extractor.config.spec)
     assert [part.tokens for part in onnx_engine._runs(short)] == [150]
-    long = collate(passages(extractor, [Document.from_words([100 * ["a"]])] * 4), extractor.config.spec)
+    long = collate(groups(extractor, [Document.from_words([100 * ["a"]])] * 4), extractor.config.spec)
     assert len(list(onnx_engine._runs(long))) == 2
 
 
@@ -99,7 +99,7 @@ def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8))
 def test_no_other_runs_of_a_batch_cost_less(extractor, lengths):
     documents = [Document.from_words([n * ["a"]]) for n in sorted(lengths, reverse=True)]
-    batch = collate(passages(extractor, documents), extractor.config.spec)
+    batch = collate(groups(extractor, documents), extractor.config.spec)
     parts = list(onnx_engine._smallest_parts(batch))
 
     def all_runs(parts):
@@ -187,7 +187,7 @@ def test_products_are_guarded_against_overflow_only_where_they_overflow(exported
         with suppress(RuntimeError):
             guarded.append(engine._session.get_session_options().get_session_config_entry("session.x64quantprecision"))
         if exact:  # then the guard changes nothing
-            batch = collate(passages(extractor, twenty[:2]), extractor.config.spec)
+            batch = collate(groups(extractor, twenty[:2]), extractor.config.spec)
             assert np.abs(engine.tables(batch) - extractor.engine.tables(batch)).max() < 1e-4
     assert guarded == ["1"]
 

@@ -12,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from helpers.tiny_encoders import tiny_encoder
 from unire.models.attention import freeze_position_bias, use_fast_attention
-from unire.models.unire import TensorBatch, read_tokens
+from unire.models.unire import TensorBatch, encode_tokens
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
 
@@ -119,7 +119,7 @@ def test_gradients_come_from_cudnn_only_for_multiples_of_128_tokens(length: int,
 
     encoder, ids = Watching(), torch.zeros(2, length, dtype=torch.long)
     with torch.set_grad_enabled(learning):
-        read_tokens(encoder, TensorBatch(ids, torch.ones_like(ids), None, ids, ids))
+        encode_tokens(encoder, TensorBatch(ids, torch.ones_like(ids), None, ids, ids))
     assert encoder.used == used
     assert torch.backends.cuda.cudnn_sdp_enabled()
 

@@ -19,7 +19,7 @@ from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models import encoder as encoders
 from unire.models.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
-from unire.models.unire import TensorBatch, UniRE, read_tokens
+from unire.models.unire import TensorBatch, UniRE, encode_tokens
 from unire.training.config import TrainingConfig
 from unire.training.initialization import init_model
 from unire.windows import collator
@@ -51,8 +51,8 @@ def test_each_word_is_read_from_its_own_tokens(tmp_path):
     folder = tiny_encoder("bert", tmp_path / "bert", WORDS)
     model = init_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
     document = Document.from_words([WORDS, WORDS[::-1]])
-    windower = Extractor(TorchEngine(model), model.tokenizer, model.config, model.labels).windower
-    batch = TensorBatch.of(collate(windower.passages(document), model.config.spec), "cpu")
+    window_builder = Extractor(TorchEngine(model), model.tokenizer, model.config, model.labels).window_builder
+    batch = TensorBatch.of(collate(window_builder.build([document]), model.config.spec), "cpu")
     table = model.encoder.embeddings.word_embeddings
 
     class Lookup(torch.nn.Module):
@@ -97,7 +97,7 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
     expected = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
     monkeypatch.setattr(collator, "MAX_SLICE_TOKENS", 64)
     monkeypatch.setattr(collator, "MIN_BUSY_WINDOWS", 4)
-    engine.rounded, engine.max_slice = "slices", max_slice
+    engine.padding, engine.max_slice = "bucketed", max_slice
     ((batch, tables),) = extractor.tables(twenty)
     assert len(batch.slices) > 2
     assert all((some.stop - some.start) * n <= max(n, max_slice) for some, n in engine.slices(batch))
@@ -109,12 +109,12 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("rounded", ["slices", "all"])
-def test_no_window_is_padded_beyond_what_the_encoder_reads(family, rounded, tmp_path):
+@pytest.mark.parametrize("padding", ["bucketed", "fixed"])
+def test_no_window_is_padded_beyond_what_the_encoder_reads(family, padding, tmp_path):
     folder = tiny_encoder(family, tmp_path / family, WORDS, max_positions=100)
     model = init_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
     engine = TorchEngine(model)
-    engine.rounded = rounded
+    engine.padding = padding
     document = Document.from_words([WORDS * 4] * 9)  # more than one window
     extractor = Extractor(engine, model.tokenizer, model.config, model.labels)
     assert next(extractor.annotate([document])).words == document.words
@@ -189,7 +189,7 @@ def test_an_encoder_that_is_told_where_tokens_stand_reads_packed_windows_as_it_r
 
     def read(ids, starts=None):
         batch = TensorBatch(ids, torch.ones_like(ids), None, words, words[0], starts)
-        return read_tokens(encoder, batch)
+        return encode_tokens(encoder, batch)
 
     with torch.no_grad():
         apart, packed = torch.cat([read(window) for window in windows]), read(ids, starts)

@@ -30,8 +30,8 @@ def test_a_tiny_encoder_loads_everywhere_and_reads_words_alike_in_any_batch(fami
     assert spec.pad_id == model.config.pad_token_id
     assert spec.token_types == ((getattr(model.config, "type_vocab_size", 0) or 0) > 1)
 
-    def vectors(passages: list[WindowGroup]) -> list[torch.Tensor]:
-        batch = collate(passages, spec)
+    def vectors(groups: list[WindowGroup]) -> list[torch.Tensor]:
+        batch = collate(groups, spec)
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if spec.token_types:
             inputs["token_type_ids"] = batch.token_type_ids
@@ -40,12 +40,12 @@ def test_a_tiny_encoder_loads_everywhere_and_reads_words_alike_in_any_batch(fami
         words = states.flatten(0, 1)[torch.from_numpy(batch.words)]
         return [row[:length] for row, length in zip(words, batch.lengths.tolist(), strict=True)]
 
-    layouter = WindowBuilder(tokenizer, spec, layout="released", window=20)
-    passages = layouter.passages(Document.from_words([LETTERS[:5], ["neuroscientists", "U.S."], LETTERS[5:30]]))
-    together = vectors(passages)
-    for passage, expected in zip(passages, together, strict=True):
-        torch.testing.assert_close(vectors([passage])[0], expected, rtol=1e-4, atol=1e-4)
-    (full,) = layouter.passages(in_sentences(spec.max_pieces - 4))
+    builder = WindowBuilder(tokenizer, spec, layout="released", window=20)
+    groups = builder.build([Document.from_words([LETTERS[:5], ["neuroscientists", "U.S."], LETTERS[5:30]])])
+    together = vectors(groups)
+    for group, expected in zip(groups, together, strict=True):
+        torch.testing.assert_close(vectors([group])[0], expected, rtol=1e-4, atol=1e-4)
+    (full,) = builder.build([in_sentences(spec.max_pieces - 4)])
     assert torch.isfinite(vectors([full])[0]).all()
 
 

@@ -17,8 +17,8 @@ from unire.windows.windows import WindowBuilder
 def training_set(documents, labels, encoder, **changes) -> TrainingSet:
     config = TrainingConfig(**changes)
     model = init_model(str(encoder), labels, config)
-    windower = WindowBuilder(model.tokenizer, model.config.spec, max_table=config.max_table)
-    return TrainingSet(documents, labels, windower, config)
+    window_builder = WindowBuilder(model.tokenizer, model.config.spec, max_table=config.max_table)
+    return TrainingSet(documents, labels, window_builder, config)
 
 
 @pytest.mark.parametrize(("n_types", "kept"), [(200, np.uint8), (300, np.uint16)])
@@ -27,7 +27,7 @@ def test_gold_tables_are_kept_small_and_handed_out_whole(n_types, kept, encoder)
     document = Document.from_words([["a", "b", "c"]], [(0, 2, f"T{n_types - 1}")])
     data = training_set([document], labels, encoder)
     assert {table.dtype for table in data._gold.values()} == {np.dtype(kept)}
-    (batch,) = data.step(data.passages).batches
+    (batch,) = data.step(data.groups).batches
     assert batch.gold.dtype == np.int64
     assert np.array_equal(batch.gold[0], fill_sentence(document.sentences[0], labels).labels)
 

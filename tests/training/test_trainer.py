@@ -102,23 +102,23 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     model.biaffine.U.data.normal_(std=0.1)
     trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Callback())
     model.eval()  # no dropout inside the encoder
-    passages = trainer.data.steps(0)[0]
+    groups = trainer.data.steps(0)[0]
 
-    def computed(rounded, spare) -> tuple[torch.Tensor, torch.Tensor, list[Batch]]:
-        trainer.data.rounded, trainer.data.spare = rounded, spare
-        step = trainer.data.step(passages)
+    def computed(padding, max_padding) -> tuple[torch.Tensor, torch.Tensor, list[Batch]]:
+        trainer.data.padding, trainer.data.max_padding = padding, max_padding
+        step = trainer.data.step(groups)
         losses = sum(trainer.gradients(to_tensors(batch, step, trainer.config)) for batch in step.batches)
         gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
         trainer.optimizer.zero_grad()
         return losses, gradients, [gold.batch for gold in step.batches]
 
-    losses, gradients, (plain,) = computed("not", None)
-    for way in (("all", None), ("packed", None), ("not", 0)):
+    losses, gradients, (plain,) = computed("exact", None)
+    for way in (("fixed", None), ("packed", None), ("exact", 0)):
         other_losses, other_gradients, batches = computed(*way)
         assert torch.allclose(other_losses, losses, rtol=1e-5), way
         assert (other_gradients - gradients).norm() < 1e-4 * gradients.norm(), way
         sizes = [batch.input_ids.size for batch in batches]
-        if way == ("all", None):
+        if way == ("fixed", None):
             assert batches[0].input_ids.shape[1] % 32 == 0
             assert sizes[0] > plain.input_ids.size
         elif way == ("packed", None):
@@ -132,9 +132,9 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     ("family", "recorded", "batching"),
     [
         ("bert", True, ("packed", None)),
-        ("deberta", True, ("all", 1024)),  # whose attention goes by the order of tokens
-        ("modernbert", True, ("all", 1024)),
-        ("bert", False, ("not", 64)),  # on a CPU, where every token of padding takes its time
+        ("deberta", True, ("fixed", 1024)),  # whose attention goes by the order of tokens
+        ("modernbert", True, ("fixed", 1024)),
+        ("bert", False, ("exact", 64)),  # on a CPU, where every token of padding takes its time
     ],
 )
 def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
@@ -153,17 +153,19 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has
     model = init_model(encoder, scierc_labels, config)
     trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Callback())
     trainer.gradients = GraphRunner(trainer._gradients, trainer.accelerator.device, record=True)
-    trainer.data.rounded, trainer.data.spare = trainer._batching(record=True)
+    trainer.data.padding, trainer.data.max_padding = trainer._batching(record=True)
     packed = {}
 
     def take_step(step, position, share):
-        packed.setdefault(trainer.progress.epoch, set()).update(gold.batch.starts is not None for gold in step.batches)
+        packed.setdefault(trainer.progress.epoch, set()).update(
+            gold.batch.window_starts is not None for gold in step.batches
+        )
         Trainer.take_step(trainer, step, position, share)
 
     monkeypatch.setattr(trainer, "take_step", take_step)
     trainer.fit(Interrupt())
     assert packed == {0: {True}, 1: {False}, 2: {False}}
-    assert (trainer.data.rounded, trainer.data.spare) == trainer._batching(record=False)
+    assert (trainer.data.padding, trainer.data.max_padding) == trainer._batching(record=False)
 
 
 def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):

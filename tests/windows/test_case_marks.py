@@ -107,13 +107,13 @@ words = st.sampled_from(
 def test_in_every_layout_each_word_is_read_from_its_first_token(sentences, layout, window, max_table, room):
     spec = spec_of(TOKENIZER, max_tokens=room)
     document = Document.from_words(sentences)
-    windower = WindowBuilder(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
+    window_builder = WindowBuilder(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
     first = [WordTokenizer(TOKENIZER, SPEC, 1)([word]).ids[0] for word in document.words]
     seen = 0
-    for passage in windower.passages(document):
-        assert all(len(part.tokens) <= room for part in passage.windows)
-        read = [passage.windows[w].tokens[position] for w, position in passage.reads]
-        assert read == first[passage.tables[0].start : passage.tables[-1].end]
+    for group in window_builder.build([document]):
+        assert all(len(part.tokens) <= room for part in group.windows)
+        read = [group.windows[w].tokens[position] for w, position in group.word_index]
+        assert read == first[group.tables[0].start : group.tables[-1].end]
         assert not set(read) & set(spec.case_marks)
         seen += len(read)
     assert seen == document.n_words

@@ -24,7 +24,7 @@ from helpers.windows import (
     only_window,
     spec_of,
     tokenizer_of,
-    windower,
+    window_builder,
 )
 from unire.config import EncoderSpec
 from unire.documents import Document
@@ -35,30 +35,30 @@ from unire.windows.windows import WindowBuilder
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_monstrous_word_keeps_its_first_token_and_leaves_room_for_others(family, layout):
     document = Document.from_words([["aa", "gattaca" * 1500, "bb"]])
-    (passage,) = windower(family, layout=layout).passages(document)
-    (window,) = passage.windows
+    (group,) = window_builder(family, layout=layout).build([document])
+    (window,) = group.windows
     assert len(window.tokens) < 128 // 2
-    assert window.tokens[passage.reads[:, 1]].tolist() == [first_token(word, family) for word in document.words]
+    assert window.tokens[group.word_index[:, 1]].tolist() == [first_token(word, family) for word in document.words]
 
 
 def test_a_word_without_a_token_is_read_as_the_unknown_one_and_counted_where_it_is_read():
-    passages = windower().passages(Document.from_words([["aa", CONTROL, "\ufe0f"], ["bb"]]))
-    assert only_window(passages[0]) == ["[CLS]", "aa", "[UNK]", "[UNK]", "bb", "[SEP]"]
-    assert [passage.unknown_words for passage in passages] == [2, 0]
+    groups = window_builder().build([Document.from_words([["aa", CONTROL, "\ufe0f"], ["bb"]])])
+    assert only_window(groups[0]) == ["[CLS]", "aa", "[UNK]", "[UNK]", "bb", "[SEP]"]
+    assert [group.unknown_words for group in groups] == [2, 0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_a_surrogate_pair_is_read_as_a_question_mark(family):
-    half, mark = (windower(family).passages(Document.from_words([["aa", word]]))[0] for word in ("\ud83d", "?"))
+    half, mark = (window_builder(family).build([Document.from_words([["aa", word]])])[0] for word in ("\ud83d", "?"))
     assert half.windows[0].tokens.tolist() == mark.windows[0].tokens.tolist()
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta", "albert"])
 def test_the_name_of_a_special_token_in_a_text_is_only_text(family):
-    layouter = windower(family)
-    (passage,) = layouter.passages(Document.from_words([["aa", "[SEP]", "bb"]]))
-    inside = passage.windows[0].tokens[1:-1]
-    assert layouter.spec.suffix[0] not in inside
+    builder = window_builder(family)
+    (group,) = builder.build([Document.from_words([["aa", "[SEP]", "bb"]])])
+    inside = group.windows[0].tokens[1:-1]
+    assert builder.spec.suffix[0] not in inside
 
 
 def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
@@ -67,8 +67,8 @@ def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
     tokenizer.enable_truncation(max_length=2)
     spec = EncoderSpec.probe(tokenizer, max_pieces=128, token_types=True, pad_id=0, unk_id=1)
     assert spec == spec_of("bert")
-    (passage,) = WindowBuilder(tokenizer, spec).passages(Document.from_words([["neuroscientists", "aa"]]))
-    assert only_window(passage) == ["[CLS]", "neuro", "##scien", "##tists", "aa", "[SEP]"]
+    (group,) = WindowBuilder(tokenizer, spec).build([Document.from_words([["neuroscientists", "aa"]])])
+    assert only_window(group) == ["[CLS]", "neuro", "##scien", "##tists", "aa", "[SEP]"]
     assert (tokenizer.padding["length"], tokenizer.truncation["max_length"]) == (32, 2), (
         "the caller's is left as it was"
     )
@@ -76,26 +76,26 @@ def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
 
 def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatch):
     document = in_sentences(40, 40, 20, 30)
-    expected = [passage.windows[0].tokens.tolist() for passage in windower().passages(document)]
+    expected = [group.windows[0].tokens.tolist() for group in window_builder().build([document])]
     monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 10)
-    forgetful = windower()
+    forgetful = window_builder()
     for _ in range(2):
-        assert [passage.windows[0].tokens.tolist() for passage in forgetful.passages(document)] == expected
-    forgetful.passages(Document.from_words([["neuroscientists", "never", "seen"]]))
+        assert [group.windows[0].tokens.tolist() for group in forgetful.build([document])] == expected
+    forgetful.build([Document.from_words([["neuroscientists", "never", "seen"]])])
     assert len(forgetful.tokenize._known.places) == 3
 
 
 def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
     monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 50)
-    tokenize = windower().tokenize
+    tokenize = window_builder().tokenize
     texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
-    expected = [[token for word in words for token in windower().tokenize([word]).ids] for words in texts]
+    expected = [[token for word in words for token in window_builder().tokenize([word]).ids] for words in texts]
     with ThreadPoolExecutor(4) as threads:
         assert [tokens.ids.tolist() for tokens in threads.map(tokenize, 10 * texts)] == 10 * expected
 
 
 def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
-    tokenize = windower().tokenize
+    tokenize = window_builder().tokenize
     expected = tokenize(LETTERS).ids.tolist()
     spell = tokenize._spelt
     held = threading.Event()
@@ -107,11 +107,11 @@ def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
             assert not slow.done()
         finally:
             held.set()
-    assert slow.result().ids.tolist() == windower().tokenize(LONG).ids.tolist()
+    assert slow.result().ids.tolist() == window_builder().tokenize(LONG).ids.tolist()
 
 
 def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
-    tokenize = windower().tokenize
+    tokenize = window_builder().tokenize
 
     def interrupted(words):
         raise KeyboardInterrupt
@@ -120,12 +120,12 @@ def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
         patch.setattr(tokenize._known, "_bounds", SimpleNamespace(append=interrupted))
         with pytest.raises(KeyboardInterrupt):
             tokenize(LETTERS)
-    assert tokenize(LONG).ids.tolist() == windower().tokenize(LONG).ids.tolist()
+    assert tokenize(LONG).ids.tolist() == window_builder().tokenize(LONG).ids.tolist()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_process_that_is_forked_while_a_thread_learns_words_does_not_wait_for_it():
-    tokenize = windower().tokenize
+    tokenize = window_builder().tokenize
     expected = tokenize(LETTERS).ids.tolist()
     with tokenize._lock:
         child = os.fork()
@@ -136,17 +136,17 @@ def test_a_process_that_is_forked_while_a_thread_learns_words_does_not_wait_for_
 
 
 def test_a_very_long_word_is_spelt_and_not_remembered():
-    layouter = windower()
+    builder = window_builder()
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
-    first, second = (layouter.passages(document)[0].windows[0].tokens.tolist() for _ in range(2))
+    first, second = (builder.build([document])[0].windows[0].tokens.tolist() for _ in range(2))
     assert first == second
-    assert list(layouter.tokenize._known.places) == ["aa"]
+    assert list(builder.tokenize._known.places) == ["aa"]
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
 def test_an_escaped_word_is_spelt_as_the_character_that_it_stands_for(family):
     def tokens(*words: str) -> list[int]:
-        (passage,) = windower(family).passages(Document.from_words([words]))
-        return passage.windows[0].tokens.tolist()
+        (group,) = window_builder(family).build([Document.from_words([words])])
+        return group.windows[0].tokens.tolist()
 
     assert tokens("aa", "-LRB-", "``", "-RRB-", "''") == tokens("aa", "(", '"', ")", '"')

@@ -21,7 +21,7 @@ from helpers.windows import (
     spec_of,
     spellings,
     token_ids,
-    windower,
+    window_builder,
 )
 from unire.documents import Document
 from unire.errors import UnireError
@@ -44,9 +44,9 @@ def test_every_word_is_in_one_table_and_read_from_its_first_token(document, fami
     spec = spec_of(family)
     specials = len(spec.prefix) + len(spec.suffix) + (len(spec.middle) if layout == "released" else 0)
     max_tokens = room + specials
-    passages = windower(family, max_tokens, layout=layout, window=window, max_table=max_table).passages(document, 7)
+    groups = window_builder(family, max_tokens, layout=layout, window=window, max_table=max_table).build([document], 7)
 
-    tables = [table for passage in passages for table in passage.tables]
+    tables = [table for group in groups for table in group.tables]
     assert [word for table in tables for word in range(table.start, table.end)] == list(range(document.n_words))
     for table in tables:
         sentence = document.sentences[table.sentence]
@@ -55,34 +55,36 @@ def test_every_word_is_in_one_table_and_read_from_its_first_token(document, fami
         assert table.end - table.start <= max_table
 
     expected = [first_token(word, family) for word in document.words]
-    for passage in passages:
-        for window_ in passage.windows:
+    for group in groups:
+        for window_ in group.windows:
             assert len(window_.tokens) <= max_tokens
             assert tuple(window_.tokens[: len(spec.prefix)]) == spec.prefix
             assert tuple(window_.tokens[-len(spec.suffix) :]) == spec.suffix
-        read = [passage.windows[w].tokens[position] for w, position in passage.reads]
-        assert read == expected[passage.tables[0].start : passage.tables[-1].end]
+        read = [group.windows[w].tokens[position] for w, position in group.word_index]
+        assert read == expected[group.tables[0].start : group.tables[-1].end]
 
-    assert sum(passage.split for passage in passages) == sum(len(s) > max_table for s in document.sentences)
+    assert sum(group.split for group in groups) == sum(len(s) > max_table for s in document.sentences)
     pieceless = {"bert": {CONTROL, ""}, "mpnet": {CONTROL, ""}, "roberta": set(), "albert": {""}}[family]
-    assert sum(passage.unknown_words for passage in passages) == sum(word in pieceless for word in document.words)
+    assert sum(group.unknown_words for group in groups) == sum(word in pieceless for word in document.words)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_documents_and_sentences_without_words_have_no_tables(layout):
-    assert windower(layout=layout).passages(Document.from_words([])) == []
-    assert windower(layout=layout).passages(Document.from_words([[], []])) == []
+    assert window_builder(layout=layout).build([Document.from_words([])]) == []
+    assert window_builder(layout=layout).build([Document.from_words([[], []])]) == []
     tables = [
-        t for p in windower(layout=layout).passages(Document.from_words([[], ["aa"], [], ["bb"]])) for t in p.tables
+        t
+        for p in window_builder(layout=layout).build([Document.from_words([[], ["aa"], [], ["bb"]])])
+        for t in p.tables
     ]
     assert [(table.sentence, table.start, table.end) for table in tables] == [(1, 0, 1), (3, 1, 2)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_a_window_every_sentence_is_read_alone(layout):
-    passages = windower(layout=layout, window=0).passages(in_sentences(3, 1, 2))
+    groups = window_builder(layout=layout, window=0).build([in_sentences(3, 1, 2)])
     before = "[CLS] [SEP]" if layout == "released" else "[CLS]"
-    assert [" ".join(only_window(passage)) for passage in passages] == [
+    assert [" ".join(only_window(group)) for group in groups] == [
         f"{before} aa ab ac [SEP]",
         f"{before} ad [SEP]",
         f"{before} ae af [SEP]",
@@ -93,80 +95,80 @@ def test_without_a_window_every_sentence_is_read_alone(layout):
 
 
 def test_in_place_each_side_gets_half_of_what_the_sentence_leaves():
-    passages = windower(window=7).passages(in_sentences(4, 2, 4))
-    assert only_window(passages[1]) == ["[CLS]", "ac", "ad", "ae", "af", "ag", "ah", "[SEP]"]
-    assert passages[1].reads.tolist() == [[0, 3], [0, 4]]
-    assert passages[1].windows[0].second == 8
+    groups = window_builder(window=7).build([in_sentences(4, 2, 4)])
+    assert only_window(groups[1]) == ["[CLS]", "ac", "ad", "ae", "af", "ag", "ah", "[SEP]"]
+    assert groups[1].word_index.tolist() == [[0, 3], [0, 4]]
+    assert groups[1].windows[0].segment_b_start == 8
 
 
 def test_what_one_side_cannot_use_is_not_given_to_the_other():
-    passages = windower(window=6).passages(in_sentences(2, 6))
-    assert only_window(passages[0]) == ["[CLS]", "aa", "ab", "ac", "ad", "[SEP]"]
+    groups = window_builder(window=6).build([in_sentences(2, 6)])
+    assert only_window(groups[0]) == ["[CLS]", "aa", "ab", "ac", "ad", "[SEP]"]
 
 
 def test_context_crosses_several_sentences():
-    passages = windower(window=9).passages(in_sentences(2, 2, 1, 2, 2))
-    assert only_window(passages[2]) == ["[CLS]", *LETTERS[:9], "[SEP]"]
+    groups = window_builder(window=9).build([in_sentences(2, 2, 1, 2, 2)])
+    assert only_window(groups[2]) == ["[CLS]", *LETTERS[:9], "[SEP]"]
 
 
 def test_a_sentence_longer_than_the_window_has_no_context_and_keeps_its_words():
-    passages = windower(window=3).passages(in_sentences(2, 5, 2))
-    assert only_window(passages[1]) == ["[CLS]", *LETTERS[2:7], "[SEP]"]
+    groups = window_builder(window=3).build([in_sentences(2, 5, 2)])
+    assert only_window(groups[1]) == ["[CLS]", *LETTERS[2:7], "[SEP]"]
 
 
 def test_context_that_does_not_fit_is_trimmed_word_by_word_from_the_far_ends():
     # 12 tokens, two of them special, three of them the sentence: seven are left for context.
-    passages = windower(max_tokens=12, window=100).passages(in_sentences(20, 3, 20))
-    assert only_window(passages[1]) == ["[CLS]", *LETTERS[17:20], *LETTERS[20:23], *LETTERS[23:27], "[SEP]"]
+    groups = window_builder(max_tokens=12, window=100).build([in_sentences(20, 3, 20)])
+    assert only_window(groups[1]) == ["[CLS]", *LETTERS[17:20], *LETTERS[20:23], *LETTERS[23:27], "[SEP]"]
 
 
 def test_the_longer_side_is_trimmed_first():
-    passages = windower(max_tokens=12, window=100).passages(in_sentences(2, 3, 20))
-    assert only_window(passages[1]) == ["[CLS]", *LETTERS[:2], *LETTERS[2:5], *LETTERS[5:10], "[SEP]"]
+    groups = window_builder(max_tokens=12, window=100).build([in_sentences(2, 3, 20)])
+    assert only_window(groups[1]) == ["[CLS]", *LETTERS[:2], *LETTERS[2:5], *LETTERS[5:10], "[SEP]"]
 
 
 # The layout of the released code
 
 
 def test_released_moves_the_sentence_behind_its_context():
-    passages = windower(layout="released", window=6).passages(in_sentences(3, 2, 3))
-    assert only_window(passages[1]) == ["[CLS]", "ab", "ac", "af", "ag", "[SEP]", "ad", "ae", "[SEP]"]
-    assert passages[1].windows[0].second == 6
-    assert passages[1].reads.tolist() == [[0, 6], [0, 7]]
+    groups = window_builder(layout="released", window=6).build([in_sentences(3, 2, 3)])
+    assert only_window(groups[1]) == ["[CLS]", "ab", "ac", "af", "ag", "[SEP]", "ad", "ae", "[SEP]"]
+    assert groups[1].windows[0].segment_b_start == 6
+    assert groups[1].word_index.tolist() == [[0, 6], [0, 7]]
 
 
 def test_released_uses_the_separators_of_the_encoder():
-    passages = windower("mpnet", layout="released", window=6).passages(in_sentences(3, 2, 3))
-    assert only_window(passages[1], "mpnet") == ["<s>", "ab", "ac", "af", "ag", "</s>", "</s>", "ad", "ae", "</s>"]
+    groups = window_builder("mpnet", layout="released", window=6).build([in_sentences(3, 2, 3)])
+    assert only_window(groups[1], "mpnet") == ["<s>", "ab", "ac", "af", "ag", "</s>", "</s>", "ad", "ae", "</s>"]
 
 
 # The shared layout
 
 
 def test_shared_windows_are_as_few_and_as_equal_as_can_be():
-    passages = windower(max_tokens=512, layout="shared").passages(in_sentences(*[26] * 20))
-    assert [len(passage.windows[0].tokens) for passage in passages] == [262, 262]
-    assert [len(passage.tables) for passage in passages] == [10, 10]
+    groups = window_builder(max_tokens=512, layout="shared").build([in_sentences(*[26] * 20)])
+    assert [len(group.windows[0].tokens) for group in groups] == [262, 262]
+    assert [len(group.tables) for group in groups] == [10, 10]
 
 
 def test_shared_windows_hold_the_text_once_and_in_order():
     document = in_sentences(*[7] * 30)
-    passages = windower(max_tokens=52, layout="shared").passages(document)
-    assert [t for p in passages for t in only_window(p)[1:-1]] == list(document.words)
+    groups = window_builder(max_tokens=52, layout="shared").build([document])
+    assert [t for p in groups for t in only_window(p)[1:-1]] == list(document.words)
 
 
 def test_the_size_of_a_window_means_nothing_to_shared_ones():
     document = in_sentences(*[7] * 30)
-    for few, many in zip(*(windower(layout="shared", window=w).passages(document) for w in (1, 500)), strict=True):
+    for few, many in zip(*(window_builder(layout="shared", window=w).build([document]) for w in (1, 500)), strict=True):
         assert (few.windows[0].tokens == many.windows[0].tokens).all()
 
 
 def test_shared_windows_close_before_their_padded_tables_outgrow_one_large_table():
     document = in_sentences(*[1] * 300, 200)
-    passages = windower(max_tokens=8192, layout="shared").passages(document)
-    assert len(passages) > 1
-    for passage in passages:
-        assert len(passage.tables) * max(t.end - t.start for t in passage.tables) ** 2 <= 512**2
+    groups = window_builder(max_tokens=8192, layout="shared").build([document])
+    assert len(groups) > 1
+    for group in groups:
+        assert len(group.tables) * max(t.end - t.start for t in group.tables) ** 2 <= 512**2
 
 
 # Long sentences and long words
@@ -178,7 +180,7 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
     words = [LONG[i] if i % 3 == 2 else LETTERS[i] for i in range(length)]
     spelt = [spellings(token_ids(word)) for word in words]
     text = list(itertools.chain(*spelt))
-    long = windower(max_tokens=16, layout=layout).passages(Document.from_words([["aa"], words, ["bb"]]))[1]
+    long = window_builder(max_tokens=16, layout=layout).build([Document.from_words([["aa"], words, ["bb"]])])[1]
     assert (len(long.windows) > 1, long.stitched) == (True, 1)
 
     head = 2 if layout == "released" else 1
@@ -187,7 +189,7 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
     for begin, tokens in zip(begins, held, strict=True):
         assert text[begin : begin + len(tokens)] == tokens
 
-    for word, (window, position) in enumerate(long.reads.tolist()):
+    for word, (window, position) in enumerate(long.word_index.tolist()):
         start = sum(map(len, spelt[:word]))
         end = start + len(spelt[word])
         depths = [min(start - b, b + len(tokens) - end) for b, tokens in zip(begins, held, strict=True)]
@@ -196,52 +198,52 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
 
 
 def test_overlapping_windows_overlap_by_about_half():
-    (long,) = windower(max_tokens=22, max_table=1000).passages(in_sentences(100))
+    (long,) = window_builder(max_tokens=22, max_table=1000).build([in_sentences(100)])
     begins = [LETTERS.index(spellings(window.tokens)[1]) for window in long.windows]
     assert begins == [0, 10, 20, 30, 40, 50, 60, 70, 80]
 
 
 def test_a_sentence_of_exactly_the_room_of_the_encoder_is_not_stitched():
-    fits, stitched = (windower(max_tokens=22).passages(in_sentences(n))[0] for n in (20, 21))
+    fits, stitched = (window_builder(max_tokens=22).build([in_sentences(n)])[0] for n in (20, 21))
     assert (len(fits.windows), fits.stitched) == (1, 0)
     assert (len(stitched.windows), stitched.stitched) == (2, 1)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_sentence_of_two_thousand_words_is_split_and_stitched_and_counted_once(layout):
-    passages = windower(layout=layout).passages(in_sentences(5, 2000, 5))
-    parts = [table for passage in passages for table in passage.tables if table.sentence == 1]
+    groups = window_builder(layout=layout).build([in_sentences(5, 2000, 5)])
+    parts = [table for group in groups for table in group.tables if table.sentence == 1]
     assert [part.end - part.start for part in parts] == [500] * 4
-    assert sum(passage.split for passage in passages) == 1
-    assert sum(passage.stitched for passage in passages) == 1
+    assert sum(group.split for group in groups) == 1
+    assert sum(group.stitched for group in groups) == 1
 
 
-def sizes(passages: list[WindowGroup]) -> list[int]:
-    return [table.end - table.start for passage in passages for table in passage.tables]
+def sizes(groups: list[WindowGroup]) -> list[int]:
+    return [table.end - table.start for group in groups for table in group.tables]
 
 
 def test_a_long_sentence_is_split_after_the_full_stop_nearest_to_its_middle():
     words = ["aa"] * 40
     words[4] = words[17] = words[23] = "."
     words[19] = ","
-    assert sizes(windower(max_table=30).passages(Document.from_words([words]))) == [18, 22]
+    assert sizes(window_builder(max_table=30).build([Document.from_words([words])])) == [18, 22]
 
 
 def test_a_long_sentence_without_a_full_stop_is_split_after_a_comma():
     words = ["aa"] * 40
     words[14] = ","
-    assert sizes(windower(max_table=30).passages(Document.from_words([words]))) == [15, 25]
+    assert sizes(window_builder(max_table=30).build([Document.from_words([words])])) == [15, 25]
 
 
 def test_a_long_sentence_without_any_stop_in_reach_is_split_evenly():
     words = ["aa"] * 41
     words[3] = words[35] = "."
-    assert sizes(windower(max_table=30).passages(Document.from_words([words]))) == [21, 20]
+    assert sizes(window_builder(max_table=30).build([Document.from_words([words])])) == [21, 20]
 
 
 def test_parts_of_a_sentence_are_context_to_each_other():
-    passages = windower(window=7, max_table=3).passages(in_sentences(9))
-    assert only_window(passages[1]) == ["[CLS]", *LETTERS[1:8], "[SEP]"]
+    groups = window_builder(window=7, max_table=3).build([in_sentences(9)])
+    assert only_window(groups[1]) == ["[CLS]", *LETTERS[1:8], "[SEP]"]
 
 
 @pytest.mark.parametrize(
@@ -250,25 +252,25 @@ def test_parts_of_a_sentence_are_context_to_each_other():
         ({"layout": "sideways"}, "no window layout 'sideways'; there are in-place, released, shared"),
         ({"window": -1}, "a window of -1 words"),
         ({"max_table": 0}, "tables of 0"),
-        ({"max_pieces": 2}, "no room for words"),
-        ({"max_pieces": 3, "layout": "released"}, "no room for words"),
+        ({"max_tokens": 2}, "no room for words"),
+        ({"max_tokens": 3, "layout": "released"}, "no room for words"),
     ],
 )
 def test_impossible_wishes_are_refused(options, sentence):
     with pytest.raises(UnireError, match=sentence):
-        windower(**options)
+        window_builder(**options)
 
 
 # Speed
 
 
-def seconds(layouter: WindowBuilder, document: Document) -> float:
+def seconds(builder: WindowBuilder, document: Document) -> float:
     """The faster of two, with a warm cache."""
-    layouter.passages(document)
+    builder.build([document])
     times = []
     for _ in range(2):
         start = time.perf_counter()
-        layouter.passages(document)
+        builder.build([document])
         times.append(time.perf_counter() - start)
     return min(times)
 
@@ -276,11 +278,11 @@ def seconds(layouter: WindowBuilder, document: Document) -> float:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_abstract_takes_well_under_a_millisecond_per_sentence(layout):
-    assert seconds(windower(max_tokens=512, layout=layout), in_sentences(*[25] * 8)) < 8e-3
+    assert seconds(window_builder(max_tokens=512, layout=layout), in_sentences(*[25] * 8)) < 8e-3
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("lengths", [[25] * 4000, [100_000]], ids=["sentences", "one sentence"])
 def test_a_document_of_a_hundred_thousand_words_takes_no_quadratic_time(layout, lengths):
-    assert seconds(windower(max_tokens=512, layout=layout), in_sentences(*lengths)) < 5
+    assert seconds(window_builder(max_tokens=512, layout=layout), in_sentences(*lengths)) < 5

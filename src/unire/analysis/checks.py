@@ -98,14 +98,14 @@ def token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         spec = EncoderSpec.from_dict(config["spec"]) if "spec" in config else _probed(tokenizer, folder, config)
-        windower = WindowBuilder(tokenizer, spec)
+        window_builder = WindowBuilder(tokenizer, spec)
     except Exception as error:  # tokenizers has no exception type of its own
         raise UnireError(
             f"encoder {str(folder)!r} cannot be read; give a folder with tokenizer.json and config.json ({error})"
         ) from None
 
     def count(words: Sequence[str]) -> int:
-        return len(spec.prefix) + len(windower.tokenize(words).ids) + len(spec.suffix)
+        return len(spec.prefix) + len(window_builder.tokenize(words).ids) + len(spec.suffix)
 
     return count, spec.max_pieces
 

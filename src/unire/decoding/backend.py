@@ -242,7 +242,7 @@ def tiles(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array,
     numpy likes neighbours that fit into a cache, torch many tables of like length.
     """
     if not isinstance(P, np.ndarray):
-        for group, n in group_by_length(lengths, finer=2, spare=MAX_PADDING_NUMBERS // P.shape[3]):
+        for group, n in group_by_length(lengths, groups_per_doubling=2, max_padding=MAX_PADDING_NUMBERS // P.shape[3]):
             places = group if isinstance(group, slice) else asarray_like(group, P)
             yield places, P[places, :n, :n], None, None
         return

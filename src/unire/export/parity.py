@@ -47,12 +47,12 @@ class Parity:
 
 def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Document]) -> Parity:
     """Tables and findings of two extractors, which have their windows, labels and settings in common."""
-    passages = one.windower.passages_of(documents)
+    groups = one.window_builder.build(documents)
     largest, total, cells = 0.0, 0.0, 0
     max_cells = min(one.engine.max_cells, other.engine.max_cells)
     max_tokens = min(one.engine.max_tokens, other.engine.max_tokens)
-    for group in bucket_batches(passages, max_cells=max_cells, max_tokens=max_tokens):
-        batch = collate(group, one.config.spec)
+    for bucket in bucket_batches(groups, max_cells=max_cells, max_tokens=max_tokens):
+        batch = collate(bucket, one.config.spec)
         tables = zip(one.engine.tables(batch), other.engine.tables(batch), batch.lengths, strict=True)
         for P, Q, n in tables:
             differences = np.abs(np.asarray(P[:n, :n]) - np.asarray(Q[:n, :n]))

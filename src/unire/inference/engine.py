@@ -37,7 +37,7 @@ class Engine(Protocol):
     """Padded cells of a batch that fit into memory."""
     max_tokens: int
     """Padded tokens of a batch that fit into memory."""
-    rounded: Padding
+    padding: Padding
     """What of a batch should be of few sizes, if a new one costs the engine time."""
 
     def tables(self, batch: Batch) -> Any:

@@ -63,7 +63,7 @@ class OnnxEngine:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
         self.max_tokens = 16 * RUN_TOKENS * threads  # the fewer batches, the less often a core waits for the others
         self.max_cells = 400_000
-        self.rounded: Padding = "not"
+        self.padding: Padding = "exact"
 
     def tables(self, batch: Batch) -> NDArray[np.float32]:
         found: NDArray[np.float32] = self.start(batch).tables()
@@ -126,7 +126,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch, windows: slice, tables: slice) -> _Part:
-        return cls(windows, tables, int(batch.sizes[windows].max()), int(batch.lengths[tables].max()))
+        return cls(windows, tables, int(batch.row_lengths[windows].max()), int(batch.lengths[tables].max()))
 
     def joined(self, other: _Part) -> _Part:
         """This part and the one behind it."""

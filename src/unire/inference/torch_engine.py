@@ -60,7 +60,7 @@ class TorchEngine:
         self.max_slice = min(MAX_SLICE_TOKENS, most // 4) if on_gpu else sys.maxsize
         """Tokens that the encoder is given at once; to a CPU, all of a batch."""
         self.max_cells = max_cells or (NUMBERS * most // len(model.labels) if on_gpu else 400_000)
-        self.rounded: Padding = "slices" if on_gpu else "not"
+        self.padding: Padding = "bucketed" if on_gpu else "exact"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod

@@ -23,7 +23,7 @@ from unire.models.attention import attention_kernels
 from unire.models.encoder import build_encoder, first_position
 from unire.windows.collator import Batch
 
-__all__ = ["MLP", "Biaffine", "TensorBatch", "UniRE", "read_tokens", "to_device"]
+__all__ = ["MLP", "Biaffine", "TensorBatch", "UniRE", "encode_tokens", "to_device"]
 
 
 class MLP(nn.Module):
@@ -79,7 +79,7 @@ class TensorBatch:
     token_type_ids: Tensor | None  # [B, L]
     words: Tensor  # [T, N], places in the flattened tokens, or in those of all parts
     lengths: Tensor  # [T]
-    starts: Tensor | None = None  # [B, L], where windows are packed
+    window_starts: Tensor | None = None  # [B, L], where windows are packed
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str) -> TensorBatch:
@@ -87,17 +87,17 @@ class TensorBatch:
             return to_device(array, device)
 
         # the device makes the masks itself, for they are as much to copy as the tokens
-        input_ids, sizes = move(batch.input_ids), move(batch.sizes)
+        input_ids, sizes = move(batch.input_ids), move(batch.row_lengths)
         positions = torch.arange(input_ids.shape[1], device=device)
         mask = positions < sizes.unsqueeze(1)
-        seconds = None if batch.seconds is None else positions >= move(batch.seconds)
+        seconds = None if batch.segment_b_starts is None else positions >= move(batch.segment_b_starts)
         return cls(
             input_ids,
             mask.long(),
             None if seconds is None else (mask & seconds).long(),
             move(batch.words),
             move(batch.lengths),
-            None if batch.starts is None else move(batch.starts),
+            None if batch.window_starts is None else move(batch.window_starts),
         )
 
     @classmethod
@@ -113,7 +113,7 @@ class TensorBatch:
 
     def part(self, windows: slice, n_tokens: int) -> TensorBatch:
         """Some windows and so many of their tokens, with the words and tables of all."""
-        of_tokens = ("input_ids", "attention_mask", "token_type_ids", "starts")
+        of_tokens = ("input_ids", "attention_mask", "token_type_ids", "window_starts")
         named = ((name, getattr(self, name)) for name in of_tokens)
         return replace(self, **{name: each[windows, :n_tokens] for name, each in named if each is not None})
 
@@ -129,10 +129,10 @@ def to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     return tensor
 
 
-def read_tokens(encoder: nn.Module, batch: TensorBatch) -> Tensor:
+def encode_tokens(encoder: nn.Module, batch: TensorBatch) -> Tensor:
     """The vector of every token of every window: `[B * L, n_hidden]`."""
     told = {} if batch.token_type_ids is None else {"token_type_ids": batch.token_type_ids}
-    n_tokens, starts = batch.input_ids.shape[1], batch.starts
+    n_tokens, starts = batch.input_ids.shape[1], batch.window_starts
     if starts is None:
         told["attention_mask"] = batch.attention_mask
     else:  # a token sees those of its own window, and stands where it would if that were alone in its row
@@ -180,7 +180,9 @@ class UniRE(nn.Module):
 
     def encode(self, batch: TensorBatch, slices: Slices = ()) -> Tensor:
         """The vector of every word, that of its first token: `[T, N, n_hidden]`."""
-        parts = [read_tokens(self.encoder, batch.part(*some)) for some in slices] or [read_tokens(self.encoder, batch)]
+        parts = [encode_tokens(self.encoder, batch.part(*some)) for some in slices] or [
+            encode_tokens(self.encoder, batch)
+        ]
         tokens = torch.cat(parts) if len(parts) > 1 else parts[0]  # [all tokens, n_hidden]
         # all padding reads token 0; index_select's backward pass adds such repeats up without sorting them first
         return tokens.index_select(0, batch.words.flatten()).view(*batch.words.shape, -1)

@@ -186,7 +186,7 @@ class CancellableEngine:
         self._engine = engine
         self._wanted = wanted
         self.max_cells, self.max_tokens = engine.max_cells, min(engine.max_tokens, tokens)
-        self.rounded = engine.rounded
+        self.padding = engine.padding
 
     def tables(self, batch: Batch) -> Any:
         return self.start(batch).tables()

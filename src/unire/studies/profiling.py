@@ -163,7 +163,7 @@ class _TimedEngine:
     def __init__(self, engine: Engine, model: UniRE) -> None:
         self.engine = engine
         self.model = model
-        self.max_cells, self.max_tokens, self.rounded = engine.max_cells, engine.max_tokens, engine.rounded
+        self.max_cells, self.max_tokens, self.padding = engine.max_cells, engine.max_tokens, engine.padding
         self.tables_seconds = self.encoder_seconds = self._began = 0.0
         self.batches = 0
 

@@ -59,52 +59,52 @@ class TrainingSet:
     Args:
         documents: The training data.
         labels: Its label space.
-        windower: The encoder's.
+        window_builder: The encoder's.
         config: How steps are made.
-        rounded: What of a batch is padded more than it must be, so that many have the same shape.
-        spare: As many tokens more of padding are better than a batch more; any number when left out.
+        padding: What of a batch is padded more than it must be, so that many have the same shape.
+        max_padding: As many tokens more of padding are better than a batch more; any number when left out.
     """
 
     def __init__(
         self,
         documents: Sequence[Document],
         labels: LabelSpace,
-        windower: WindowBuilder,
+        window_builder: WindowBuilder,
         config: TrainingConfig,
         *,
-        rounded: Padding = "not",
-        spare: int | None = None,
+        padding: Padding = "exact",
+        max_padding: int | None = None,
     ) -> None:
         labels.check(documents)
-        self.rounded: Padding = rounded
-        self.spare = spare
-        self.spec: EncoderSpec = windower.spec
+        self.padding: Padding = padding
+        self.max_padding = max_padding
+        self.spec: EncoderSpec = window_builder.spec
         self.config = config
-        self.passages: list[WindowGroup] = []
+        self.groups: list[WindowGroup] = []
         self.notes: Counter[str] = Counter()
         """What tables could not hold, by reason, and what windows had to do."""
         self._gold: dict[tuple[int, int], NDArray[np.unsignedinteger]] = {}
         smallest = np.min_scalar_type(len(labels))  # a whole corpus is kept: a byte a cell, not eight
         for index, document in enumerate(documents):
             self.notes.update(reason for _, reason in spanning(document))
-            for passage in windower.passages(document, index):
-                self.passages.append(passage)
-                self.notes.update(notes_of(passage))
-                for table in passage.tables:
+            for group in window_builder.build([document], index):
+                self.groups.append(group)
+                self.notes.update(notes_of(group))
+                for table in group.tables:
                     filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
                     self._gold[table.document, table.start] = filled.labels.astype(smallest)
                     self.notes.update(reason for _, reason in filled.unheld)
-        if not self.passages:
+        if not self.groups:
             raise UnireError("the training data holds no words; give at least one sentence")
 
     def steps(self, epoch: int) -> list[tuple[WindowGroup, ...]]:
-        """The passages of every step of an epoch, shuffled: the same for the same seed and epoch."""
-        order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.passages))
+        """The groups of every step of an epoch, shuffled: the same for the same seed and epoch."""
+        order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.groups))
         steps: list[tuple[WindowGroup, ...]] = []
         current: list[WindowGroup] = []
         n_tables = 0
         for position in order:
-            current.append(self.passages[position])
+            current.append(self.groups[position])
             n_tables += len(current[-1].tables)
             if n_tables >= self.config.batch_size:
                 steps.append(tuple(current))
@@ -113,27 +113,27 @@ class TrainingSet:
             steps.append(tuple(current))
         return steps
 
-    def step(self, passages: Sequence[WindowGroup], process: int = 0, n_processes: int = 1) -> TrainingStep:
+    def step(self, groups: Sequence[WindowGroup], process: int = 0, n_processes: int = 1) -> TrainingStep:
         """Collate a process's share of a step. Every process gets at least one batch, so that all keep in time."""
-        lengths = np.array([table.end - table.start for passage in passages for table in passage.tables])
-        share = passages[process::n_processes]
+        lengths = np.array([table.end - table.start for group in groups for table in group.tables])
+        share = groups[process::n_processes]
         return TrainingStep(
-            tuple(self._batches(share or passages[:1])),
+            tuple(self._batches(share or groups[:1])),
             n_tables=len(lengths),
             n_cells=int((lengths**2).sum()),
             n_words=int(lengths.sum()),
             idle=not share,
         )
 
-    def _batches(self, passages: Sequence[WindowGroup]) -> Iterator[GoldBatch]:
-        for group in bucket_batches(
-            passages,
+    def _batches(self, groups: Sequence[WindowGroup]) -> Iterator[GoldBatch]:
+        for bucket in bucket_batches(
+            groups,
             max_cells=self.config.max_cells,
             max_tokens=self.config.max_pieces,
-            spare=self.spare,
-            rounded=self.rounded,
+            max_padding=self.max_padding,
+            padding=self.padding,
         ):
-            batch = collate(group, self.spec, rounded=self.rounded)
+            batch = collate(bucket, self.spec, padding=self.padding)
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)
             for row, table in enumerate(batch.tables):

@@ -129,9 +129,14 @@ class Trainer:
         )
         # processes that exchange gradients do so amid the backward pass, which no graph holds
         record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
-        rounded, spare = self._batching(record)
+        padding, max_padding = self._batching(record)
         self.data = TrainingSet(
-            self.documents, self.model.labels, self.extractor.windower, self.config, rounded=rounded, spare=spare
+            self.documents,
+            self.model.labels,
+            self.extractor.window_builder,
+            self.config,
+            padding=padding,
+            max_padding=max_padding,
         )
         self.snapshots = CheckpointManager(self.out)
         optimizer = build_optimizer(self.model, self.config)
@@ -157,12 +162,12 @@ class Trainer:
         host longer than any padding does. Where windows are packed, more batches would not save padding.
         """
         if not record:
-            return "not", 64 if self.accelerator.device.type == "cpu" else None
-        return ("packed", None) if all(map(takes_positions, self._encoders())) else ("all", 1024)
+            return "exact", 64 if self.accelerator.device.type == "cpu" else None
+        return ("packed", None) if all(map(takes_positions, self._encoders())) else ("fixed", 1024)
 
     def _rebatch(self) -> None:
         """Batch windows by whether steps are still recorded; between epochs, when no thread makes any ahead."""
-        self.data.rounded, self.data.spare = self._batching(self.gradients.records)
+        self.data.padding, self.data.max_padding = self._batching(self.gradients.records)
 
     def _encoders(self) -> Sequence[nn.Module]:
         """Those that read the batches of a step."""
@@ -304,7 +309,7 @@ class Trainer:
     def collated(self, steps: Sequence[Sequence[WindowGroup]]) -> Iterator[TrainingStep]:
         """This process's share of each step, the next one made while the present one is taken."""
         process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return Prefetcher(self.data.step(passages, process, n_processes) for passages in steps)
+        return Prefetcher(self.data.step(groups, process, n_processes) for groups in steps)
 
     def take_step(self, step: TrainingStep, position: float, share: float) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
@@ -396,7 +401,7 @@ class Trainer:
         """What a reporter may want to say before the first step."""
         return {
             "documents": len(self.documents),
-            "sentences": sum(len(passage.tables) for passage in self.data.passages),
+            "sentences": sum(len(group.tables) for group in self.data.groups),
             "dev documents": len(self.dev),
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "device": str(self.accelerator.device),

@@ -18,12 +18,12 @@ from unire.windows.windows import WindowGroup
 
 __all__ = ["MAX_SLICE_TOKENS", "Batch", "Padding", "bucket_batches", "collate", "group_by_length"]
 
-Padding = Literal["not", "slices", "all", "packed"]
+Padding = Literal["exact", "bucketed", "fixed", "packed"]
 """What of a batch is padded more, so that shapes are few: nothing, the slices of its windows, or all of it.
 
-`slices` is what a GPU that decodes is given, so its tables are sorted too, the longest first. `packed` is all of it,
+`bucketed` is what a GPU that decodes is given, so its tables are sorted too, the longest first. `packed` is all of it,
 with windows one behind the other in rows of one length, so that less is padding: who reads them must keep them apart
-(`Batch.starts`)."""
+(`Batch.window_starts`)."""
 
 BUCKET_TOKENS = 16
 """Windows are alike within so many tokens: the tables of those are then sorted among themselves."""
@@ -44,14 +44,14 @@ class Batch:
     tables: tuple[TableSpan, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
-    sizes: NDArray[np.int64]
+    row_lengths: NDArray[np.int64]
     """[B] tokens of each row; 1 where a whole row is padding, for attention to nothing is not a number."""
-    starts: NDArray[np.int64] | None
+    window_starts: NDArray[np.int64] | None
     """[B, L] where in its row the window of each token begins; `None` where every window has a row of its own."""
-    seconds: NDArray[np.int64] | None
+    segment_b_starts: NDArray[np.int64] | None
     """[B, 1], or if packed [B, L]: where in its row token type 1 begins; `None` where the encoder has none."""
     slices: tuple[tuple[slice, int], ...]
-    """Windows to be encoded together, and the tokens that are enough for them: all windows and L, if not rounded."""
+    """Windows to be encoded together, and the tokens that are enough for them: all windows and L if exact."""
     words: NDArray[np.int64]
     """[T, N] index of each word's first token into those of all slices, end to end; 0 on padding."""
     lengths: NDArray[np.int64]
@@ -60,34 +60,34 @@ class Batch:
     @cached_property
     def attention_mask(self) -> NDArray[np.int64]:
         """[B, L]"""
-        return (np.arange(self.input_ids.shape[1]) < self.sizes[:, None]).astype(np.int64)
+        return (np.arange(self.input_ids.shape[1]) < self.row_lengths[:, None]).astype(np.int64)
 
     @cached_property
     def token_type_ids(self) -> NDArray[np.int64] | None:
         """[B, L]; `None` where the encoder has none."""
-        if self.seconds is None:
+        if self.segment_b_starts is None:
             return None
-        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.seconds)
+        return self.attention_mask * (np.arange(self.input_ids.shape[1]) >= self.segment_b_starts)
 
 
-def collate(passages: Sequence[WindowGroup], spec: EncoderSpec, *, rounded: Padding = "not") -> Batch:
+def collate(passages: Sequence[WindowGroup], spec: EncoderSpec, *, padding: Padding = "exact") -> Batch:
     """Pad the windows and tables of `passages`, of which there is at least one.
 
     Args:
         passages: What to pad.
         spec: The encoder's.
-        rounded: What is padded more than it must be, so that many batches have the same shape.
+        padding: What is padded more than it must be, so that many batches have the same shape.
     """
     windows = [window for passage in passages for window in passage.windows]
     tables = tuple([table for passage in passages for table in passage.tables])
     n_tokens = np.array([len(window.tokens) for window in windows])
-    rows = _Rows.of(n_tokens, spec.max_pieces, rounded)
+    rows = _Rows.of(n_tokens, spec.max_pieces, padding)
     tokens = concat_ranges(rows.row * rows.length + rows.offset, n_tokens)  # where each stands
     input_ids = np.full((rows.n_rows, rows.length), spec.pad_id, np.int64)
     input_ids.reshape(-1)[tokens] = np.concatenate([window.tokens for window in windows])
     filled = np.bincount(rows.row, n_tokens, rows.n_rows).astype(np.int64)
-    second = np.array([window.second for window in windows])
-    if rounded == "packed":
+    second = np.array([window.segment_b_start for window in windows])
+    if padding == "packed":
         starts, seconds = np.repeat(filled, rows.length).reshape(input_ids.shape), np.full(input_ids.shape, rows.length)
         starts.reshape(-1)[tokens] = np.repeat(rows.offset, n_tokens)  # padding is a window of its own, the last one
         seconds.reshape(-1)[tokens] = np.repeat(rows.offset + second, n_tokens)
@@ -96,15 +96,17 @@ def collate(passages: Sequence[WindowGroup], spec: EncoderSpec, *, rounded: Padd
 
     n_words = [table.end - table.start for table in tables]
     n_tables, longest = len(tables), max(n_words)
-    if rounded in ("all", "packed"):
+    if padding in ("fixed", "packed"):
         n_tables, longest = _up(n_tables, 16), _up(longest, 16 if longest <= 64 else 32 if longest <= 128 else 64)
     lengths = np.array(n_words + [0] * (n_tables - len(tables)))
     words = np.zeros((n_tables, longest), np.int64)
-    reads = np.concatenate([passage.reads for passage in passages])  # [words of all tables, 2]
+    word_index = np.concatenate([passage.word_index for passage in passages])  # [words of all tables, 2]
     n_windows = np.array([len(passage.windows) for passage in passages])
-    window = reads[:, 0] + np.repeat(n_windows.cumsum() - n_windows, [len(passage.reads) for passage in passages])
-    words[np.arange(longest) < lengths[:, None]] = rows.firsts[window] + reads[:, 1]
-    if rounded == "slices":  # for a GPU, which is quicker at tables of like length that are neighbours
+    window = word_index[:, 0] + np.repeat(
+        n_windows.cumsum() - n_windows, [len(passage.word_index) for passage in passages]
+    )
+    words[np.arange(longest) < lengths[:, None]] = rows.firsts[window] + word_index[:, 1]
+    if padding == "bucketed":  # for a GPU, which is quicker at tables of like length that are neighbours
         order = np.argsort(-lengths, kind="stable")
         tables, words, lengths = tuple([tables[k] for k in order[: len(tables)].tolist()]), words[order], lengths[order]
     sizes, types = np.maximum(filled, 1), seconds if spec.token_types else None
@@ -116,8 +118,8 @@ def bucket_batches(
     *,
     max_cells: int,
     max_tokens: int,
-    spare: int | None = None,
-    rounded: Padding = "not",
+    max_padding: int | None = None,
+    padding: Padding = "exact",
 ) -> Iterator[list[WindowGroup]]:
     """Group passages of like length, the longest first, so that little is padding.
 
@@ -125,19 +127,19 @@ def bucket_batches(
         passages: All that may be grouped together.
         max_cells: Padded cells of a batch, T·N². A passage that has more makes a batch by itself.
         max_tokens: Padded tokens of a batch, B·L, but for a row of padding if packed; likewise.
-        spare: As many tokens more of padding are better than a batch more; any number when left out.
-        rounded: How batches will be collated.
+        max_padding: As many tokens more of padding are better than a batch more; any number when left out.
+        padding: How batches will be collated.
     """
     passages = list(passages)
     shapes = _Shape.of_each(passages)
-    if rounded == "all":
+    if padding == "fixed":
         shapes = shapes._replace(longest_window=_rounded_length(shapes.longest_window))
     order = np.lexsort((-shapes.longest_table, -((shapes.longest_window - 1) // BUCKET_TOKENS)))
     sizes, n_windows = shapes.longest_window[order], shapes.n_windows[order]
-    for part in _least_padded(sizes, n_windows, spare) if spare is not None else [slice(0, len(order))]:
+    for part in _least_padded(sizes, n_windows, max_padding) if max_padding is not None else [slice(0, len(order))]:
         rest = order[part]
         while len(rest):
-            packed = rounded == "packed"
+            packed = padding == "packed"
             some = rest if packed else rest[: 1 + max_tokens // shapes.longest_window[rest[0]]]  # no batch holds more
             each = _Shape(*(numbers[some] for numbers in shapes))
             grown = each.joined()
@@ -160,18 +162,18 @@ class _Rows(NamedTuple):
     slices: tuple[tuple[slice, int], ...]
 
     @classmethod
-    def of(cls, sizes: NDArray[np.int64], most: int, rounded: Padding) -> _Rows:
+    def of(cls, sizes: NDArray[np.int64], most: int, padding: Padding) -> _Rows:
         """Rows for windows of so many tokens, `most` of all."""
         row, offset, length = np.arange(len(sizes)), np.zeros(len(sizes), np.int64), int(sizes.max())
         n_rows = len(sizes)
-        if rounded == "slices":
+        if padding == "bucketed":
             slices = tuple(_slices(sizes, most))
             length = max(n for _, n in slices)  # a last slice of few windows may be padded most
             return cls(row, offset, slices[-1][0].stop, length, slices)
-        if rounded == "all":
+        if padding == "fixed":
             length = int(_rounded_length(length))
             n_rows = _up(n_rows, 16 if length <= 64 else 8 if length <= 128 else 4)
-        elif rounded == "packed":
+        elif padding == "packed":
             ways = [(_packed(sizes, room), room) for room in _row_lengths(length, most)]
             (row, offset), length = min(ways, key=lambda way: (way[0][0].max() + 1) * way[1])
             n_rows = _up(int(row.max()) + 1, 2)
@@ -212,13 +214,13 @@ def _tokens_taken(shapes: _Shape) -> NDArray[np.int64]:
     return taken
 
 
-def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare: int) -> list[slice]:
-    """Cut passages into neighbours, so that all padding, and `spare` for every part, are as little as can be.
+def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], max_padding: int) -> list[slice]:
+    """Cut passages into neighbours, so that all padding, and `max_padding` for every part, are as little as can be.
 
     Args:
         sizes: Tokens of the longest window of each, in about falling order.
         n_windows: How many windows each has.
-        spare: What a part costs.
+        max_padding: What a part costs.
     """
     longest = np.maximum.accumulate(sizes[::-1])[::-1]  # from each passage on
     firsts = np.flatnonzero(np.diff(longest, prepend=0))  # between passages of one length nothing is gained by a cut
@@ -226,7 +228,7 @@ def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare:
     before = np.append(0, n_windows.cumsum())[bounds]  # windows before each bound
     costs, last = np.zeros(len(bounds), np.int64), np.zeros(len(bounds), np.int64)
     for end in range(1, len(bounds)):
-        ways = costs[:end] + spare + longest[firsts[:end]] * (before[end] - before[:end])
+        ways = costs[:end] + max_padding + longest[firsts[:end]] * (before[end] - before[:end])
         last[end] = ways.argmin()  # where the last of the parts up to here begins
         costs[end] = ways[last[end]]
     parts: list[slice] = []
@@ -238,7 +240,7 @@ def _least_padded(sizes: NDArray[np.int64], n_windows: NDArray[np.int64], spare:
 
 
 def group_by_length(
-    lengths: NDArray[np.int64], finer: int = 1, spare: int = 0
+    lengths: NDArray[np.int64], groups_per_doubling: int = 1, max_padding: int = 0
 ) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
     """Group the tables of a batch, so that each can be cut to the length of its group: most of a batch is padding.
 
@@ -248,17 +250,17 @@ def group_by_length(
 
     Args:
         lengths: [T] words of each table; those that have none are in no group.
-        finer: How many groups there are from a length to twice that length.
-        spare: As many cells more of padding are better than a group more.
+        groups_per_doubling: How many groups there are from a length to twice that length.
+        max_padding: As many cells more of padding are better than a group more.
     """
     n_tables = np.bincount(lengths)  # of every length: there are far fewer lengths than tables
     present = np.flatnonzero(n_tables[1:]) + 1
-    steps = np.ceil(finer * np.log2(np.maximum(present, SHORT_TABLE_WORDS // finer)))
+    steps = np.ceil(groups_per_doubling * np.log2(np.maximum(present, SHORT_TABLE_WORDS // groups_per_doubling)))
     longest = present[np.diff(steps, append=np.inf) > 0]
     sizes = np.diff(n_tables.cumsum()[longest], prepend=n_tables[:1].sum())
     limits: list[int] = []
     for n, size in zip(longest[::-1].tolist(), sizes[::-1].tolist(), strict=True):
-        if not limits or size * (limits[-1] ** 2 - n**2) > spare:
+        if not limits or size * (limits[-1] ** 2 - n**2) > max_padding:
             limits.append(n)
     for n, shorter in pairwise([*limits, 0]):
         group = np.flatnonzero((lengths <= n) & (lengths > shorter))

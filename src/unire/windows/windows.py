@@ -29,7 +29,7 @@ class Window:
     """One encoder input."""
 
     tokens: NDArray[np.int64]
-    second: int
+    segment_b_start: int
     """First token whose token type is 1; `len(tokens)` when there is none."""
 
 
@@ -39,7 +39,7 @@ class WindowGroup:
 
     windows: tuple[Window, ...]
     tables: tuple[TableSpan, ...]
-    reads: NDArray[np.int64]
+    word_index: NDArray[np.int64]
     """Where the words of all tables are read: [n, 2], window and position of the word's first token."""
     stitched: int = 0
     """Sentences read in overlapping windows because they are longer than the encoder."""
@@ -97,23 +97,18 @@ class WindowBuilder:
         # At a quarter, windows that overlap by half cannot miss a word.
         self.tokenize = WordTokenizer(tokenizer, spec, longest=max(1, self._room // 4))
 
-    def passages(self, document: Document, index: int = 0) -> list[WindowGroup]:
-        """The windows of `document`, in the order of its words; none if it has no words.
+    def build(self, documents: Sequence[Document], first_index: int = 0) -> list[WindowGroup]:
+        """Build the windows of `documents`, in the order of their words. A document without words has none.
+
+        One call for many documents is faster than one call for each of them.
 
         Args:
-            document: What to lay out.
-            index: Written into each `Stretch`, to tell documents apart.
+            documents: The documents to lay out.
+            first_index: `TableSpan.document` of the first document; the next one has `first_index + 1`, and so on.
         """
-        return self._laid_out([document], index)
-
-    def passages_of(self, documents: Sequence[Document]) -> list[WindowGroup]:
-        """The windows of some documents, which have their positions as `index`; faster than one after the other."""
-        return self._laid_out(documents, 0)
-
-    def _laid_out(self, documents: Sequence[Document], index: int) -> list[WindowGroup]:
         sentences = chain.from_iterable(document.sentences for document in documents)
         tokens = self.tokenize(list(chain.from_iterable(sentence.words for sentence in sentences)))
-        groups = self._groups(documents, index, tokens)
+        groups = self._groups(documents, first_index, tokens)
         if not groups:
             return []
         spans = _Spans.of(groups, len(tokens))
@@ -122,9 +117,9 @@ class WindowBuilder:
         framed, ends, firsts, seconds = self._framed(tokens, spans, left, right)
 
         # a word stands so far behind the first of its group as there are tokens between them
-        reads = np.zeros((len(tokens), 2), np.int64)
+        word_index = np.zeros((len(tokens), 2), np.int64)
         sizes = spans.end - spans.start
-        reads[:, 1] = np.repeat(firsts - tokens.bounds[spans.start], sizes) + tokens.bounds[:-1]
+        word_index[:, 1] = np.repeat(firsts - tokens.bounds[spans.start], sizes) + tokens.bounds[:-1]
 
         unknown = np.add.reduceat(tokens.unknown, spans.start, dtype=np.int64)
         passages = []
@@ -144,7 +139,7 @@ class WindowBuilder:
                 windows: tuple[Window, ...] = (Window(framed[begin:end], second),)
                 is_stitched = False
             else:
-                windows, reads[first:last] = self._stitched(tokens, first, last)
+                windows, word_index[first:last] = self._stitched(tokens, first, last)
                 # a sentence counts once, whichever of its parts are stitched
                 is_stitched = (tables[0].document, tables[0].sentence) != stitched
                 stitched = tables[0].document, tables[0].sentence
@@ -152,7 +147,7 @@ class WindowBuilder:
                 WindowGroup(
                     windows=windows,
                     tables=tables,
-                    reads=reads[first:last],
+                    word_index=word_index[first:last],
                     stitched=int(is_stitched),
                     split=sum(table.start in group.split for table in tables) if group.split else 0,
                     unknown_words=count,
@@ -160,9 +155,9 @@ class WindowBuilder:
             )
         return passages
 
-    def _groups(self, documents: Sequence[Document], index: int, tokens: TokenizedWords) -> list[_Group]:
+    def _groups(self, documents: Sequence[Document], first_index: int, tokens: TokenizedWords) -> list[_Group]:
         """The stretches of all documents, those together that are read off the same windows."""
-        cut = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, start=index)]
+        cut = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, start=first_index)]
         bases = list(accumulate((document.n_words for document in documents), initial=0))
         together = self.layout == "shared" and self.window > 0
         if together:  # stretches follow each other without a gap, so a size is the way to the next
@@ -241,9 +236,9 @@ class WindowBuilder:
         # The next window is the better one for a word that stands farther from its left edge than from the right edge
         # of this one.
         home = np.searchsorted(bounds[begins[1:]] + bounds[ends[:-1]], bounds[:-1] + bounds[1:])
-        reads = np.stack((home, len(frame) + bounds[:-1] - bounds[begins[home]]), 1)
+        word_index = np.stack((home, len(frame) + bounds[:-1] - bounds[begins[home]]), 1)
         seconds = [len(frame) if self.layout == "released" else len(window) for window in framed]
-        return tuple(map(Window, framed, seconds)), reads
+        return tuple(map(Window, framed, seconds)), word_index
 
 
 class _Group(NamedTuple):

@@ -95,14 +95,14 @@ def test_a_trained_model_gives_a_student_its_encoder(teacher, encoder, tmp_path)
     assert student.config.spec == UniRE.from_pretrained(teacher).config.spec
 
 
-@pytest.mark.parametrize("rounded", ["not", "packed"])
-def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(rounded, teacher, pupil, encoder, twenty, tmp_path):
+@pytest.mark.parametrize("padding", ["exact", "packed"])
+def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(padding, teacher, pupil, encoder, twenty, tmp_path):
     """Of teachers with different tokenizers and layouts, each table where the student has it."""
     labels = LabelSpace.load("scierc")
     other = tmp_path / "other"
     train(pupil, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
     ensemble = distiller([teacher, other], encoder, tmp_path / "s", labels, max_pieces=200)
-    ensemble.unlabelled.rounded, ensemble.unlabelled.spare = rounded, None
+    ensemble.unlabelled.padding, ensemble.unlabelled.max_padding = padding, None
     expected = {}
     for path in (teacher, other):
         extractor = Extractor.load(path, device="cpu")
@@ -128,9 +128,9 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(rounded, teacher,
 def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder, encoders, twenty, tmp_path):
     labels = LabelSpace.load("scierc")
     train(encoders("deberta"), twenty, labels=labels, config=quick(epochs=1), out=tmp_path / "other")
-    for teachers, rounded in (([teacher], "packed"), ([teacher, tmp_path / "other"], "all")):
+    for teachers, padding in (([teacher], "packed"), ([teacher, tmp_path / "other"], "fixed")):
         batching = distiller(teachers, encoder, tmp_path / "s", labels)._batching(record=True)
-        assert batching[0] == rounded
+        assert batching[0] == padding
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -148,18 +148,18 @@ def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it
     student.gradients = GraphRunner(student._gradients, device, record=True)
     student.soft_gradients = GraphRunner(student._soft_gradients, device, record=True, beside=student.gradients)
     for data in (student.data, student.unlabelled):
-        data.rounded, data.spare = student._batching(record=True)
+        data.padding, data.max_padding = student._batching(record=True)
     read = []
 
     def soft_tensors(batch, target, kept, step):
         if batch is step.views[0][0]:
-            read.append((batch.starts is not None, tables_of(step)))
+            read.append((batch.window_starts is not None, tables_of(step)))
         return Distiller._soft_tensors(student, batch, target, kept, step)
 
     monkeypatch.setattr(student, "_soft_tensors", soft_tensors)
     student.fit(Interrupt())  # the gold of every epoch has one shape, which is to be recorded in the second
     assert read == list(zip([True, True, False, False, False], expected, strict=True))
-    assert student.unlabelled.rounded == student.data.rounded == "not"
+    assert student.unlabelled.padding == student.data.padding == "exact"
 
 
 def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teacher, encoder, twenty, tmp_path):

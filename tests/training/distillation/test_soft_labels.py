@@ -46,12 +46,12 @@ def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tu
     Every tutor is asked about the same sentences, in the same order.
     """
     beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
-    own = Extractor(None, student.tokenizer, student.config, student.labels).windower  # type: ignore[arg-type]
-    windowers = [own, *tutor.start(student, beside, bf16=False)]
+    own = Extractor(None, student.tokenizer, student.config, student.labels).window_builder  # type: ignore[arg-type]
+    window_builders = [own, *tutor.start(student, beside, bf16=False)]
     options = {"held_out": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "shelf": tutor.shelf}
     return [
         tuple(table_of[row, : len(table), : len(table)] for table_of in (target, tutor.distribution(target)))
-        for step in steps_of(DistillationBatches(tutor.texts, windowers, **options), steps)
+        for step in steps_of(DistillationBatches(tutor.texts, window_builders, **options), steps)
         for batch, target in zip(step.views[0], tutor.targets(step)(), strict=True)
         for row, table in enumerate(batch.tables)
     ]

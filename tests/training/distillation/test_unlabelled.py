@@ -23,24 +23,24 @@ from unire.windows.windows import WindowBuilder
 
 
 def laid_out(
-    files: Sequence[Path], windowers: Sequence[WindowBuilder], limit: int | None = None, **options
+    files: Sequence[Path], window_builders: Sequence[WindowBuilder], limit: int | None = None, **options
 ) -> DistillationBatches:
     options = {"held_out": OverlapFilter(()), "size": 4, "config": quick(), **options}
-    return DistillationBatches(UnlabelledCorpus.read(files, limit), windowers, **options)
+    return DistillationBatches(UnlabelledCorpus.read(files, limit), window_builders, **options)
 
 
 @pytest.fixture(scope="module")
-def windower(teacher) -> WindowBuilder:
-    return Extractor.load(teacher, device="cpu").windower
+def window_builder(teacher) -> WindowBuilder:
+    return Extractor.load(teacher, device="cpu").window_builder
 
 
-def test_the_same_documents_come_from_every_format(twenty, windower, tmp_path):
+def test_the_same_documents_come_from_every_format(twenty, window_builder, tmp_path):
     names = {"unire": "a.jsonl", "dygie": "b.jsonl", "spert": "c.json"}
     for name, file in names.items():
         formats.write(twenty, tmp_path / file, name)
     counts = []
     for file in names.values():
-        data = laid_out([tmp_path / file], [windower], size=1000)
+        data = laid_out([tmp_path / file], [window_builder], size=1000)
         (step,) = data[0].steps
         counts.append((step.n_tables, step.n_words))
     assert counts == [(20, sum(document.n_words for document in twenty))] * 3
@@ -63,21 +63,21 @@ def test_texts_alone_come_from_json_lines_and_tables_are_refused(tmp_path):
         UnlabelledCorpus.read([table])
 
 
-def test_every_pass_has_every_document_once_in_another_order(twenty, windower, monkeypatch):
+def test_every_pass_has_every_document_once_in_another_order(twenty, window_builder, monkeypatch):
     monkeypatch.setattr(unlabelled, "CHUNK", 3)
-    data = laid_out([TWENTY], [windower])
+    data = laid_out([TWENTY], [window_builder])
     assert (len(data), len(data.texts)) == (3, 7)
     passes = [[step.n_words for number in range(k, k + 3) for step in data[number].steps] for k in (0, 3, 6)]
     assert [sum(words) for words in passes] == [sum(document.n_words for document in twenty)] * 3
     assert len({tuple(words) for words in passes}) > 1
-    again = laid_out([TWENTY], [windower])
+    again = laid_out([TWENTY], [window_builder])
     assert [step.n_words for number in range(3) for step in again[number].steps] == passes[0]
-    assert len(laid_out([TWENTY], [windower], limit=2).texts) == 2
+    assert len(laid_out([TWENTY], [window_builder], limit=2).texts) == 2
 
 
-def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(windower, monkeypatch):
+def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(window_builder, monkeypatch):
     monkeypatch.setattr(unlabelled, "CHUNK", 3)
-    data = laid_out([TWENTY], [windower])
+    data = laid_out([TWENTY], [window_builder])
     start = {"chunk": 0, "position": 0, "process": 0, "n_processes": 1}
     straight = [(s.n_words, place) for (s, place, _), _ in zip(data.steps(**start, workers=0), range(9), strict=False)]
     stream = data.steps(**start, workers=1)
@@ -88,31 +88,31 @@ def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(windower, m
         assert [(s.n_words, p) for (s, p, _), _ in zip(later, range(9 - done), strict=False)] == straight[done:]
 
 
-def test_two_processes_read_different_chunks(windower, monkeypatch):
+def test_two_processes_read_different_chunks(window_builder, monkeypatch):
     monkeypatch.setattr(unlabelled, "CHUNK", 1)
-    data = laid_out([TWENTY], [windower], size=1)
+    data = laid_out([TWENTY], [window_builder], size=1)
     whole = [step.n_words for step in steps_of(data, 6)]
     parts = [[step.n_words for step in steps_of(data, 3, process=i, n_processes=2)] for i in (0, 1)]
     assert parts == [whole[::2], whole[1::2]]
 
 
-def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, windower, tmp_path):
+def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, window_builder, tmp_path):
     model = UniRE.from_pretrained(teacher)
     narrow = WindowBuilder(model.tokenizer, model.config.spec, max_table=6)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one two three four five six seven eight . A short one .\n", encoding="utf-8")
-    (step,) = laid_out([corpus], [windower, narrow])[0].steps
+    (step,) = laid_out([corpus], [window_builder, narrow])[0].steps
     assert (step.n_tables, step.n_words, step.n_cells) == (1, 4, 16)
     assert [mask.tolist() for mask in step.kept] in ([[False, True]], [[True, False]])
-    assert laid_out([corpus], [windower, narrow])[0].notes[PARTED] == 1
-    assert laid_out([corpus], [windower, narrow])[1].notes[PARTED] == 0  # not again on the second pass
+    assert laid_out([corpus], [window_builder, narrow])[0].notes[PARTED] == 1
+    assert laid_out([corpus], [window_builder, narrow])[1].notes[PARTED] == 0  # not again on the second pass
 
 
-def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(windower, monkeypatch):
+def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(window_builder, monkeypatch):
     """With its next step, wherever one begins."""
     monkeypatch.setattr(unlabelled, "CHUNK", 1)
     texts = UnlabelledCorpus.read([TWENTY])
-    data = laid_out([TWENTY], [windower], held_out=OverlapFilter(texts[k].text for k in (1, 3, 4)))
+    data = laid_out([TWENTY], [window_builder], held_out=OverlapFilter(texts[k].text for k in (1, 3, 4)))
     without_steps = [number for number in range(len(data)) if not data[number].steps]
     assert without_steps == [1, 2, 6]  # two in a row, and the last of a pass
 
@@ -127,16 +127,16 @@ def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chun
         assert read(*place, 12 - done) == straight[done:]
 
 
-def test_what_is_wrong_with_the_corpus_is_said_in_one_sentence(teacher, encoder, windower, tmp_path):
+def test_what_is_wrong_with_the_corpus_is_said_in_one_sentence(teacher, encoder, window_builder, tmp_path):
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"sentences": [["a"]], "doc_key": "x"}\n{"sentences": 3, "doc_key": "y"}\n', encoding="utf-8")
     for workers in (0, 1):
-        stream = laid_out([broken], [windower]).steps(0, 0, process=0, n_processes=1, workers=workers)
+        stream = laid_out([broken], [window_builder]).steps(0, 0, process=0, n_processes=1, workers=workers)
         with pytest.raises(UnireError, match="document 2 of the corpus: ") as caught:
             next(stream)
         assert "\n" not in str(caught.value)
     broken.write_text('{"sentences": [["a"]], "doc_key": "x"}\n{"sent\n', encoding="utf-8")
-    assert "not valid JSON" in laid_out([broken], [windower])[0].error
+    assert "not valid JSON" in laid_out([broken], [window_builder])[0].error
     empty = tmp_path / "empty.txt"
     empty.write_text("\n", encoding="utf-8")
     with pytest.raises(UnireError, match="no text"):

@@ -104,7 +104,7 @@ def test_marks_of_capitals_and_windows_come_back_too(marking_encoder, scierc_lab
     train_markers(marking_encoder, list(formats.read(TWENTY)), tmp_path / "m", labels=scierc_labels, config=config)
     loaded = load_marker(tmp_path / "m")
     assert loaded.finder.reader.spec.case_marks
-    assert loaded.finder.reader.windower.window == 0
+    assert loaded.finder.reader.window_builder.window == 0
 
 
 def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scierc_labels, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from unire.documents import Document, Entity, Sentence
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import Tensors
-from unire.models.unire import TensorBatch, read_tokens
+from unire.models.unire import TensorBatch, encode_tokens
 from unire.studies.pipeline.config import PipelineConfig
 from unire.tables import spanning
 from unire.training.markers.data import MarkerInput, MarkerReader
@@ -58,7 +58,7 @@ class SpanModel(nn.Module):
     def forward(self, tensors: Tensors) -> Tensor:
         """The scores of every span by its first word and its width - 1: `[T, N, max_span, 1 + n_types]`."""
         batch = TensorBatch.from_named(tensors)
-        tokens = self.read_dropout(read_tokens(self.encoder, batch))
+        tokens = self.read_dropout(encode_tokens(self.encoder, batch))
         starts, ends = (
             tokens.index_select(0, places.flatten()).view(*places.shape, -1)
             for places in (batch.words, tensors["ends"])

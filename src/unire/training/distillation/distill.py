@@ -174,15 +174,15 @@ class Distiller(Trainer):
         super().__post_init__()
         device, gradients = self.accelerator.device, self.gradients
         self.soft_gradients = GraphRunner(self._soft_gradients, device, record=gradients.records, beside=gradients)
-        windowers = self.tutor.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
+        window_builders = self.tutor.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
         self.unlabelled = DistillationBatches(
             self.tutor.texts,
-            [self.extractor.windower, *windowers],
+            [self.extractor.window_builder, *window_builders],
             held_out=self.held_out,
             size=self.distillation.soft_batch,
             config=self.config,
-            rounded=self.data.rounded,
-            spare=self.data.spare,
+            padding=self.data.padding,
+            max_padding=self.data.max_padding,
             shelf=self.tutor.shelf,
         )
         self._found_by_teachers: Callable[[], Sequence[Document]] = list
@@ -208,10 +208,10 @@ class Distiller(Trainer):
 
     def _rebatch(self) -> None:
         super()._rebatch()
-        rounded, spare = self._batching(self.soft_gradients.records)
-        if rounded != self.unlabelled.rounded:
+        padding, max_padding = self._batching(self.soft_gradients.records)
+        if padding != self.unlabelled.padding:
             self._steps.close(wait=True)  # what was made ahead is made again
-            self.unlabelled.rounded, self.unlabelled.spare = rounded, spare
+            self.unlabelled.padding, self.unlabelled.max_padding = padding, max_padding
             self._steps = Prefetcher(self._guided_steps())
 
     def _guided_steps(self) -> Iterator[tuple[DistillationBatch, Callable[[], list[Tensor]], list[int], Counter[str]]]:

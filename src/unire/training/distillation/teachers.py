@@ -158,13 +158,13 @@ class TeacherEnsemble:
         self._asked = [
             Teacher(name, model, student.labels, device, bf16=bf16, beside=beside) for name, model in self._models
         ]
-        layouts, windowers = [layout_of(student)], []
+        layouts, window_builders = [layout_of(student)], []
         for teacher in self._asked:
             if layout_of(teacher.model) not in layouts:
                 layouts.append(layout_of(teacher.model))
-                windowers.append(teacher.extractor.windower)
+                window_builders.append(teacher.extractor.window_builder)
         self._views = [layouts.index(layout_of(teacher.model)) for teacher in self._asked]
-        return windowers
+        return window_builders
 
     def targets(self, step: DistillationBatch) -> Callable[[], list[Tensor]]:
         return partial(self._means, step)

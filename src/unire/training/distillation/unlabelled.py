@@ -96,31 +96,31 @@ class DistillationBatches(Dataset[Chunk]):
 
     Args:
         texts: The documents.
-        windowers: The different ways to lay documents out; the first is the student's.
+        window_builders: The different ways to lay documents out; the first is the student's.
         held_out: What is left out.
         size: Sentences of a step: whole documents, until there are so many.
         config: Bounds of a batch, and the seed.
-        rounded: What of a batch is padded more than it must be, so that many have the same shape.
-        spare: As many tokens more of padding are better than a batch more; any number when left out.
+        padding: What of a batch is padded more than it must be, so that many have the same shape.
+        max_padding: As many tokens more of padding are better than a batch more; any number when left out.
         shelf: Where every table that is learnt from must be found.
     """
 
     def __init__(
         self,
         texts: UnlabelledCorpus,
-        windowers: Sequence[WindowBuilder],
+        window_builders: Sequence[WindowBuilder],
         *,
         held_out: OverlapFilter,
         size: int,
         config: TrainingConfig,
-        rounded: Padding = "not",
-        spare: int | None = None,
+        padding: Padding = "exact",
+        max_padding: int | None = None,
         shelf: SoftLabelShelf | None = None,
     ) -> None:
         self.texts = texts
-        self.rounded: Padding = rounded
-        self.spare = spare
-        self.windowers = windowers
+        self.padding: Padding = padding
+        self.max_padding = max_padding
+        self.window_builders = window_builders
         self.held_out = held_out
         self.size = size
         self.config = config
@@ -199,19 +199,19 @@ class DistillationBatches(Dataset[Chunk]):
     def _step(self, group: Sequence[tuple[int, Document]], notes: Counter[str]) -> DistillationBatch:
         positions, documents = np.array([position for position, _ in group]), [document for _, document in group]
         views = []
-        for windower in self.windowers:
-            passages = windower.passages_of(documents)
-            if windower is self.windowers[0]:
+        for window_builder in self.window_builders:
+            passages = window_builder.build(documents)
+            if window_builder is self.window_builders[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
             batches = bucket_batches(
                 passages,
                 max_cells=self.config.max_cells,
                 max_tokens=self.config.max_pieces,
-                spare=self.spare,
-                rounded=self.rounded,
+                max_padding=self.max_padding,
+                padding=self.padding,
             )
-            views.append([collate(batch, windower.spec, rounded=self.rounded) for batch in batches])
+            views.append([collate(batch, window_builder.spec, padding=self.padding) for batch in batches])
         shelf = self.shelf
         step = DistillationBatch.of(
             views, [] if shelf is None else [shelf.rows(positions, batch.tables) for batch in views[0]]

@@ -177,7 +177,7 @@ class MarkerInput:
     @property
     def firsts(self) -> NDArray[np.int64]:
         """The position of every word's first token in its window."""
-        return self.passage.reads[:, 1]
+        return self.passage.word_index[:, 1]
 
     @property
     def lasts(self) -> NDArray[np.int64]:
@@ -199,18 +199,18 @@ class MarkerReader:
         room = replace(spec, max_pieces=spec.max_pieces - spare)
         self.tokenizer = tokenizer
         self.spec = spec
-        self.windower = WindowBuilder(tokenizer, room, layout="in-place", window=window, max_table=WHOLE)
+        self.window_builder = WindowBuilder(tokenizer, room, layout="in-place", window=window, max_table=WHOLE)
 
     @property
     def way(self) -> tuple[object, ...]:
         """All that decides how documents are laid out: readers that agree in it lay out the same."""
-        return self.tokenizer.to_str(), self.windower.spec, self.windower.window
+        return self.tokenizer.to_str(), self.window_builder.spec, self.window_builder.window
 
     def read(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[MarkerInput]:
         """Every sentence that has words, in order; what needed special care is added to `notes`."""
         for index, document in enumerate(documents):
-            bounds = self.windower.tokenize(document.words).bounds
-            for passage in self.windower.passages(document, index):
+            bounds = self.window_builder.tokenize(document.words).bounds
+            for passage in self.window_builder.build([document], index):
                 (place,) = passage.tables
                 if notes is not None:
                     notes.update(notes_of(passage))
