@@ -18,12 +18,16 @@ _HOMES = {
     "LabelSpace": "unire.labels",
     "Protocol": "unire.evaluation",
     "Relation": "unire.documents",
+    "Report": "unire.evaluation.evaluate",
     "Scores": "unire.evaluation",
     "Sentence": "unire.documents",
     "TrainingConfig": "unire.training.config",
     "UniRE": "unire.models.unire",
     "UnireError": "unire.errors",
     "distill": "unire.training.distillation.distill",
+    "evaluate": "unire.evaluation.evaluate",
+    "evaluate_oracle": "unire.evaluation.evaluate",
+    "evaluate_predictions": "unire.evaluation.evaluate",
     "push_to_hub": "unire.hub.model_dir",
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
@@ -40,6 +44,7 @@ __all__ = [
     "LabelSpace",
     "Protocol",
     "Relation",
+    "Report",
     "Scores",
     "Sentence",
     "TrainingConfig",
@@ -47,6 +52,9 @@ __all__ = [
     "UnireError",
     "__version__",
     "distill",
+    "evaluate",
+    "evaluate_oracle",
+    "evaluate_predictions",
     "push_to_hub",
     "relabel",
     "score",
@@ -59,6 +67,7 @@ if TYPE_CHECKING:
     from unire.documents import Document, Entity, Relation, Sentence
     from unire.errors import UnireError
     from unire.evaluation.counts import Scores
+    from unire.evaluation.evaluate import Report, evaluate, evaluate_oracle, evaluate_predictions
     from unire.evaluation.protocol import Protocol
     from unire.evaluation.scorer import score
     from unire.extractor import Extractor

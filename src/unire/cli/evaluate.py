@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,16 +22,11 @@ from unire.cli.options import (
     documents_from,
     label_space,
 )
-from unire.config import checked_alpha
-from unire.decoding.oracle import oracle as read_off_gold
-from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.bootstrap import bootstrap
-from unire.evaluation.calibration_error import Confidence, outcomes
+from unire.evaluation.evaluate import Report, evaluate_oracle
+from unire.evaluation.evaluate import evaluate as run
 from unire.evaluation.protocol import Average, Protocol, RelationMatch, SpanUnit, SymmetricGold
-from unire.evaluation.scorer import score
 from unire.extractor import Extractor
-from unire.labels import LabelSpace
 
 __all__ = [
     "AllProtocols",
@@ -42,7 +37,7 @@ __all__ = [
     "Match",
     "Spans",
     "evaluate",
-    "report",
+    "print_report",
 ]
 
 Match = Annotated[
@@ -71,39 +66,15 @@ Bootstrap = Annotated[
 ]
 
 
-def report(
-    gold: Sequence[Document],
-    predicted: Sequence[Document],
-    labels: LabelSpace,
-    protocol: Protocol,
-    *,
-    all_protocols: bool,
-    resamples: int,
-    json: bool,
-    facts: Mapping[str, Any],
-) -> None:
-    """Score and print, for people or as JSON with `facts` in it."""
-    scores = score(gold, predicted, labels, protocol)
-    intervals = bootstrap(gold, predicted, labels, protocol, samples=resamples) if resamples else None
-    others = [
-        score(gold, predicted, labels, other)
-        for other in Protocol.all(
-            spans=protocol.spans, average=protocol.average, drop_overlapping=protocol.drop_overlapping
-        )
-        if all_protocols
-    ]
-    if json:
-        printing.print_json(
-            {
-                **facts,
-                "scores": scores.to_dict(),
-                **({"protocols": [other.to_dict() for other in others]} if others else {}),
-                **({"intervals": intervals.to_dict()} if intervals else {}),
-            }
-        )
-        return
-    printing.print_scores(scores)
-    if others:
+def print_report(report: Report, *, bins: bool = False) -> None:
+    """Print a report for people.
+
+    Args:
+        report: The scores.
+        bins: Also print how many predictions of each score are correct.
+    """
+    printing.print_scores(report.scores)
+    if report.protocols:
         printing.table(
             "Every protocol",
             ("", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1"),
@@ -116,11 +87,13 @@ def report(
                         for rate in ("precision", "recall", "f1")
                     ),
                 )
-                for other in others
+                for other in report.protocols
             ],
         )
-    if intervals:
-        printing.print_intervals(intervals)
+    if report.intervals:
+        printing.print_intervals(report.intervals)
+    if report.confidence:
+        printing.print_confidence(report.confidence, bins=bins)
 
 
 def evaluate(
@@ -180,6 +153,8 @@ def evaluate(
         raise UnireError("give a --model to evaluate, or --oracle to decode the gold tables")
     if predictions is not None:
         check_output(predictions, data, format)
+    protocol = Protocol(match, directions, spans, average, drop_overlapping)
+    counting: dict[str, Any] = {"all_protocols": all_protocols, "bootstrap": bootstrap}
     notes: Counter[str] = Counter()
     gold = documents_from(data, format, notes=notes)
     if model is None:
@@ -188,36 +163,21 @@ def evaluate(
                 "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
             )
         space = label_space(labels, symmetric, gold)
-        threshold = None if alpha is None else checked_alpha(alpha)
-        predicted = list(read_off_gold(gold, space, decoder=decoder or "split", alpha=threshold))
+        report = evaluate_oracle(
+            gold, space, protocol, decoder=decoder or "split", alpha=alpha, notes=notes, **counting
+        )
     else:
         if labels is not None or symmetric is not None:
             raise UnireError("a model has its own label space; leave out --labels and --symmetric")
         extractor = Extractor.load(
             model, device=device, decoder=decoder, alpha=alpha, relation_odds=odds, constraints=constraints
         )
-        space = extractor.labels
-        space.check(gold)
-        predicted = list(extractor.annotate(gold, notes=notes))
+        report = run(extractor, gold, protocol, notes=notes, **counting)
     if predictions is not None:
-        formats.write(predicted, predictions)
-    if not json:
-        printing.print_notes(notes)
-    facts: dict[str, Any] = {
-        "model": model or "oracle",
-        "data": [path.name for path in data],
-        "notes": dict(+notes),
-    }
-    confidence = None if model is None else Confidence.of(outcomes(gold, predicted, space))
-    report(
-        gold,
-        predicted,
-        space,
-        Protocol(match, directions, spans, average, drop_overlapping),
-        all_protocols=all_protocols,
-        resamples=bootstrap,
-        json=json,
-        facts=facts if confidence is None else {**facts, "confidence": confidence.to_dict()},
-    )
-    if confidence is not None and not json:
-        printing.print_confidence(confidence, bins=reliability)
+        formats.write(report.predicted, predictions)
+    if json:
+        inputs = {"model": model or "oracle", "data": [path.name for path in data]}
+        printing.print_json(replace(report, inputs=inputs).to_dict())
+        return
+    printing.print_notes(report.notes)
+    print_report(report, bins=reliability)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +14,11 @@ from unire.cli import evaluate as evaluate_module
 from unire.cli import printing
 from unire.cli.options import Format, Json, Labels, Symmetric, documents_from, input_path, label_space
 from unire.errors import UnireError
+from unire.evaluation.evaluate import evaluate_predictions
 from unire.evaluation.protocol import Protocol
-from unire.evaluation.scorer import one_way
 from unire.files import is_stream
 
 __all__ = ["score"]
-
-ONE_WAY = (
-    "symmetric relation predicted one way only: `doubled` counts the other way as missed; "
-    "--directions once compares systems that predict a pair once"
-)
 
 
 def score(
@@ -66,19 +62,22 @@ def score(
     written_in = predictions_format or _format_of_stream(predictions, format)
     predicted = documents_from([predictions], written_in, predicted=True, notes=notes)
     space = label_space(labels, symmetric, [*annotated, *predicted])
-    notes[ONE_WAY] = one_way(predicted, space) if directions == "doubled" else 0
-    evaluate_module.report(
+    report = evaluate_predictions(
         annotated,
         predicted,
         space,
         Protocol(match, directions, spans, average, drop_overlapping),
         all_protocols=all_protocols,
-        resamples=bootstrap,
-        json=json,
-        facts={"gold": gold.name, "predictions": predictions.name, "notes": +notes},
+        bootstrap=bootstrap,
+        notes=notes,
     )
-    if not json:
-        printing.print_notes(notes)
+    inputs = {"gold": gold.name, "predictions": predictions.name}
+    notes = Counter({note.replace('symmetric="once"', "--directions once"): n for note, n in report.notes.items()})
+    if json:
+        printing.print_json(replace(report, inputs=inputs, notes=notes).to_dict())
+        return
+    evaluate_module.print_report(report)
+    printing.print_notes(notes)
 
 
 def _format_of_stream(predictions: Path, format: str | None) -> str | None:

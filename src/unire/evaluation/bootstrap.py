@@ -5,7 +5,7 @@ Each document is counted once; a resample is then a weighted sum of those counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,10 +16,19 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.counts import average_rates
 from unire.evaluation.protocol import HEADLINE, Protocol
-from unire.evaluation.scorer import tallies
+from unire.evaluation.scorer import MatchCounts, tallies
 from unire.labels import LabelSpace
 
-__all__ = ["Comparison", "Difference", "Interval", "Intervals", "RateIntervals", "bootstrap", "paired_bootstrap"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Interval",
+    "Intervals",
+    "RateIntervals",
+    "bootstrap",
+    "bootstrap_counts",
+    "paired_bootstrap",
+]
 
 Floats = NDArray[np.float64]
 
@@ -118,7 +127,21 @@ def bootstrap(
         seed: The same seed gives the same intervals.
         confidence: Share of the resamples that an interval holds.
     """
-    [value], resampled = _resampled(gold, [predicted], labels, protocol, samples, seed)
+    counts = tallies(gold, predicted, labels, protocol)
+    return bootstrap_counts(counts, labels, protocol, samples=samples, seed=seed, confidence=confidence)
+
+
+def bootstrap_counts(
+    counts: Iterable[MatchCounts],
+    labels: LabelSpace,
+    protocol: Protocol = HEADLINE,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Intervals:
+    """Compute the intervals of `bootstrap` from the match counts of each document."""
+    [value], resampled = _resampled([counts], labels, protocol, samples, seed)
     low, high = _bounds(resampled[:, 0], confidence)
     entities, relations = (
         RateIntervals(*(Interval(*map(float, rate)) for rate in zip(value[kind], low[kind], high[kind], strict=True)))
@@ -150,7 +173,9 @@ def paired_bootstrap(
         seed: The same seed gives the same comparison.
         confidence: Share of the resamples that an interval holds.
     """
-    value, resampled = _resampled(list(gold), [first, second], labels, protocol, samples, seed)
+    gold = list(gold)
+    systems = [tallies(gold, system, labels, protocol) for system in (first, second)]
+    value, resampled = _resampled(systems, labels, protocol, samples, seed)
     f1 = 2
     difference = value[1, :, f1] - value[0, :, f1]
     differences = resampled[:, 1, :, f1] - resampled[:, 0, :, f1]
@@ -165,12 +190,7 @@ def paired_bootstrap(
 
 
 def _resampled(
-    gold: Iterable[Document],
-    systems: list[Iterable[Document]],
-    labels: LabelSpace,
-    protocol: Protocol,
-    samples: int,
-    seed: int,
+    systems: Sequence[Iterable[MatchCounts]], labels: LabelSpace, protocol: Protocol, samples: int, seed: int
 ) -> tuple[Floats, Floats]:
     """Rates on the documents as they are and on each resample: `[systems, 2, 3]` and `[samples, systems, 2, 3]`.
 
@@ -178,9 +198,7 @@ def _resampled(
     """
     if samples < 1:
         raise UnireError(f"a bootstrap needs at least 1 sample, not {samples}")
-    counts = np.stack(
-        [[tally.counts for tally in tallies(gold, system, labels, protocol)] for system in systems], axis=1, dtype=float
-    )
+    counts = np.stack([[document.counts for document in system] for system in systems], axis=1, dtype=float)
     n = len(counts)
     if n < 2:
         raise UnireError(f"a bootstrap needs at least 2 documents to draw from, not {n}")

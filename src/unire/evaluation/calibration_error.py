@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from unire.documents import Document
 from unire.evaluation.protocol import HEADLINE
-from unire.evaluation.scorer import compared
+from unire.evaluation.scorer import Matches, compared
 from unire.labels import LabelSpace
 
-__all__ = ["BINS", "Bin", "Confidence", "Outcomes", "Reliability", "outcomes"]
+__all__ = ["BINS", "Bin", "Confidence", "Outcomes", "Reliability", "outcomes", "outcomes_of_matches"]
 
 BINS = 10
 """Of equal width, from 0 to 1."""
@@ -36,9 +36,14 @@ class Outcomes(NamedTuple):
 
 def outcomes(gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace) -> Outcomes:
     """All predictions that have a score: whether each is right, under the headline protocol."""
+    return outcomes_of_matches(compared(gold, predicted, labels, HEADLINE), labels)
+
+
+def outcomes_of_matches(matches: Iterable[Matches], labels: LabelSpace) -> Outcomes:
+    """All predictions that have a score: whether each is right, under the protocol of the matches."""
     entities: list[tuple[float, bool]] = []
     relations: list[tuple[float, bool]] = []
-    for document in compared(gold, predicted, labels, HEADLINE):
+    for document in matches:
         for key, score in document.found.items():
             if score is not None:
                 (entities if key[0] < labels.entity_ids.stop else relations).append((score, key in document.true))

@@ -23,7 +23,7 @@ from unire.evaluation.protocol import HEADLINE, Protocol
 from unire.labels import LabelSpace
 from unire.tables import longest
 
-__all__ = ["MatchCounts", "Matches", "compared", "one_way", "paired", "score", "tallies", "total"]
+__all__ = ["MatchCounts", "Matches", "compared", "one_way", "paired", "score", "tallies", "tally", "total"]
 
 
 def paired(gold: Iterable[Document], predicted: Iterable[Document]) -> Iterator[tuple[Document, Document]]:
@@ -154,16 +154,22 @@ class Matches(NamedTuple):
 def tallies(
     gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace, protocol: Protocol = HEADLINE
 ) -> Iterator[MatchCounts]:
-    """Count each document for itself."""
-    for truth, guess, dropped, true_keys, found_keys in compared(gold, predicted, labels, protocol):
-        splittable = _interior(truth.sentences) - _interior(dropped) if protocol.spans == "words" else set()
-        true = true_keys.keys() | {(SPLIT, cut) for cut in _cuts(truth, gold=True) & splittable}
-        found = found_keys.keys() | {(SPLIT, cut) for cut in _cuts(guess, gold=False) & splittable}
-        counts = [
-            np.bincount(np.fromiter((key[0] for key in keys), np.intp, len(keys)), minlength=len(labels))
-            for keys in (true & found, found, true)
-        ]
-        yield MatchCounts(np.stack(counts, axis=-1), len(dropped))
+    """Count the matches of each document."""
+    for matches in compared(gold, predicted, labels, protocol):
+        yield tally(matches, labels, protocol)
+
+
+def tally(matches: Matches, labels: LabelSpace, protocol: Protocol) -> MatchCounts:
+    """Count the matches of one document, by label id."""
+    truth, guess, dropped, true_keys, found_keys = matches
+    splittable = _interior(truth.sentences) - _interior(dropped) if protocol.spans == "words" else set()
+    true = true_keys.keys() | {(SPLIT, cut) for cut in _cuts(truth, gold=True) & splittable}
+    found = found_keys.keys() | {(SPLIT, cut) for cut in _cuts(guess, gold=False) & splittable}
+    counts = [
+        np.bincount(np.fromiter((key[0] for key in keys), np.intp, len(keys)), minlength=len(labels))
+        for keys in (true & found, found, true)
+    ]
+    return MatchCounts(np.stack(counts, axis=-1), len(dropped))
 
 
 def compared(
