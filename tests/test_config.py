@@ -47,7 +47,7 @@ def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_a
         ({"encoder": None}, "encoder is not an object"),
         ({"head": None}, "head is not an object"),
         ({"spec": []}, "spec is not an object"),
-        ({"spec": {**SPEC.to_dict(), "max_pieces": "x"}}, "max_tokens = 'x' .* a whole number"),
+        ({"spec": {**SPEC.to_dict(), "max_pieces": "x"}}, "max_pieces = 'x' .* a whole number"),
         ({"spec": {**SPEC.to_dict(), "prefix": 1}}, "description of an encoder"),
         ({"alpha": "x"}, "alpha = 'x'"),
         ({"alpha": None}, "alpha = None"),

@@ -55,7 +55,7 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
             patch.setattr(f"{module}.run_jobs", runner(made))
         patch.setattr("unire.studies.profiling.SHORTEST", 0)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))
-        patch.setattr("unire.studies.speed.TOKENS", ())
+        patch.setattr("unire.studies.speed.PIECES", ())
         asked = {
             **dict.fromkeys(("ablate", "window", "dropout", "beta2"), setup),
             "pipeline": (*setup, *PIPELINE),

@@ -132,8 +132,8 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
         "released, W = 200",
         "hard decoding",
         "likely decoding",
-        "batches of 2,048 tokens",
-        "batches of 65,536 tokens",
+        "batches of 2,048 pieces",
+        "batches of 65,536 pieces",
         "onnxruntime, int8",
     ]
     assert len(told) == len(rows)
