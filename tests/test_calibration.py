@@ -279,13 +279,13 @@ def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
     assert (report["decoder"], report["alpha"]) == ("likely", wanted.alpha)
     assert f"| decoding | likely, α = {wanted.alpha:g}" in (folder / "README.md").read_text("utf-8")
     for options in (("--decoder", "split"), ("--tune", "--decoder", "hard")):
-        with pytest.raises(UnireError, match="--decoder is for --tune, and takes split or likely"):
+        with pytest.raises(UnireError, match="needs tune=True and takes split or likely"):
             run("calibrate", folder, "--data", TWENTY, *options)
 
 
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
     monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
-    with pytest.raises(UnireError, match="'model' is not a folder of yours to change; give a new one with --out"):
+    with pytest.raises(UnireError, match="'model' is not a folder that can be changed; give a new folder with out="):
         run("calibrate", "model", "--data", TWENTY)
     out = tmp_path / "new" / "calibrated"
     before = (folder / "config.json").read_bytes()

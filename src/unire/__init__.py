@@ -11,11 +11,13 @@ from unire.errors import require_extra
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CalibrationReport": "unire.evaluation.calibrate",
     "DistillConfig": "unire.training.distillation.distill",
     "Document": "unire.documents",
     "Entity": "unire.documents",
     "Extractor": "unire.extractor",
     "LabelSpace": "unire.labels",
+    "ModelInfo": "unire.pretrained",
     "Protocol": "unire.evaluation",
     "Relation": "unire.documents",
     "Report": "unire.evaluation.evaluate",
@@ -24,10 +26,12 @@ _HOMES = {
     "TrainingConfig": "unire.training.config",
     "UniRE": "unire.models.unire",
     "UnireError": "unire.errors",
+    "calibrate": "unire.evaluation.calibrate",
     "distill": "unire.training.distillation.distill",
     "evaluate": "unire.evaluation.evaluate",
     "evaluate_oracle": "unire.evaluation.evaluate",
     "evaluate_predictions": "unire.evaluation.evaluate",
+    "list_models": "unire.pretrained",
     "push_to_hub": "unire.hub.model_dir",
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
@@ -37,11 +41,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "CalibrationReport",
     "DistillConfig",
     "Document",
     "Entity",
     "Extractor",
     "LabelSpace",
+    "ModelInfo",
     "Protocol",
     "Relation",
     "Report",
@@ -51,10 +57,12 @@ __all__ = [
     "UniRE",
     "UnireError",
     "__version__",
+    "calibrate",
     "distill",
     "evaluate",
     "evaluate_oracle",
     "evaluate_predictions",
+    "list_models",
     "push_to_hub",
     "relabel",
     "score",
@@ -66,6 +74,7 @@ __all__ = [
 if TYPE_CHECKING:
     from unire.documents import Document, Entity, Relation, Sentence
     from unire.errors import UnireError
+    from unire.evaluation.calibrate import CalibrationReport, calibrate
     from unire.evaluation.counts import Scores
     from unire.evaluation.evaluate import Report, evaluate, evaluate_oracle, evaluate_predictions
     from unire.evaluation.protocol import Protocol
@@ -74,6 +83,7 @@ if TYPE_CHECKING:
     from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
     from unire.models.unire import UniRE
+    from unire.pretrained import ModelInfo, list_models
     from unire.training.config import TrainingConfig
     from unire.training.distillation.distill import DistillConfig, distill
     from unire.training.distillation.teach import teach

@@ -21,6 +21,7 @@ from helpers.scored_documents import BOTH_WAYS, GOLD, LABELS
 from unire import formats
 from unire.__main__ import main as start
 from unire.cli import printing
+from unire.cli.main import name_options
 from unire.documents import Document
 from unire.errors import UnireError
 
@@ -353,3 +354,12 @@ def test_symmetric_relations_predicted_one_way_are_counted_in_a_note_where_they_
     assert result("score", gold, gold, "--labels", labels, "--directions", "once")["notes"] == {}
     formats.write([BOTH_WAYS], both := tmp_path / "both.jsonl")
     assert "note:" not in run("score", gold, both, "--labels", labels).stderr
+
+
+def test_errors_name_the_options_of_the_command(tmp_path):
+    assert "give a new folder with --out\n" in error("calibrate", "science", "--data", TWENTY)
+    sentence = 'use resume=True, spans="characters" or out=..., but not beta=True'
+    assert name_options(sentence, ["train", "--x"]) == 'use --resume, spans="characters" or --out, but not beta=True'
+    assert "--spans characters" in name_options(sentence, ["score", "gold", "found"])
+    assert name_options("symmetric=...", ["data", "stats"]) == "--symmetric"
+    assert name_options(sentence, []) == sentence

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from helpers.paths import TWENTY
-from unire import Extractor, pretrained, score
+from unire import Extractor, list_models, pretrained, score
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.export.export import Exported
@@ -117,3 +118,22 @@ def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labe
     assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text
     assert "97.5% of the findings are the same (20 sentences)" in text
     assert "34.7 MB of int8 in" in text
+
+
+def test_bundled_models_are_listed(box, twenty):
+    (model,) = list_models()
+    assert (model.name, model.base, model.licence) == ("tiny", "someone/tiny-bert", "mit")
+    assert model.labels == Extractor.load("tiny").labels
+    assert model.f1 == (
+        model.scores["test, exported"]["entities"]["f1"],
+        model.scores["test, exported"]["relations"]["f1"],
+        "test, exported",
+    )
+    assert json.loads(run("models", "--json")) == {"models": [model.to_dict()]}
+    assert repr(model).startswith("<ModelInfo 'tiny': Ent ")
+
+
+def test_a_model_without_scores_is_listed_too(box):
+    (model,) = list_models()
+    assert replace(model, scores={}).f1 is None
+    assert repr(replace(model, scores={}, bytes=2_000_000)) == "<ModelInfo 'tiny': 2.0 MB>"

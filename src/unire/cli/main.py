@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -82,7 +84,7 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
     except UnireError as error:
-        printing.fail(str(error))
+        printing.fail(name_options(str(error), sys.argv[1:]))
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output has gone, as in `unire … | head`
         _discard_output()
@@ -93,6 +95,30 @@ def main() -> None:
         _discard_output()
         printing.fail(f"the output cannot be written: {error.strerror}")
         sys.exit(1)
+
+
+def name_options(sentence: str, words: Sequence[str]) -> str:
+    """Replace the Python arguments in an error of the library by the options of the command.
+
+    The library says `resume=True`, `out=...` or `spans="characters"`; the command says `--resume`, `--out` or
+    `--spans characters`. Arguments that the command does not have stay as they are.
+
+    Args:
+        sentence: The error.
+        words: The words on the command line, which name the command.
+    """
+    command = typer.main.get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    options = {param.name: param.opts[0] for param in command.params if param.opts[0].startswith("--")}
+
+    def replace(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        if name not in options:
+            return found[0]
+        return f"{options[name]} {value[1:-1]}" if value.startswith('"') else options[name]
+
+    return re.sub(r'\b([a-z_]+)=(True|\.\.\.|"[^"]*")', replace, sentence)
 
 
 def _discard_output() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from unire import pretrained
 from unire.cli import printing
 from unire.cli.options import Json
-from unire.config import ModelConfig
 from unire.hub.model_dir import push_to_hub
-from unire.labels import LabelSpace
 
 __all__ = ["models", "push"]
 
@@ -23,50 +21,26 @@ def models(json: Json = False) -> None:
         unire models
         unire extract --model NAME …
     """
-    found = [_about(name) for name in pretrained.names()]
+    bundled = pretrained.list_models()
     if json:
-        printing.print_json({"models": found})
+        printing.print_json({"models": [model.to_dict() for model in bundled]})
         return
-    if not found:
+    if not bundled:
         printing.say("There is no model in the box; ", ("unire train", "bold"), " makes one.", to=printing.out)
         return
-    rows = [
-        (
-            model["name"],
-            *_f1(model["scores"]),
-            f"{model['bytes'] / 1e6:.1f} MB",
-            model["base"],
-        )
-        for model in found
-    ]
+    rows = [(model.name, *_f1(model), f"{model.bytes / 1e6:.1f} MB", model.base) for model in bundled]
     printing.table("Models in the box", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
-    for model in found:
-        printing.say((model["name"], "bold"), to=printing.out)
-        for kind in ("entity_types", "relation_types"):
-            printing.say(f"  {', '.join(model['labels'][kind])}", to=printing.out)
+    for model in bundled:
+        printing.say((model.name, "bold"), to=printing.out)
+        for types in (model.labels.entity_types, model.labels.relation_types):
+            printing.say(f"  {', '.join(types)}", to=printing.out)
 
 
-def _about(name: str) -> dict[str, Any]:
-    folder = pretrained.find(name)
-    made = ModelConfig.load(folder).provenance
-    return {
-        "name": name,
-        "base": str(made.get("base", made.get("encoder", "unknown"))),
-        "licence": made.get("licence"),
-        "data": made.get("data", []),
-        "labels": LabelSpace.load(folder).to_dict(),
-        "scores": made.get("scores", {}),
-        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
-    }
-
-
-def _f1(scores: dict[str, Any]) -> tuple[str, str, str]:
-    """As exported, on the test set; the model that was exported, or dev, where that was not scored."""
-    split = next((split for split in ("test, exported", "test", "dev") if split in scores), None)
-    if split is None:
+def _f1(model: pretrained.ModelInfo) -> tuple[str, str, str]:
+    if model.f1 is None:
         return "–", "–", "–"
-    entities, relations = (f"{100 * scores[split][part]['f1']:.1f}" for part in ("entities", "relations"))
-    return entities, relations, split
+    entities, relations, part = model.f1
+    return f"{100 * entities:.1f}", f"{100 * relations:.1f}", part
 
 
 def push(

@@ -9,11 +9,16 @@ Whatever folder of this package holds a model is in the box, under the folder's 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from unire.config import ModelConfig
 from unire.errors import UnireError
+from unire.labels import LabelSpace
 
-__all__ = ["DEFAULT", "find", "names"]
+__all__ = ["DEFAULT", "ModelInfo", "find", "list_models", "names"]
 
 BUNDLED_DIR = Path(__file__).parent
 DEFAULT = "science"
@@ -35,3 +40,58 @@ def find(name: str) -> Path:
 def list_bundled() -> str:
     """What is in the box, as the end of a sentence."""
     return f"the box holds {' and '.join(names())}" if names() else "the box is empty"
+
+
+@dataclass(frozen=True, repr=False)
+class ModelInfo:
+    """What is known about a bundled model."""
+
+    name: str
+    base: str
+    """The checkpoint that the encoder comes from."""
+    licence: str | None
+    data: Sequence[str]
+    """The files that the model was trained on."""
+    labels: LabelSpace
+    scores: Mapping[str, Any]
+    """P, R and F1 by data set: `dev`, `test`, and `test, exported` for the model as it is bundled."""
+    bytes: int
+
+    @property
+    def f1(self) -> tuple[float, float, str] | None:
+        """Ent F1, Rel F1 and the data set: test as exported, else test, else dev; `None` without any."""
+        for part in ("test, exported", "test", "dev"):
+            if part in self.scores:
+                return self.scores[part]["entities"]["f1"], self.scores[part]["relations"]["f1"], part
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain JSON values, as `unire models` prints them."""
+        return {**asdict(self), "labels": self.labels.to_dict()}
+
+    def __repr__(self) -> str:
+        f1 = self.f1 and f"Ent {100 * self.f1[0]:.1f}, Rel {100 * self.f1[1]:.1f} on {self.f1[2]}, "
+        return f"<ModelInfo {self.name!r}: {f1 or ''}{self.bytes / 1e6:.1f} MB>"
+
+
+def list_models() -> list[ModelInfo]:
+    """List the bundled models with their scores, labels and sizes.
+
+    >>> [model.name for model in list_models()]  # doctest: +SKIP
+    ['news', 'science']
+    """
+    return [_describe(name) for name in names()]
+
+
+def _describe(name: str) -> ModelInfo:
+    folder = find(name)
+    provenance = ModelConfig.load(folder).provenance
+    return ModelInfo(
+        name,
+        str(provenance.get("base", provenance.get("encoder", "unknown"))),
+        provenance.get("licence"),
+        provenance.get("data", []),
+        LabelSpace.load(folder),
+        provenance.get("scores", {}),
+        sum(file.stat().st_size for file in folder.iterdir()),
+    )
