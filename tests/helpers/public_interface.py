@@ -143,7 +143,9 @@ def _describe_options(command: Callable[..., Any]) -> dict[str, Any]:
             names = [f"argument {arguments}"]
             arguments += 1
         else:
-            names = list(info.param_decls or ()) or [f"--{parameter.name.replace('_', '-')}"]
+            # inside `Annotated`, the first name stands in the place of the default
+            first = [info.default] if isinstance(info.default, str) else []
+            names = [*first, *(info.param_decls or ())] or [f"--{parameter.name.replace('_', '-')}"]
         options |= dict.fromkeys(names, about)
     return options
 
@@ -513,7 +515,7 @@ def _json_words(document: dict[str, Any]) -> Iterator[str]:
 
 if __name__ == "__main__":
     snapshot = {}
-    for section in SECTIONS:
+    for section in sys.argv[2:] or SECTIONS:
         with tempfile.TemporaryDirectory() as temporary, contextlib.redirect_stderr(sys.stdout):
             snapshot[section] = describe(section, Path(temporary))
         sys.stdout.write(f"{section}\n")
