@@ -10,13 +10,13 @@ from pathlib import Path
 
 from script import how_many, run
 
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.training.text_corpus import read_documents
 
 
 def main(corpus: str, n: str, out: str) -> None:
     count = how_many(n)
-    with text_output(out) as file:
+    with open_text_output(out) as file:
         file.writelines(f"{text}\n" for text in islice(read_documents([Path(corpus)]), count))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from script import how_many, run
 
 from unire import formats
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.training.text_corpus import read_documents, select_similar
 
 
@@ -18,7 +18,7 @@ def main(corpus: str, annotated: str, n: str, out: str) -> None:
     count = how_many(n)
     texts = list(read_documents([Path(corpus)]))
     chosen = select_similar(texts, (document.text for document in formats.read(annotated)), count)
-    with text_output(out) as file:
+    with open_text_output(out) as file:
         file.writelines(f"{text}\n" for text in chosen)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from script import run
 
 from unire import Extractor
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.training.text_corpus import read_documents
 
 
@@ -26,7 +26,7 @@ def related(texts: Iterator[str], model: str) -> Iterator[str]:
 
 def main(corpus: str, model: str, out: str) -> None:
     texts = read_documents([Path(corpus)])
-    with text_output(out) as chosen:
+    with open_text_output(out) as chosen:
         chosen.writelines(f"{sentence}\n" for sentence in related(texts, model))
 
 

@@ -297,9 +297,9 @@ def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, mo
     scores = np.array([e.score for e in raw.entities])
     assert [e.score for e in document.entities] == pytest.approx(curve(logit(scores)).tolist())
     monkeypatch.setattr(Extractor, "load", None)  # nothing is computed before it is refused
-    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         run("calibrate", "model", "--data", TWENTY, "--out", out)
-    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         ModelDir.open("model").save(ModelConfig.load(out), out)
 
 

@@ -1,4 +1,11 @@
-"""Files and folders: read whether packed or not; written under a temporary name and renamed, so whole or not there."""
+"""Files and folders: decompression, atomic writing, and the one policy against overwriting.
+
+Outputs follow three rules:
+
+1. An output **folder** must be new or empty, or hold only files that the caller may replace (`check_output_folder`).
+2. An output **file** replaces an older one, but it is never one of the inputs (`check_output_file`).
+3. Both are written under a temporary name and then renamed, so they are complete or absent (`replace_atomically`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ import re
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -21,84 +28,86 @@ from typing import Any, BinaryIO, TextIO
 from unire.errors import UnireError
 
 __all__ = [
-    "check_apart",
-    "check_new",
-    "check_unpacked",
-    "ending",
-    "is_packed",
+    "check_output_file",
+    "check_output_folder",
+    "check_uncompressed",
+    "decompress",
+    "explain_read_errors",
+    "get_suffix",
+    "is_append_only",
+    "is_compressed",
     "is_stream",
-    "opened",
-    "reading",
+    "open_binary",
+    "open_stream",
+    "open_text_output",
     "recover",
-    "replacing",
-    "streaming",
-    "text_output",
-    "unpacked",
-    "writes_on",
+    "replace_atomically",
 ]
 
-PACKED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
-"""What unpacks a file, by its ending."""
-OPEN = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev|/proc/(?P<process>[^/]+))/fd/(?P<number>\d+)")
-"""The names of files that a process has open."""
-STANDARD = ("stdin", "stdout", "stderr")
-LINKS = 40
-"""Links that are followed, as the system does."""
+DECOMPRESSORS: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
+"""The function that decompresses a file, by the suffix of its name."""
+OPEN_FILE = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev|/proc/(?P<process>[^/]+))/fd/(?P<number>\d+)")
+"""Names of files that a process has open."""
+STANDARD_STREAMS = ("stdin", "stdout", "stderr")
+MAX_SYMLINKS = 40
+"""The number of links to follow; Linux has the same limit."""
 
 
-def is_packed(path: str | Path) -> bool:
-    return Path(path).suffix.lower() in PACKED
+def is_compressed(path: str | Path) -> bool:
+    return Path(path).suffix.lower() in DECOMPRESSORS
 
 
-def ending(path: str | Path) -> str:
-    """How the name of a file ends, in small letters, whatever it is packed with: `.txt` for `Notes.TXT.gz`."""
+def get_suffix(path: str | Path) -> str:
+    """The suffix of a file's name in lower case, without that of its compression: `.txt` for `Notes.TXT.gz`."""
     path = Path(path)
-    return Path(path.stem if is_packed(path) else path.name).suffix.lower()
+    return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
 
 
-def check_unpacked(path: str | Path) -> None:
-    """Refuse to write a file under a name by which it would be read as a packed one."""
-    if is_packed(path):
+def check_uncompressed(path: str | Path) -> None:
+    """Refuse an output name with the suffix of a compressed file, because outputs are not compressed."""
+    if is_compressed(path):
         raise UnireError(
-            f"{path} would not be packed, as its name says; write {Path(path).with_suffix('')}, and pack it"
+            f"{path} would not be compressed, although its name says so; write {Path(path).with_suffix('')} and "
+            "compress it afterwards"
         )
 
 
-def unpacked(file: BinaryIO, path: str | Path) -> BinaryIO:
-    """A stream of what the file of that name holds; the file itself, where it is not packed."""
-    stream: BinaryIO = PACKED[Path(path).suffix.lower()](file, "rb") if is_packed(path) else file
+def decompress(file: BinaryIO, path: str | Path) -> BinaryIO:
+    """The decompressed content of a file; the file itself if the suffix of `path` names no compression."""
+    stream: BinaryIO = DECOMPRESSORS[Path(path).suffix.lower()](file, "rb") if is_compressed(path) else file
     return stream
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to read bytes from, unpacked on the way if it ends in `.gz`, `.xz` or `.bz2`."""
-    with Path(path).open("rb") as file, unpacked(file, path) as stream:
+def open_binary(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to read bytes. Files that end in `.gz`, `.xz` or `.bz2` are decompressed."""
+    with Path(path).open("rb") as file, decompress(file, path) as stream:
         yield stream
 
 
 @contextmanager
-def reading(name: str | Path) -> Iterator[None]:
-    """What is wrong with a file that is read, by the operating system or by what unpacks it, in one sentence."""
+def explain_read_errors(name: str | Path) -> Iterator[None]:
+    """Turn errors of the operating system and of decompression into a `UnireError` of one sentence."""
     try:
         yield
     except EOFError:
-        raise UnireError(f"{name} cannot be read: it is packed, and its end is missing") from None
+        raise UnireError(f"{name} cannot be read: the compressed file is truncated") from None
     except (OSError, lzma.LZMAError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())  # Arrow has paragraphs
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())  # Arrow's errors have several lines
         raise UnireError(f"{name} cannot be read: {reason}") from None
 
 
 @contextmanager
-def text_output(target: str | Path | TextIO) -> Iterator[TextIO]:
-    """A stream to write text to: the one that is given, or that of a file in UTF-8, which is whole or not there.
+def open_text_output(target: str | Path | TextIO) -> Iterator[TextIO]:
+    """Open a stream to write text: `target` itself if it is one, or a UTF-8 file that is replaced atomically.
 
-    What cannot be written is refused in one sentence; that a reader closed the pipe is left to the caller.
+    A failed write raises a `UnireError` of one sentence. `BrokenPipeError` passes through: the caller decides what it
+    means that the reader closed the pipe.
     """
     name = target if isinstance(target, (str, Path)) else getattr(target, "name", "the output")
     try:
         if isinstance(target, (str, Path)):
-            with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            with replace_atomically(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
                 yield file
         else:
             yield target
@@ -108,32 +117,34 @@ def text_output(target: str | Path | TextIO) -> Iterator[TextIO]:
         raise UnireError(f"{name} cannot be written: {error.strerror or error}") from None
     except UnicodeEncodeError as error:
         raise UnireError(
-            f"{name} cannot be written in {error.encoding}: it has no way to say {error.object[error.start]!r}"
+            f"{name} cannot be written: its encoding, {error.encoding}, lacks {error.object[error.start]!r}"
         ) from None
 
 
 @contextmanager
-def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
-    """Write a file or a folder so that `path` is at every moment the old one or the whole new one.
+def replace_atomically(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
+    """Write a file or a folder so that `path` is at every moment the old or the complete new one.
 
-    The body writes to the temporary path that it is given, in the same folder. At its end that is synced to disk and
-    renamed to `path`; if it raises, the temporary path is removed and `path` stays as it was.
+    The body writes to the temporary path that it gets, in the same folder. At the end that path is synced to disk and
+    renamed to `path`. If the body raises, the temporary path is removed and `path` does not change.
 
     No system replaces a folder in one step: the old one is moved aside, the new one moved in, the old one deleted. A
-    process killed between the two moves leaves `path` missing and the old folder whole beside it; `recover`, or the
-    next `replacing`, puts it back. A process killed earlier leaves a `.NAME.*.partial` behind, which is rubbish.
+    process that is killed between the two moves leaves `path` missing and the old folder beside it. `recover`, or the
+    next `replace_atomically`, restores it. A process that is killed earlier leaves a `.NAME.*.partial`, which can be
+    deleted.
 
-    Errors of the operating system, a full disk among them, reach the caller as `OSError`.
+    Errors of the operating system, such as a full disk, reach the caller as `OSError`.
 
     Args:
-        path: What to write. Missing parent folders are made, a link is followed, old permissions are kept, a pipe or a
-            device is written to directly, and what is already open, such as `/dev/stdout`, gets the whole at the end.
-        directory: Whether it is a folder; the temporary one is then made.
+        path: The file or folder to write. Missing parent folders are created, links are followed, and old permissions
+            are kept. A pipe or a device is written to directly. A file that is already open, such as `/dev/stdout`,
+            receives a copy at the end.
+        directory: Whether `path` is a folder. The temporary folder is then created before the body runs.
     """
-    if writes_on(path) and directory:
+    if is_append_only(path) and directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    if _open_name(path):
-        with _copied_to(path) as temporary:
+    if _match_open_file(path):
+        with _copy_to_open_file(path) as temporary:
             yield temporary
         return
     if is_stream(path):
@@ -141,16 +152,16 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         return
     target = Path(os.path.realpath(path))
     if not directory:
-        check_unpacked(path)
+        check_uncompressed(path)
     if target.is_dir() and not directory:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not target.name:
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))  # the root, which nothing can replace
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))  # the root folder cannot be replaced
     if target.is_file() and directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     recover(target)
-    temporary = _beside(target, "partial")
+    temporary = _temporary_name(target, "partial")
     try:
         if directory:
             temporary.mkdir()
@@ -160,7 +171,7 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         for written in (temporary, *temporary.rglob("*")):
             _sync(written)
         if target.is_dir():
-            _exchange(temporary, target)
+            _swap_folders(temporary, target)
         else:
             temporary.replace(target)
         _sync(target.parent)
@@ -169,106 +180,112 @@ def replacing(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether there is a pipe or a device, which can be read once only, and not be replaced.
+    """Whether `path` is a pipe or a device, which can be read only once and cannot be replaced.
 
-    Links are followed by the system: what `/dev/stdout` leads to may have no path of its own.
+    The system follows links, because the target of `/dev/stdout` may have no path.
     """
     path = Path(path)
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def writes_on(path: str | Path) -> bool:
-    """Whether what is written goes on from where something stands: a pipe, a device, or what is already open.
+def is_append_only(path: str | Path) -> bool:
+    """Whether writing continues what is already there: a pipe, a device, or a file that is open.
 
-    A shell opens files for `/dev/stdout` and `/dev/fd/3`. They are not to be replaced: more than one writes to them.
+    A shell opens the files behind `/dev/stdout` and `/dev/fd/3`. They cannot be replaced, because other processes may
+    write to them too.
     """
-    return bool(_open_name(path)) or is_stream(path)
+    return bool(_match_open_file(path)) or is_stream(path)
 
 
-def streaming(path: str | Path) -> BinaryIO:
-    """Such a thing, to write bytes to."""
-    name = _open_name(path)
+def open_stream(path: str | Path) -> BinaryIO:
+    """Open such a path to write bytes."""
+    name = _match_open_file(path)
     if name is None:
         return Path(path).open("wb")
     if name["process"] in (None, "self", "thread-self", str(os.getpid())):
-        number = int(name["number"]) if name["number"] else STANDARD.index(name["name"])
-        return os.fdopen(os.dup(number), "wb")  # to open it by its name would empty it
+        number = int(name["number"]) if name["number"] else STANDARD_STREAMS.index(name["name"])
+        return os.fdopen(os.dup(number), "wb")  # opening it by name would truncate the file
     return Path(path).open("ab")
 
 
-def _open_name(path: str | Path) -> re.Match[str] | None:
-    """The name of what a process has open, as which the path, or a link on its way, is known."""
-    here = Path(path)
-    for _ in range(LINKS):
-        here = Path(os.path.normpath(here.absolute()))
-        if found := OPEN.fullmatch(str(here)):
-            return found
-        if not here.is_symlink():
+def _match_open_file(path: str | Path) -> re.Match[str] | None:
+    """The match of `OPEN_FILE` for the path, or for a link on the way to its target."""
+    current = Path(path)
+    for _ in range(MAX_SYMLINKS):
+        current = Path(os.path.normpath(current.absolute()))
+        if match := OPEN_FILE.fullmatch(str(current)):
+            return match
+        if not current.is_symlink():
             break
-        here = here.parent / here.readlink()
+        current = current.parent / current.readlink()
     return None
 
 
 @contextmanager
-def _copied_to(path: str | Path) -> Iterator[Path]:
-    """A file that is copied to what is already open when it is whole."""
+def _copy_to_open_file(path: str | Path) -> Iterator[Path]:
+    """A temporary file whose content is copied to an open file at the end."""
     with TemporaryDirectory() as folder:
-        yield (file := Path(folder) / "out")
-        with file.open("rb") as whole, streaming(path) as stream:
-            shutil.copyfileobj(whole, stream)
+        yield (temporary := Path(folder) / "out")
+        with temporary.open("rb") as file, open_stream(path) as stream:
+            shutil.copyfileobj(file, stream)
 
 
-def check_new(folder: str | Path, remedy: str = "give a new folder") -> None:
-    """Refuse to make a folder where there is something; an empty folder is nothing.
+def check_output_folder(
+    folder: str | Path, *, replaceable: Collection[str] = (), remedy: str = "pass a new folder"
+) -> None:
+    """Refuse an output folder that holds something which is not to be replaced. An empty folder is fine.
 
     Args:
-        folder: Where it is to be made.
-        remedy: What the error tells the user to do.
+        folder: The folder to write.
+        replaceable: Names of files that may be replaced, such as those of an older model.
+        remedy: The end of the error message: what the user can do.
     """
     target = Path(os.path.realpath(folder))
+    name = f"output folder {str(folder)!r}"
     try:
         recover(target)
-        if target.is_dir() and any(target.iterdir()):
-            raise UnireError(f"{str(folder)!r} is not empty; {remedy}")
+        names = sorted(file.name for file in target.iterdir()) if target.is_dir() else []
         if target.exists() and not target.is_dir():
-            raise UnireError(f"{str(folder)!r} is a file; {remedy}")
+            raise UnireError(f"{name} is a file; {remedy}")
     except OSError as error:
-        raise UnireError(f"{str(folder)!r} cannot be looked into: {error.strerror or error}; {remedy}") from None
+        raise UnireError(f"{name} cannot be read: {error.strerror or error}; {remedy}") from None
+    if kept := [entry for entry in names if entry not in replaceable]:
+        raise UnireError(f"{name} already exists and holds {kept[0]!r}; {remedy}")
 
 
-def check_apart(out: str | Path, files: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
-    """Refuse to write what is read, by whatever name, or where it would be read with the rest of a folder.
+def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
+    """Refuse an output file that is one of the inputs, by whatever name, or that lies in an input folder.
 
     Args:
-        out: What is to be written; a pipe or a device may be read from as well.
-        files: What is read.
-        folders: Those that are read with all that is in them.
+        out: The file to write. A pipe or a device may be an input as well.
+        inputs: The files that are read.
+        folders: The folders that are read with everything in them.
     """
     if is_stream(out):
         return
     target = Path(os.path.realpath(out))
-    for file in files if target.exists() else ():
-        with suppress(OSError):  # what is not there is not read
+    for file in inputs if target.exists() else ():
+        with suppress(OSError):  # a missing file is no input
             if target.samefile(file):
-                raise UnireError(f"{out} is read by the same command; write to another place")
+                raise UnireError(f"{out} is also an input; write to another file")
     for folder in folders:
         if target.is_relative_to(os.path.realpath(folder)):
-            raise UnireError(f"{out} is inside {folder}, which is read; write to a place that is not in it")
+            raise UnireError(f"{out} is inside the input folder {folder}; write to another folder")
 
 
 def recover(path: str | Path) -> None:
-    """Put back the folder that a process killed in the middle of `replacing` left aside, or clear it away."""
+    """Restore the folder that a killed `replace_atomically` left aside, or delete it if `path` exists."""
     path = Path(path)
     aside = list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.previous"))
     if aside and not path.exists():
-        with suppress(FileNotFoundError):  # another process of the same training was quicker
+        with suppress(FileNotFoundError):  # another process of the same training was faster
             aside.pop().rename(path)
     for folder in aside:
         _remove(folder)
 
 
-def _exchange(new: Path, old: Path) -> None:
-    aside = _beside(old, "previous")
+def _swap_folders(new: Path, old: Path) -> None:
+    aside = _temporary_name(old, "previous")
     old.rename(aside)
     try:
         new.rename(old)
@@ -278,7 +295,7 @@ def _exchange(new: Path, old: Path) -> None:
     _remove(aside)
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _temporary_name(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{suffix}")
 
 
@@ -290,7 +307,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Have the disk hold what was written."""
+    """Flush a file or a folder to disk."""
     if path.is_dir() and os.name == "nt":  # Windows cannot open a folder
         return
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

@@ -87,7 +87,7 @@ def test_a_folder_that_holds_something_is_not_replaced(tmp_path: Path) -> None:
     thesis.write_text("years of work", encoding="utf-8")
     for target in ("brat", "datasets"):
         wrong = reason("convert", PEOPLE, "--to", target, "--out", thesis.parent)
-        assert wrong == f"{str(thesis.parent)!r} is not empty; give a new folder"
+        assert wrong == f"output folder {str(thesis.parent)!r} already exists and holds 'thesis.tex'; pass a new folder"
     assert thesis.read_text(encoding="utf-8") == "years of work"
     (tmp_path / "empty").mkdir()
     assert data("convert", PEOPLE, "--to", "brat", "--out", tmp_path / "empty").exit_code == 0
@@ -246,7 +246,7 @@ def test_parts_are_not_put_among_those_of_an_earlier_split(tmp_path: Path) -> No
     assert data("split", PEOPLE, "--out", out).exit_code == 0
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     wrong = reason("split", PEOPLE, "--parts", "train=0.5,dev=0.5", "--out", out)
-    assert "parts' is not empty; give a new folder" in wrong
+    assert "parts' already exists and holds 'dev.jsonl'; pass a new folder" in wrong
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
     (tmp_path / "empty").mkdir()
     assert data("split", PEOPLE, "--out", tmp_path / "empty").exit_code == 0
@@ -349,7 +349,7 @@ def test_data_are_not_replaced_by_a_page_or_a_picture_of_them(tmp_path: Path) ->
     file = tmp_path / "data.svg"
     shutil.copy(TWENTY, file)
     for words in (("show", file, "--html"), ("stats", file, "--plot")):
-        assert "data.svg is read by the same command" in reason(*words, file)
+        assert "data.svg is also an input" in reason(*words, file)
     assert file.read_bytes() == TWENTY.read_bytes()
 
 

@@ -123,7 +123,7 @@ def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
 
 def test_nothing_is_written_under_the_name_of_a_packed_file(extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / "found.jsonl.gz", "--format", "jsonl")
-    assert "found.jsonl.gz would not be packed, as its name says" in str(ran.exception)
+    assert "found.jsonl.gz would not be compressed, although its name says so" in str(ran.exception)
     assert not list(tmp_path.iterdir())
 
 
@@ -201,12 +201,10 @@ def test_an_input_is_not_replaced_by_what_is_found_in_it(name, content, options,
     Path(name).write_text(content)
     Path("link").symlink_to(name)
     for source, out in ((name, name), ("link", name), (name, tmp_path / name)):
-        assert "is read by the same command; write to another place" in error(source, *options, "--out", out)
-    assert "is read by the same command" in error(name, *options, "--out", "link", "--format", "jsonl")
+        assert "is also an input; write to another file" in error(source, *options, "--out", out)
+    assert "is also an input" in error(name, *options, "--out", "link", "--format", "jsonl")
     Path("found.jsonl.part").hardlink_to(name)
-    assert "found.jsonl.part is read by the same command" in error(
-        "found.jsonl.part", "--lines", "--out", "found.jsonl"
-    )
+    assert "found.jsonl.part is also an input" in error("found.jsonl.part", "--lines", "--out", "found.jsonl")
     assert Path(name).read_text() == Path("found.jsonl.part").read_text() == content
 
 
@@ -215,7 +213,7 @@ def test_standard_input_is_not_replaced_either(exported, tmp_path):
     file.write_text("A text.")
     with file.open() as stdin:
         told = error_of_process("extract", "--model", exported, "--device", "cpu", "--out", file, stdin=stdin)
-    assert "n.txt is read by the same command" in told
+    assert "n.txt is also an input" in told
     assert file.read_text() == "A text."
 
 
@@ -228,7 +226,7 @@ def test_what_is_found_does_not_go_where_the_next_run_would_read_it(error, extra
         ("brat", ("--format", "brat")),
     ):
         assert error(folder, *options, "--out", folder / out) == (
-            f"{folder / out} is inside {folder}, which is read; write to a place that is not in it"
+            f"{folder / out} is inside the input folder {folder}; write to another folder"
         )
     for out in ("found.csv", "found.html"):
         assert extract(folder, "--out", folder / out).exit_code == 0
@@ -284,7 +282,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
-    assert "is not empty; give a new folder" in error(TEXT, "--format", "brat", "--out", tmp_path)
+    assert "already exists and holds" in error(TEXT, "--format", "brat", "--out", tmp_path)
     assert "--resume goes on with an --out" in error(TEXT, "--resume")
     assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 

@@ -159,7 +159,7 @@ def test_gold_is_not_replaced_by_predictions(tmp_path):
     gold, folder = tmp_path / "gold.jsonl", tmp_path / "gold"
     gold.write_bytes(Path(TWENTY).read_bytes())
     oracle = ("evaluate", "--oracle", "--labels", "scierc", "--data")
-    assert "gold.jsonl is read by the same command" in error(*oracle, gold, "--predictions", gold)
+    assert "gold.jsonl is also an input" in error(*oracle, gold, "--predictions", gold)
     assert gold.read_bytes() == Path(TWENTY).read_bytes()
     run("data", "convert", gold, "--to", "brat", "--out", folder)
     for name in ("found.txt", "deep/found.ANN"):

@@ -143,7 +143,7 @@ def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--out", "full"), "'full' is not empty; give a new folder"),
+        (("--out", "full"), "output folder 'full' already exists and holds 'README.md'; pass a new folder"),
         (("--out", "new", "--set", "nosuch=1"), "no training setting 'nosuch'"),
         (("--out", "new", "--epochs", 0), "epochs = 0 makes no sense"),
     ],
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_m
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--folds", 2), "fold-02' is not empty; resume the folds, or give a new folder"),
+        (("--folds", 2), "fold-02' already exists and holds 'README.md'; resume the folds, or pass a new folder"),
         (("--folds", 2, "--fold", 3), "there is no fold 3: they are counted from 1 to 2"),
         (("--folds", 99), "99 folds"),
         (("--folds", "missing.json"), "missing.json"),

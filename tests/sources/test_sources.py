@@ -227,7 +227,7 @@ def test_an_archive_without_its_end_is_refused_and_what_comes_before_is_read(tmp
     file = tmp_path / f"{name}.{ {gzip: 'gz', lzma: 'xz', bz2: 'bz2'}[module] }"
     content = {"a.txt": b"a line\n", "a.jsonl": b'{"text": "a line"}\n', "a.json": b"["}[name]
     file.write_bytes(module.compress(content * 1000)[:-9])
-    assert refused(file) == f"{file} cannot be read: it is packed, and its end is missing"
+    assert refused(file) == f"{file} cannot be read: the compressed file is truncated"
     if name == "a.jsonl" and module is gzip:
         items = iter(TextSources([str(file)]))
         assert [next(items).text for _ in range(10)] == ["a line"] * 10

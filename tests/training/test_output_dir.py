@@ -39,9 +39,11 @@ def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, m
     shutil.copytree(random_model, out)
     before = fingerprint(out)
     monkeypatch.setattr(train_module, "Trainer", None)  # nothing is computed before it is refused
-    with pytest.raises(UnireError, match=f"^'{out}' is not empty; give a new folder$"):
+    with pytest.raises(
+        UnireError, match=f"^output folder '{out}' already exists and holds 'README.md'; pass a new folder$"
+    ):
         trained(out)
-    with pytest.raises(UnireError, match="is finished, and there is nothing to resume; give a new folder"):
+    with pytest.raises(UnireError, match="is finished, and there is nothing to resume; pass a new folder"):
         trained(out, resume=True)
     assert fingerprint(out) == before
 
@@ -49,7 +51,7 @@ def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, m
 def test_nor_does_a_student_replace_one(teacher, encoder, tmp_path, monkeypatch):
     before = fingerprint(teacher)
     monkeypatch.setattr(distilling, "load_teachers", None)
-    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         taught([teacher], encoder, teacher)
     assert fingerprint(teacher) == before
 
@@ -67,7 +69,7 @@ def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_remove
     shutil.rmtree(tmp_path / "model.resume")
     assert not trained(out).interrupted
     assert "interrupted" not in ModelConfig.load(out).provenance
-    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         trained(out)
 
 
@@ -114,7 +116,7 @@ def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
     trained(out, reporter=InterruptAfter(1))
     left = ModelDir.open(out)
     left.save(left.config.with_(provenance={**left.config.provenance, work: {}}), then)
-    with pytest.raises(UnireError, match="is not empty; give a new folder"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         trained(then)
 
 
@@ -124,7 +126,9 @@ def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, sc
     (second,) = cross_validate(encoder, folds, only=[2], **options)
     before = fingerprint(tmp_path / "fold-02")
     for only in ([], [2]):
-        with pytest.raises(UnireError, match="fold-02' is not empty; resume the folds, or give a new folder"):
+        with pytest.raises(
+            UnireError, match=r"fold-02' already exists and holds 'README.md'; resume the folds, or pass a new folder"
+        ):
             cross_validate(encoder, folds, only=only, **options)
     assert not (tmp_path / "fold-01").exists()
     (tmp_path / "fold-01").mkdir()  # with nothing in it
@@ -200,4 +204,6 @@ def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypat
 
 def test_the_command_says_it_in_one_sentence(encoder, random_model):
     words = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--out", random_model)
-    assert error(*words).strip() == f"error: '{random_model}' is not empty; give a new folder"
+    assert error(*words).strip() == (
+        f"error: output folder '{random_model}' already exists and holds 'README.md'; pass a new folder"
+    )

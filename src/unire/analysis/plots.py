@@ -8,7 +8,7 @@ from typing import Any
 
 from unire.analysis.statistics import DataCounts, Statistics
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 
 __all__ = ["plot"]
 
@@ -33,7 +33,7 @@ def plot(statistics: Statistics, path: Path, title: str = "") -> None:
     _lengths(axes[1, 0], "Sentences by length in words", statistics.sentence_lengths, NOTHING)
     _lengths(axes[1, 1], "Entities by length in words", statistics.entity_lengths, ENTITIES)
     try:
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=150)
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None

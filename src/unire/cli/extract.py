@@ -14,7 +14,7 @@ from unire.cli import printing
 from unire.cli.extract_run import Run, address_in, extract_on_cluster
 from unire.cli.options import Constraints, Device
 from unire.errors import UnireError
-from unire.files import check_unpacked, streaming, writes_on
+from unire.files import check_uncompressed, is_append_only, open_stream
 from unire.rendering import terminal
 from unire.rendering.common import Palette
 from unire.sources.folders import JSON_LINES
@@ -213,7 +213,7 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
         raise UnireError(f"unknown format {name!r}; give one of {', '.join(WRITERS)}")
     output = WRITERS[name]
     if out is not None:
-        check_unpacked(out)
+        check_uncompressed(out)
         run.given.check_output(out, folder=name in formats.FORMATS and formats.FORMATS[name].folder)
     if resume and (out is None or not isinstance(output, LineWriter)):
         raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
@@ -221,7 +221,7 @@ def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
         _write_whole(run, output, out, name)
     elif out is None:
         _write_stream(run, output, sys.stdout.buffer)
-    elif writes_on(out):
+    elif is_append_only(out):
         _write_device(run, output, out)
     else:
         _write_file(run, output, out, name, resume=resume)
@@ -257,7 +257,7 @@ def _write_stream(run: Run, output: LineWriter, stream: BinaryIO) -> None:
 
 def _write_device(run: Run, output: LineWriter, out: Path) -> None:
     try:
-        with streaming(out) as stream:
+        with open_stream(out) as stream:
             _write_stream(run, output, stream)
     except BrokenPipeError:
         raise

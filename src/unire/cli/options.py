@@ -12,7 +12,7 @@ import typer
 from unire import formats
 from unire.cli import printing
 from unire.documents import Document
-from unire.files import check_apart
+from unire.files import check_output_file
 from unire.labels import LabelSpace
 
 __all__ = [
@@ -78,7 +78,7 @@ def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
     paths = [input_path(path) for path in data]
     folders = [path for path in paths if path.is_dir()]
     kinds = {path: formats.FORMATS.get(format or formats.guess(path)) for path in folders}
-    check_apart(out, paths, [path for path, kind in kinds.items() if kind and out.suffix.lower() in kind.endings])
+    check_output_file(out, paths, [path for path, kind in kinds.items() if kind and out.suffix.lower() in kind.endings])
 
 
 def documents_from(

@@ -13,7 +13,7 @@ from unire.evaluation.scorer import score
 from unire.export.onnx_graph import Precision, write_graph
 from unire.export.parity import SENTENCES, Parity, compare_engines
 from unire.extractor import Extractor
-from unire.files import check_new
+from unire.files import check_output_folder
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.checkpoint import dequantized, load, writing
@@ -57,7 +57,7 @@ def export(
             checkpoint that the encoder comes from), `licence`, `rebuild` (how to make the model again).
     """
     out = Path(out)
-    check_new(out)
+    check_output_folder(out)
     model = load(source)
     sample = [document.bare for document in test] or [Document.from_words([text.split()]) for text in SENTENCES]
     with writing(model, out) as folder:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import check_new, replacing
+from unire.files import check_output_folder, replace_atomically
 from unire.formats import (
     ace,
     brat,
@@ -149,7 +149,7 @@ def write(
     """
     form = writable(format)
     if form.folder:
-        check_new(path)
+        check_output_folder(path)
     count = failures = 0
 
     def failed(error: UnireError) -> None:
@@ -175,7 +175,7 @@ def write(
                 count += 1
 
     try:
-        with replacing(path, directory=form.folder) as temporary:
+        with replace_atomically(path, directory=form.folder) as temporary:
             form.write(fitted(), temporary, failed)  # type: ignore[misc]  # `writable` has seen to it
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -25,7 +25,7 @@ from xml.parsers import expat
 
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.formats import json_utils
 from unire.formats.alignment import WORDLESS, Placer, locate
 from unire.formats.base import ReadOptions, at
@@ -71,7 +71,7 @@ class Source(NamedTuple):
 
 def read(path: Path, how: ReadOptions, corpus: str) -> Iterator[Document]:
     labels = LabelSpace.load(corpus)
-    with reading(path):
+    with explain_read_errors(path):
         found: dict[str, Path] = {}
         for file in sorted(path.rglob("*.apf.xml"), key=_stage):
             found.setdefault(file.name.removesuffix(".apf.xml"), file)
@@ -81,7 +81,7 @@ def read(path: Path, how: ReadOptions, corpus: str) -> Iterator[Document]:
             source = file.with_name(f"{name}.sgm")
             if not source.exists():
                 raise UnireError(f"there is no {source.name} beside it")
-            with reading(source):
+            with explain_read_errors(source):
                 text = json_utils.decoded(source.read_bytes())
             document = _document(name, plain_text(text), parse_xml(file.read_bytes()), labels, how.notes)
         if document is not None:

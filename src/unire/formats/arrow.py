@@ -14,7 +14,7 @@ from typing import Any
 
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.formats import dygie, json_utils, native, spert
 from unire.formats.base import ReadOptions, at
 from unire.formats.json_utils import Json
@@ -33,7 +33,7 @@ def documents_of(path: Path, batches: Iterable[Any], how: ReadOptions) -> Iterat
 
 def _rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
     try:
-        with reading(path):
+        with explain_read_errors(path):
             for batch in batches:
                 batch.validate(full=True)  # Arrow trusts its files; a broken one could have it read beyond their ends
                 yield from batch.to_pylist()

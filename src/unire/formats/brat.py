@@ -27,7 +27,7 @@ from urllib.parse import unquote
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.formats import json_utils
 from unire.formats.alignment import Placer, split
 from unire.formats.base import ReadOptions, at
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    with reading(path):
+    with explain_read_errors(path):
         files = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".ann") and file.is_file())
     texts = {file.with_suffix("") for file in files if file.suffix == ".txt"}
     for file in files:
@@ -103,7 +103,7 @@ def _document(file: Path, name: str, how: ReadOptions) -> Document:
 
 
 def _text(file: Path) -> str:
-    with reading(file):
+    with explain_read_errors(file):
         return json_utils.decoded(file.read_bytes())
 
 

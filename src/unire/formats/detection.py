@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from unire.errors import UnireError
-from unire.files import ending, is_stream, opened, reading
+from unire.files import explain_read_errors, get_suffix, is_stream, open_binary
 from unire.formats import conll04, hugging_face, json_utils, parquet
 from unire.formats.json_utils import Json, expect
 
@@ -30,10 +30,10 @@ def guess(path: str | Path) -> str:
     path = Path(path)
     if is_stream(path):
         raise UnireError(f"{path} can be read but once, so its format is not guessed; name the format")
-    with reading(path):
+    with explain_read_errors(path):
         if path.is_dir():
             return _of_folder(path)
-        with opened(path) as file:
+        with open_binary(path) as file:
             start = file.read(4)
     if start == b"PAR1":
         return "parquet"
@@ -61,7 +61,7 @@ def _of_text(path: Path) -> str:
         try:
             if conll04.is_row(json_utils.decoded(line)):
                 return "conll04"
-            if ending(path) not in JSON and not MAYBE_JSON.match(line):
+            if get_suffix(path) not in JSON and not MAYBE_JSON.match(line):
                 raise UnireError(UNKNOWN)
             if line.lstrip().startswith(b"["):
                 return _of_list(path)
@@ -73,7 +73,7 @@ def _of_text(path: Path) -> str:
 
 def _of_list(path: Path) -> str:
     """By the keys of the first item, if it lies in the first bytes; what is wrong with it the reader will say."""
-    with reading(path), opened(path) as file:
+    with explain_read_errors(path), open_binary(path) as file:
         head = codecs.decode(file.read(HEAD), "utf-8-sig", "ignore").lstrip()
     try:
         item, _ = json.JSONDecoder().raw_decode(head[1:].lstrip())

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
-from unire.files import opened, reading
+from unire.files import explain_read_errors, open_binary
 from unire.formats.base import ReadOptions, at
 
 __all__ = [
@@ -233,7 +233,7 @@ ToJson = Callable[[Document], Iterable[Json]]
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file without their ends, and their numbers, counted from 1 as editors do."""
-    with reading(path), opened(path) as file:
+    with explain_read_errors(path), open_binary(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line.rstrip(b"\r\n")
@@ -287,7 +287,7 @@ def read_list(path: Path, how: ReadOptions, from_json: FromJson) -> Iterator[Doc
 
 
 def _items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
-    with reading(path), opened(path) as file:
+    with explain_read_errors(path), open_binary(path) as file:
         raw = file.read()
     try:
         values = expect(parsed(raw.removeprefix(codecs.BOM_UTF8)), list, "the file")

@@ -12,7 +12,7 @@ from typing import Any
 
 from unire.documents import Document
 from unire.errors import OnError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.formats import arrow
 from unire.formats.base import ReadOptions, needed
 
@@ -29,7 +29,7 @@ def files_of(path: Path) -> list[Path]:
     """The file itself, or the Parquet files of a folder and of those in it, in alphabetical order."""
     if not path.is_dir():
         return [path]
-    with reading(path):
+    with explain_read_errors(path):
         found = sorted(file for file in path.rglob("*.parquet") if file.is_file())
     return [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.formats import json_utils, native
 from unire.formats.alignment import WORDLESS
 from unire.formats.base import ReadOptions, at, needed
@@ -40,7 +40,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Document]:
     import spacy
     from spacy.tokens import DocBin
 
-    with reading(path):
+    with explain_read_errors(path):
         raw = path.read_bytes()
     try:
         docs = list(DocBin().from_bytes(raw).get_docs(spacy.blank("xx").vocab))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from unire.documents import Document
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.graph.build import Edge, Graph, Node
 
 __all__ = ["write"]
@@ -27,7 +27,7 @@ BEFORE_U = re.compile(r"(?<=\\)(?=u)")
 
 def write(documents: Iterable[Document], target: str | Path | TextIO) -> int:
     """Merge the documents, write their graph, and return how many they were."""
-    with text_output(target) as file:
+    with open_text_output(target) as file:
         graph = Graph(documents)
         file.writelines(f"{statement};\n" for statement in _statements(graph))
     return graph.documents

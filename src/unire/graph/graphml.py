@@ -14,7 +14,7 @@ from typing import TextIO
 from xml.sax.saxutils import escape
 
 from unire.documents import Document
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.graph.build import Edge, Graph, Node
 
 __all__ = ["write"]
@@ -34,7 +34,7 @@ NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def write(documents: Iterable[Document], target: str | Path | TextIO) -> int:
     """Merge the documents, write their graph, and return how many they were."""
-    with text_output(target) as file:
+    with open_text_output(target) as file:
         graph = Graph(documents)
         file.writelines(f"{line}\n" for line in _lines(graph))
     return graph.documents

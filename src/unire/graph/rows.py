@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from unire.documents import Document
-from unire.files import text_output
+from unire.files import open_text_output
 
 __all__ = ["CSV", "ENTITIES", "TRIPLES", "TSV", "RowDialect", "RowWriter", "evidence", "rounded"]
 
@@ -67,7 +67,7 @@ class RowWriter:
     def write(self, documents: Iterable[Document], target: str | Path | TextIO, dialect: RowDialect = CSV) -> int:
         """Write the rows of a stream of documents, and return how many documents there were."""
         count = 0
-        with text_output(target) as file:
+        with open_text_output(target) as file:
             file.write(self.head(dialect))
             for document in documents:
                 count += 1

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from unire import pretrained
 from unire.config import ModelConfig
 from unire.errors import UnireError
-from unire.files import check_new, recover, replacing
+from unire.files import check_output_folder, recover, replace_atomically
 from unire.hub.client import download, upload
 from unire.hub.model_card import model_card
 from unire.labels import LabelSpace
@@ -70,12 +70,12 @@ class ModelDir:
     def save(self, settings: ModelConfig, out: Path | None = None) -> None:
         """Write the model with other settings: in its place, or, weights and all, as a new folder."""
         if out is not None:
-            check_new(out)
+            check_output_folder(out)
         try:
             if out is None:
                 write_model_config(self.path, settings, self.labels)
                 return
-            with replacing(out, directory=True) as temporary:
+            with replace_atomically(out, directory=True) as temporary:
                 _copy_files(self.path, temporary)
                 write_model_config(temporary, settings, self.labels)
         except OSError as error:
@@ -86,10 +86,9 @@ class ModelDir:
 
 def copy_model(source: Path, target: Path) -> None:
     """Write a copy of a model folder; what is at `target` must be a model, or nothing."""
-    if foreign := [file.name for file in target.iterdir() if file.name not in FILES] if target.is_dir() else []:
-        raise UnireError(f"{str(target)!r} holds {foreign[0]!r}, which is no part of a model; give a new folder")
+    check_output_folder(target, replaceable=FILES)
     try:
-        with replacing(target, directory=True) as temporary:
+        with replace_atomically(target, directory=True) as temporary:
             _copy_files(source, temporary)
     except OSError as error:
         raise UnireError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from None
@@ -131,7 +130,7 @@ def push_to_hub(
 def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) -> None:
     """Write all that a model folder says of itself, for programs and for people."""
     for name, text in _texts(settings, labels).items():
-        with replacing(folder / name) as temporary:
+        with replace_atomically(folder / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
@@ -182,20 +181,15 @@ def fingerprint(folder: Path) -> str:
 
 def ensure_writable(folder: Path) -> None:
     """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
-    place = f"the model cannot be written to {str(folder)!r}"
-    if folder.exists() and not folder.is_dir():
-        raise UnireError(f"{place}: that is a file; give a folder")
-    found = sorted(file.name for file in folder.iterdir()) if folder.is_dir() else []
-    if foreign := [name for name in found if name not in FILES]:
-        raise UnireError(f"{place}: the folder holds {foreign[0]!r}, which is no part of a model; give a new folder")
-    if found:
-        ModelConfig.load(folder)
+    check_output_folder(folder, replaceable=FILES)
+    if folder.is_dir() and any(folder.iterdir()):
+        ModelConfig.load(folder)  # refuses the config.json of another program
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder.parent):
             pass
     except OSError as error:
-        raise UnireError(f"{place}: {error.strerror or error}") from None
+        raise UnireError(f"the model cannot be written to {str(folder)!r}: {error.strerror or error}") from None
 
 
 def is_model_dir(source: str | Path) -> bool:

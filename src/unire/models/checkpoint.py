@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS, ModelDir, ensure_writable, write_model_config
 from unire.models.unire import UniRE
 
@@ -85,7 +85,7 @@ def writing(model: UniRE, folder: Path) -> Iterator[Path]:
     """
     ensure_writable(folder)
     try:
-        with replacing(folder, directory=True) as temporary:
+        with replace_atomically(folder, directory=True) as temporary:
             yield temporary
             write_model_config(temporary, model.config, model.labels)
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")

@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import BinaryIO, NamedTuple, cast
 
 from unire.errors import OnError, UnireError
-from unire.files import ending, reading
+from unire.files import explain_read_errors, get_suffix
 from unire.sources.lines import from_json_lines
 from unire.sources.text import Part, Text, decoded, parts_by, skipping
 
@@ -63,7 +63,7 @@ def from_table(
         on_error: Told of rows that cannot be read; when left out, the first of them is refused.
         guessed: How the table is spelt, where its name does not say it.
     """
-    lines, dialect = _spelt(file, name, field, guessed or TABLES[ending(name)])
+    lines, dialect = _spelt(file, name, field, guessed or TABLES[get_suffix(name)])
     rows = _cells(lines, name, dialect)
     remedy = ", or take each line as a text with --lines" if guessed else ""
     names, _, _ = _columns(rows, name, field, remedy)
@@ -89,7 +89,7 @@ def from_rows(file: BinaryIO, name: str, field: str = "text", on_error: OnError 
 
 def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
     """The rows of a table but for the first, or of a part of it, in the same way."""
-    lines, dialect = _spelt(file, name, field, TABLES[ending(name)])
+    lines, dialect = _spelt(file, name, field, TABLES[get_suffix(name)])
     rows = _cells(lines, name, dialect)
     _, first, begin = _columns(rows, name, field)
     ends = ((number, position) for number, _, position in (_cells(file, name, dialect, part) if part else rows))
@@ -99,7 +99,7 @@ def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | N
 def _peeked(file: BinaryIO, name: str) -> tuple[BinaryIO, bytes]:
     """A file with its first line that is not empty, without a byte-order mark."""
     seen, start = [], b""
-    with reading(name):
+    with explain_read_errors(name):
         for raw in file:
             seen.append(raw)
             start = raw.removeprefix(codecs.BOM_UTF8)
@@ -131,7 +131,7 @@ def _cells(
             yield line.decode(errors="surrogateescape")  # `_cell` refuses it where it matters
 
     csv.field_size_limit(LONGEST)  # Python has no other way than for all readers of the process
-    with reading(name):
+    with explain_read_errors(name):
         if part:
             file.seek(part.offset)
         try:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from unire.errors import UnireError
-from unire.files import ending
+from unire.files import get_suffix
 from unire.sources.csv import TABLES
 
 __all__ = ["JSON_LINES", "KNOWN", "PARQUET", "files_of", "takes"]
@@ -32,13 +32,13 @@ def files_of(
         left_out: Counts, when given, the other files of a folder by their endings, but for hidden ones.
     """
     if not path.is_dir():
-        if ending(path) in ARCHIVES or path.suffix.lower() in ARCHIVES:
+        if get_suffix(path) in ARCHIVES or path.suffix.lower() in ARCHIVES:
             raise UnireError(f"{path} is an archive of files; unpack it first")
         return [path]
     plain = [p for p in path.rglob("*") if _is_plain(p, path)]
     found = sorted(p for p in plain if takes(p, tables=tables, parquet=parquet))
     if left_out is not None:
-        left_out.update(ending(p) for p in set(plain).difference(found))
+        left_out.update(get_suffix(p) for p in set(plain).difference(found))
     if not found:
         others = (*(() if tables else TABLES), *(() if parquet else PARQUET))
         more = f", and {' and '.join(others)} are read with --field alone" if others else ""
@@ -51,7 +51,7 @@ def takes(path: Path, *, tables: bool = False, parquet: bool = True) -> bool:
     """Whether a file of that name is taken from a folder; Parquet packs by itself."""
     if path.suffix.lower() in PARQUET:
         return parquet
-    return ending(path) in _taken(tables=tables, parquet=False)
+    return get_suffix(path) in _taken(tables=tables, parquet=False)
 
 
 def _taken(*, tables: bool, parquet: bool) -> tuple[str, ...]:

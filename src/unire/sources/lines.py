@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from unire.errors import OnError, UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.sources.text import Part, Text, decoded, id_of, parts_by, skipping, text_of
 
 __all__ = ["from_json_lines", "from_lines", "line_parts", "whole"]
@@ -58,7 +58,7 @@ def line_parts(file: BinaryIO, name: str, size: int, part: Part | None = None) -
 def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, bytes, int]]:
     """Number (from 1), bytes without the line end, and position after each line."""
     position, before, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
-    with reading(name):
+    with explain_read_errors(name):
         if part:  # standard input has none, and cannot go anywhere
             file.seek(part.offset)
         for number, raw in enumerate(islice(file, count), start=before + 1):
@@ -68,7 +68,7 @@ def _lines(file: BinaryIO, name: str, part: Part | None) -> Iterator[tuple[int, 
 
 
 def _read(file: BinaryIO, name: str) -> bytes:
-    with reading(name):
+    with explain_read_errors(name):
         return file.read()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.errors import OnError, UnireError
-from unire.files import reading
+from unire.files import explain_read_errors
 from unire.sources.text import Part, Text, id_of, skipping, text_of
 
 __all__ = ["SHORT", "from_parquet", "row_parts"]
@@ -68,7 +68,7 @@ def _parquet(path: Path, field: str) -> Iterator[Any]:
         import pyarrow.parquet as pq
     except ModuleNotFoundError:
         raise UnireError('reading Parquet needs pyarrow: pip install "unire[parquet]"') from None
-    with reading(str(path)):
+    with explain_read_errors(str(path)):
         try:
             table = pq.ParquetFile(path)
         except pa.ArrowException:

@@ -20,7 +20,15 @@ from typing import BinaryIO, Literal, NamedTuple
 from unire import formats, sources
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import check_apart, ending, is_packed, is_stream, opened, reading, unpacked
+from unire.files import (
+    check_output_file,
+    decompress,
+    explain_read_errors,
+    get_suffix,
+    is_compressed,
+    is_stream,
+    open_binary,
+)
 from unire.formats import extraction as words_format
 from unire.formats.base import refuse
 from unire.segmentation import segment
@@ -155,7 +163,7 @@ class TextSources:
         standard_input = ["/dev/stdin"] if self._reads_standard_input else []
         found = folder or sources.takes(out, **self._taken)
         folders = [source for source in self.files if Path(source).is_dir()] if found else []
-        check_apart(out, chain(standard_input, *self.files.values()), folders)
+        check_output_file(out, chain(standard_input, *self.files.values()), folders)
 
     def changed_since(self, path: Path) -> Path | None:
         """A file of the input that is newer than this one, if there is any."""
@@ -204,8 +212,8 @@ class TextSources:
         if way == "parquet":
             parts = sources.row_parts(path, self.field or "text", size, piece.part)
             yield from (SourceShard(piece.path, part, part.size) for part in parts)
-        elif way in ("lines", "json lines", "table") and not is_packed(path):
-            with reading(path), path.open("rb") as file:
+        elif way in ("lines", "json lines", "table") and not is_compressed(path):
+            with explain_read_errors(path), path.open("rb") as file:
                 if way == "table":
                     parts = sources.table_parts(file, _name(path), self.field or "text", size, piece.part)
                 else:
@@ -242,7 +250,7 @@ class TextSources:
         elif way == "parquet":
             yield from _placed(sources.from_parquet(path, self.field or "text", part, on_error), base)
         else:
-            with reading(path), path.open("rb") as packed, unpacked(packed, path) as file:
+            with explain_read_errors(path), path.open("rb") as packed, decompress(packed, path) as file:
                 for item in self._of_stream(file, _name(path), base, way, part, on_error):
                     yield item if file is packed else replace(item, position=base + packed.tell())
 
@@ -276,7 +284,7 @@ class TextSources:
 
     def _way(self, path: Path | None = None) -> SourceKind:
         """How a file is read, or without one standard input."""
-        suffix = ending(path) if path else ""
+        suffix = get_suffix(path) if path else ""
         if path and self._is_annotated(path):
             return "annotated"
         if suffix in sources.PARQUET:
@@ -295,7 +303,7 @@ class TextSources:
         """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
         if self.format is not None:
             return True
-        suffix = ending(path)
+        suffix = get_suffix(path)
         if self.lines or self.words or self.field is not None or suffix not in (".json", *sources.JSON_LINES):
             return False
         return suffix == ".json" or "sentences" in _first_object(path)
@@ -329,7 +337,7 @@ def _exists(source: str) -> bool:
 
 def _looks_like_a_path(source: str) -> bool:
     """Whether it ends as the name of a file or folder does, and is short or begins with a folder that is there."""
-    named = source.endswith("/") or ending(source) in sources.KNOWN
+    named = source.endswith("/") or get_suffix(source) in sources.KNOWN
     if not named or "\n" in source or "://" in source:
         return False
     parent = str(Path(source).parent)
@@ -339,7 +347,7 @@ def _looks_like_a_path(source: str) -> bool:
 def _first_object(path: Path) -> dict[str, object]:
     """The first line of a file as JSON, if that is an object."""
     try:
-        with reading(path), opened(path) as file:
+        with explain_read_errors(path), open_binary(path) as file:
             item = json.loads(next(filter(bytes.strip, file), b"{}"))
     except (UnireError, ValueError, RecursionError):
         return {}  # whoever reads the file in earnest says what is wrong
@@ -363,7 +371,7 @@ def _placed(found: Iterator[sources.Text], base: float) -> Iterator[TextItem]:
 def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[TextItem]:
     short = Path(name).name
     try:
-        with reading(name):
+        with explain_read_errors(name):
             documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
             for number, document in enumerate(documents, 1):
                 yield TextItem(document.id, document, base, number)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from unire.errors import UnireError
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, shown
 from unire.studies import compare as compare_module
@@ -70,11 +70,11 @@ def write(folder: Path) -> Path:
     charts = {name: STUDIES[name].charts(result) for name, result in results.items()}
     for drawn in charts.values():
         for name, svg in drawn.items():
-            with text_output(folder / f"{name}.svg") as file:
+            with open_text_output(folder / f"{name}.svg") as file:
                 file.write(svg)
-    with text_output(folder / "report.json") as file:
+    with open_text_output(folder / "report.json") as file:
         file.write(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    with text_output(folder / "report.html") as file:
+    with open_text_output(folder / "report.html") as file:
         file.writelines(_page(results, charts))
     return folder / "report.html"
 

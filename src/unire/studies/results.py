@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import text_output
+from unire.files import open_text_output
 
 __all__ = ["Json", "ResultTable", "load", "millions", "n_sentences", "names", "percent", "save", "with_deviation"]
 
@@ -28,7 +28,7 @@ class ResultTable(NamedTuple):
 
 def save(result: Json, folder: Path) -> None:
     """Write a study's numbers into the folder of its studies."""
-    with text_output(folder / f"{result['study']}.json") as file:
+    with open_text_output(folder / f"{result['study']}.json") as file:
         file.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 

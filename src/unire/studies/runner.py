@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from unire.errors import UnireError
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.utils import cpu_count
 
 if sys.platform != "win32":
@@ -141,7 +141,7 @@ def run_jobs(
             for ended in [one for one in running if one.process.poll() is not None]:
                 record = _record(ended)
                 finished(ended.job, record)
-                with text_output(ended.job.kept) as file:
+                with open_text_output(ended.job.kept) as file:
                     file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
                 running.remove(ended)
                 tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")

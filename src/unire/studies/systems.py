@@ -11,7 +11,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import paired
 from unire.extractor import Extractor
-from unire.files import ending
+from unire.files import get_suffix
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
 from unire.sources.folders import JSON_LINES, PARQUET
@@ -40,7 +40,7 @@ def predict(source: str, gold: Sequence[Document], *, device: str | None = None)
     """
     if Path(source).is_file():
         return System(Path(source).stem, list(formats.read(source, predicted=True)), None)
-    if ending(source) in FILES and not Path(source).exists():
+    if get_suffix(source) in FILES and not Path(source).exists():
         raise UnireError(f"there is no file of predictions {source!r}")
     extractor = Extractor.load(source, device=device)
     check_labels(source, extractor.labels, gold)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unire.config import ModelConfig
 from unire.errors import UnireError
-from unire.files import check_new, recover
+from unire.files import check_output_folder, recover
 from unire.hub.model_dir import ensure_writable
 
 __all__ = ["check_folds", "check_output_dir", "fold_folder", "is_finished", "latest", "resume_folder", "states_in"]
@@ -17,7 +17,7 @@ STATE = re.compile(r"step-\d{9,}|\.step-\d{9,}\.[0-9a-f]{8}\.(partial|previous)"
 """The name of a state in a resume folder, and of one that is being written or replaced."""
 
 
-def check_output_dir(out: Path, *, resume: bool, remedy: str = "give a new folder") -> None:
+def check_output_dir(out: Path, *, resume: bool, remedy: str = "pass a new folder") -> None:
     """Refuse a place where no model can be written, or where a training would replace one that is finished.
 
     Args:
@@ -33,7 +33,7 @@ def check_output_dir(out: Path, *, resume: bool, remedy: str = "give a new folde
         if latest(waiting) is not None:
             raise UnireError(f"there is an unfinished training in {str(waiting)!r}; resume it, or remove the folder")
         if finished:
-            check_new(out, remedy)
+            check_output_folder(out, remedy=remedy)
     elif finished and latest(waiting) is None:
         raise UnireError(f"the model in {str(out)!r} is finished, and there is nothing to resume; {remedy}")
 
@@ -41,7 +41,7 @@ def check_output_dir(out: Path, *, resume: bool, remedy: str = "give a new folde
 def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
     """The same for the folds of these numbers. With `resume` those that are finished may be there."""
     for number in () if resume else numbers:
-        check_output_dir(fold_folder(out, number), resume=False, remedy="resume the folds, or give a new folder")
+        check_output_dir(fold_folder(out, number), resume=False, remedy="resume the folds, or pass a new folder")
 
 
 def fold_folder(out: Path, number: int) -> Path:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 from unire.models.checkpoint import tensors_from, tensors_to
 from unire.training.config import TrainingConfig
 from unire.training.output_dir import latest, resume_folder, states_in
@@ -90,7 +90,7 @@ class CheckpointManager:
         target = self.folder / f"step-{processes[0].progress.step:09d}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(target, directory=True) as temporary:
+            with replace_atomically(target, directory=True) as temporary:
                 tensors_to(temporary / "model.safetensors", model.state_dict())
                 tensors_to(temporary / "optimizer.safetensors", moments_of(optimizer))
                 states = {

@@ -17,7 +17,7 @@ import numpy as np
 from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import ending, opened, reading
+from unire.files import explain_read_errors, get_suffix, open_binary
 from unire.formats import dygie, native
 from unire.segmentation import segment
 from unire.sources.csv import TABLES
@@ -43,7 +43,7 @@ def read_documents(files: Iterable[Path]) -> Iterator[str]:
     """The lines of UTF-8 text files that hold something; `.gz`, `.xz` and `.bz2` are unpacked on the way."""
     for file in files:
         name = f"corpus file {str(file)!r}"
-        with reading(name), opened(file) as lines:
+        with explain_read_errors(name), open_binary(file) as lines:
             for number, line in enumerate(lines, start=1):
                 try:
                     text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode().strip()
@@ -66,7 +66,7 @@ def check_text_files(files: Sequence[Path], beside: Collection[str] = ()) -> Non
         raise UnireError("there is no corpus; give one or more text files")
     if missing := [file for file in files if not file.is_file()]:
         raise UnireError(f"there is no corpus file {str(missing[0])!r}")
-    if others := [file for file in files if ending(file) in OTHERS and ending(file) not in beside]:
+    if others := [file for file in files if get_suffix(file) in OTHERS and get_suffix(file) not in beside]:
         raise UnireError(
             f"corpus file {str(others[0])!r} is not plain text; write the texts in it to a file of their own, "
             "a document per line"
@@ -175,7 +175,7 @@ class UnlabelledCorpus:
 
 def _items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
     for file in files:
-        if ending(file) not in ANNOTATED:
+        if get_suffix(file) not in ANNOTATED:
             yield from ((None, line) for line in read_documents([file]))
         elif (name := formats.guess(file)) in LINES:
             yield from ((name, line) for line in read_documents([file]))

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 
 __all__ = ["AnotherInputError", "ResumableFile", "part_of", "refuse_another", "so_many"]
 
@@ -150,7 +150,7 @@ class ResumableFile:
             self._file.flush()
             self._file.truncate(self._bytes)  # an interrupted write may have left half a document
             os.fsync(self._file.fileno())
-            with replacing(self._note) as temporary:
+            with replace_atomically(self._note) as temporary:
                 if self._text is not None:  # a document was added: only of the last the hash is worth its time
                     self._hash, self._text = _hash(self._text), None
                 note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}

@@ -47,11 +47,11 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "reads files and folders, no standard input" in error("A text.", "--out", out)
     assert "reads files and folders, no standard input" in error("--out", out, "-")
     assert "line 1 has no 'text' but title" in error(tmp_path / "json.jsonl", "--out", out)
-    assert "is there already, and no output of --ray" in error(text, "--out", tmp_path)
-    assert "text.txt is read by the same command" in error(text, "--out", text)
+    assert "already exists and holds" in error(text, "--out", tmp_path)
+    assert "text.txt is also an input" in error(text, "--out", text)
     assert "cannot be written" in error(text, "--out", "/proc/found")
     assert error(tmp_path, "--out", tmp_path / "into" / "it") == (
-        f"{tmp_path / 'into' / 'it'} is inside {tmp_path}, which is read; write to a place that is not in it"
+        f"{tmp_path / 'into' / 'it'} is inside the input folder {tmp_path}; write to another folder"
     )
     assert "leave out --skip-errors" in error(text, "--out", out, "--skip-errors")
     assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")

@@ -80,13 +80,13 @@ def kill_while_replacing(folder: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from unire.files import replacing\n"
+        "from unire.files import replace_atomically\n"
         "rename = Path.rename\n"
         "def killed(source, target):\n"
         "    rename(source, target)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "Path.rename = killed\n"
-        "with replacing(sys.argv[1], directory=True):\n"
+        "with replace_atomically(sys.argv[1], directory=True):\n"
         "    pass\n"
     )
     assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == -signal.SIGKILL
@@ -255,13 +255,15 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
         adapt(encoder, [], tmp_path / "out", config)
     with pytest.raises(UnireError, match=r"no corpus file .*nowhere\.txt"):
         adapt(encoder, [tmp_path / "nowhere.txt"], tmp_path / "out", config)
-    with pytest.raises(UnireError, match=r"is not empty; give a new folder$"):
+    with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder$"):
         adapt(encoder, [corpus], encoder, config)
     (tmp_path / "stopped" / "resume").mkdir(parents=True)
     (tmp_path / "stopped" / "resume" / "state.json").touch()
-    with pytest.raises(UnireError, match=r"is not empty; give a new folder, or resume the adaptation in it$"):
+    with pytest.raises(
+        UnireError, match=r"already exists and holds .*; pass a new folder, or resume the adaptation in it$"
+    ):
         adapt(encoder, [corpus], tmp_path / "stopped", config)
-    with pytest.raises(UnireError, match="is a file; give a new folder"):
+    with pytest.raises(UnireError, match="is a file; pass a new folder"):
         adapt(encoder, [corpus], corpus, config)
     with pytest.raises(UnireError, match="cannot be made a folder"):
         adapt(encoder, [corpus], corpus / "out", config)

@@ -98,8 +98,8 @@ def test_an_index_that_would_have_to_be_run_is_refused(copied):
 
 
 def test_what_is_there_is_not_written_over(lessons, teacher, tmp_path):
-    for there, what in ((lessons, "not empty"), (TWENTY, "a file")):
-        with pytest.raises(UnireError, match=f"is {what}; give a new folder"):
+    for there, what in ((lessons, "already exists and holds .*"), (TWENTY, "is a file")):
+        with pytest.raises(UnireError, match=f"{what}; pass a new folder"):
             teach([teacher], [TWENTY], there, device="cpu")
     assert teach([teacher], [TWENTY], tmp_path, device="cpu").documents  # there was nothing in it
 

@@ -222,7 +222,7 @@ def test_the_commands_say_in_one_sentence_what_is_wrong(lessons, encoders, tmp_p
     assert "encoders of the kind deberta cannot" in fails("markers", "--encoder", encoders("deberta"), *files)
     assert "encoder" in fails("markers", "--encoder", tmp_path / "none", *files)
     used = fails("markers", "--encoder", encoders("bert"), *files[:-1], TWENTY.parent)
-    assert "is not empty; give a new folder" in used
+    assert "already exists and holds" in used
     (tmp_path / "file").touch()
     nowhere = fails("markers", "--encoder", encoders("bert"), *files[:-1], tmp_path / "file" / "m")
     assert "the model cannot be written to" in nowhere

@@ -15,7 +15,7 @@ from unire.analysis.splits import draw_folds, stratified_split
 from unire.cli import printing
 from unire.cli.options import Format, Json, documents_from
 from unire.errors import UnireError
-from unire.files import check_new, replacing
+from unire.files import check_output_folder, replace_atomically
 
 __all__ = ["split"]
 
@@ -61,7 +61,7 @@ def split(
     """
     shares = {} if folds else _shares(parts)
     if not folds:
-        check_new(out)
+        check_output_folder(out)
         formats.writable(target)
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
@@ -69,7 +69,7 @@ def split(
     if folds:
         dealt = draw_folds(documents, folds, seed)
         try:
-            with replacing(out) as temporary:
+            with replace_atomically(out) as temporary:
                 temporary.write_text(json_module.dumps(dealt, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
@@ -78,7 +78,7 @@ def split(
         suffix = formats.FORMATS[target].suffix
         dealt_documents = stratified_split(documents, list(shares.values()), seed)
         try:
-            with replacing(out, directory=True) as temporary:
+            with replace_atomically(out, directory=True) as temporary:
                 for name, part in zip(shares, dealt_documents, strict=True):
                     formats.write(part, temporary / f"{name}{suffix}", target, lost=lost)
         except OSError as error:

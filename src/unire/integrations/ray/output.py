@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import check_output_folder, replace_atomically
 from unire.integrations.ray.shards import Shard
 from unire.writers.resumable import refuse_another
 
@@ -106,8 +106,8 @@ class OutputFolder:
 
     def _begin(self, *, anew: bool) -> None:
         try:
-            if anew and self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                raise UnireError(f"{self.path} is there already, and no output of --ray; give a new folder")
+            if anew:
+                check_output_folder(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._unwritable(error) from None
@@ -124,7 +124,7 @@ class OutputFolder:
 
     def _write(self, *, complete: bool) -> None:
         try:
-            with replacing(self.path / MANIFEST) as temporary:
+            with replace_atomically(self.path / MANIFEST) as temporary:
                 noted = {"complete": complete, "about": self._about}
                 temporary.write_text(json.dumps(noted) + "\n", encoding="utf-8")
         except OSError as error:

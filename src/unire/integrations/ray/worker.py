@@ -16,7 +16,7 @@ from unire import __version__
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.files import replacing
+from unire.files import replace_atomically
 from unire.formats import arrow
 from unire.formats.base import refuse
 from unire.hub.model_dir import fingerprint, locate_model
@@ -133,7 +133,7 @@ class RayWorker:
 
         done = Finished(notes=+Counter({AGAIN: tried - 1}))
         with (
-            replacing(path_of(self.job.out, block)) as temporary,
+            replace_atomically(path_of(self.job.out, block)) as temporary,
             parquet.ParquetWriter(temporary, schema(), compression="zstd") as file,
         ):
             for table in tables(block, done):

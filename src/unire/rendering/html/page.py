@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from unire.files import text_output
+from unire.files import open_text_output
 from unire.labels import LabelSpace
 from unire.rendering.common import Palette, merge_symmetric
 from unire.rendering.html import data
@@ -51,7 +51,7 @@ def write(
     palette = Palette(labels or ())
     stream = iter(views)
     count = 0
-    with text_output(target) as file:
+    with open_text_output(target) as file:
         file.write(_head(title, labels, palette))
         for count, view in enumerate(islice(stream, limit), start=1):
             file.writelines(_document(view, count, labels, palette))

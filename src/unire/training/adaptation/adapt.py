@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec
 from unire.errors import UnireError
-from unire.files import check_new, replacing
+from unire.files import check_output_folder, replace_atomically
 from unire.inference.torch_engine import choose_device
 from unire.models.encoder import load_encoder, load_tokenizer, quiet
 from unire.training.adaptation.config import AdaptationConfig
@@ -174,7 +174,7 @@ class _Encoder:
         """Replace all that is in `out`."""
         text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
         try:
-            with replacing(out, directory=True) as temporary, quiet():
+            with replace_atomically(out, directory=True) as temporary, quiet():
                 self.module.save_pretrained(temporary)
                 self.tokenizer.save_pretrained(temporary)
                 (temporary / "adaptation.json").write_text(text, encoding="utf-8")
@@ -190,7 +190,8 @@ def _folder(out: Path, *, resume: bool) -> Iterator[None]:
         if resume and resumable:
             ResumeFolder(out).check_alone()
         if not resume:
-            check_new(out, "give a new folder" + (", or resume the adaptation in it" if resumable else ""))
+            remedy = "pass a new folder" + (", or resume the adaptation in it" if resumable else "")
+            check_output_folder(out, remedy=remedy)
         new = [folder for folder in (out, *out.parents) if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

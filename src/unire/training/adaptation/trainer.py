@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unire.errors import UnireError
-from unire.files import recover, replacing
+from unire.files import recover, replace_atomically
 from unire.models.checkpoint import tensors_from, tensors_to
 from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
@@ -80,7 +80,7 @@ class ResumeFolder:
 
     def save(self, state: AdaptationState, trainer: MaskedTrainer) -> None:
         try:
-            with replacing(self.folder, directory=True) as temporary:
+            with replace_atomically(self.folder, directory=True) as temporary:
                 tensors_to(temporary / MODEL, trainer.model.state_dict())
                 tensors_to(temporary / OPTIMIZER, moments_of(trainer.optimizer))
                 (temporary / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")

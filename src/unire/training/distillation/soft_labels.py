@@ -30,7 +30,7 @@ from unire import formats
 from unire.decoding.backend import segment_ids
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 from unire.formats import native
 from unire.formats.json_utils import spelt
 from unire.inference.streaming import count_characters
@@ -273,7 +273,7 @@ def padded(
 def writing(folder: Path) -> Iterator[SoftLabelWriter]:
     """Writes lessons, under a temporary name until they are whole; if it fails, nothing is left of them."""
     try:
-        with replacing(folder, directory=True) as temporary, SoftLabelWriter(temporary) as writer:
+        with replace_atomically(folder, directory=True) as temporary, SoftLabelWriter(temporary) as writer:
             yield writer
     except OSError as error:
         raise UnireError(f"the lessons cannot be written to {str(folder)!r}: {error.strerror or error}") from None

@@ -22,7 +22,7 @@ from torch import Tensor
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.files import check_new
+from unire.files import check_output_folder
 from unire.inference.streaming import count_characters
 from unire.inference.torch_engine import TorchEngine, choose_device
 from unire.models.unire import UniRE
@@ -84,7 +84,7 @@ def teach(
     require_single_process("teaching")
     began = time.monotonic()
     out = Path(out)
-    check_new(out)
+    check_output_folder(out)
     if not teachers:
         raise UnireError("there is no teacher; give one or more trained models")
     texts = UnlabelledCorpus.read(corpus, documents)

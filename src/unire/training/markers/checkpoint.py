@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec
 from unire.errors import UnireError
-from unire.files import replacing
+from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS
 from unire.inference.torch_engine import choose_device, keep_in_bf16
 from unire.labels import LabelSpace
@@ -88,7 +88,7 @@ def save_classifier(finder: RelationClassifier, folder: Path, *, encoder: str, c
 def saving(folder: Path) -> Iterator[Path]:
     """A temporary folder for all of a model, which then replaces what an earlier run has saved."""
     try:
-        with replacing(folder, directory=True) as temporary:
+        with replace_atomically(folder, directory=True) as temporary:
             yield temporary
     except OSError as error:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None

@@ -26,7 +26,7 @@ from unire.decoding.decoders import decode
 from unire.decoding.kernels import Decoded
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_new
+from unire.files import check_output_folder
 from unire.labels import LabelSpace
 from unire.models.unire import to_device
 from unire.prefetch import Prefetcher
@@ -87,7 +87,7 @@ def relabel(
     require_single_process("relabelling")
     began = time.monotonic()
     out = Path(out)
-    check_new(out)
+    check_output_folder(out)
     if not markers:
         raise UnireError("there is no marker model; give one or more that `unire markers` has trained")
     if not 0 < share <= 1:

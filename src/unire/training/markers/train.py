@@ -14,7 +14,7 @@ from accelerate.utils import set_seed
 
 from unire.documents import Document
 from unire.evaluation.scorer import score
-from unire.files import check_new
+from unire.files import check_output_folder
 from unire.hub.model_dir import ensure_writable
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
@@ -75,7 +75,7 @@ def train_markers(
     began = time.monotonic()
     out, config = Path(out), config or marker_config()
     if not again:
-        check_new(out)
+        check_output_folder(out)
         ensure_writable(out)  # so that nothing is trained that cannot be saved
     place = choose_device(device)
     labels.check([*documents, *dev])
