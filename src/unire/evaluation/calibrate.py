@@ -16,7 +16,7 @@ from unire.evaluation.confidence import Effect, check_found, collect_log_odds, f
 from unire.evaluation.scorer import score
 from unire.evaluation.tuning import tuned
 from unire.extractor import Extractor
-from unire.files import check_new
+from unire.files import check_output_folder
 from unire.hub.model_dir import ModelDir
 
 __all__ = ["CalibrationReport", "calibrate"]
@@ -97,7 +97,7 @@ def calibrate(
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{str(model)!r} is not a folder that can be changed; give a new folder with out=...")
     if out is not None:
-        check_new(out)
+        check_output_folder(out)
     extractor = Extractor.load(model, device=device, decoder=decoder)
     parts = {"data": list(data), **({"test": list(test)} if test else {})}
     for documents in parts.values():
