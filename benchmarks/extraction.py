@@ -35,7 +35,8 @@ from unire.cli.extract_run import tune_gc
 from unire.config import Layout, ModelConfig
 from unire.decoding import decoders
 from unire.inference.torch_engine import TorchEngine
-from unire.models.unire import TensorBatch, UniRE
+from unire.models.batch import TensorBatch
+from unire.models.unire import UniRE
 from unire.segmentation import restored
 from unire.studies.profiling import stage_seconds
 
@@ -119,7 +120,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
         whole = min(passes)
         batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]
-        moved = [(TensorBatch.of(batch, "cuda"), list(engine.slices(batch))) for batch in batches]
+        moved = [(TensorBatch.from_batch(batch, "cuda"), list(engine.slices(batch))) for batch in batches]
 
         @torch.inference_mode()
         def encode(model: UniRE = engine.model, moved: list[tuple[TensorBatch, Any]] = moved) -> None:

@@ -41,7 +41,7 @@ def measure(
     model = init_model(encoder, labels, config).to(accelerator.device)
     trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Callback())
     if padded:
-        trainer.data.padding, trainer.data.max_padding = "fixed" if trainer.gradients.records else "exact", None
+        trainer.data.padding, trainer.data.max_padding = "fixed" if trainer.gradients.captures else "exact", None
     cuda = accelerator.device.type == "cuda"
 
     def epoch(number: int) -> float:

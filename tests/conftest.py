@@ -204,7 +204,7 @@ def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "graph", refuse)
-    monkeypatch.setattr(cuda_graphs, "pinned", lambda tensor: tensor)
+    monkeypatch.setattr(cuda_graphs, "pin_tensors", lambda tensors: tensors)
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,49 @@
-"""Many runs of numbers at once: what `range` is for one."""
+"""Small helpers without a subject of their own: concatenated ranges, CPU cores, copies to a GPU."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["concat_ranges", "cpu_count"]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "pin_memory"]
 
 
 def concat_ranges(start: NDArray[np.int64], size: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
-    """`size[k]` numbers from `start[k]` on, `step` apart, for every k; one run after the other."""
+    """Concatenate the ranges of `size[k]` numbers from `start[k]` on, `step` apart, for every k."""
     before = size.cumsum() - size
     numbers: NDArray[np.int64] = np.repeat(start - step * before, size) + step * np.arange(size.sum())
     return numbers
 
 
 def cpu_count() -> int:
-    """Cores that this process may use."""
+    """Count the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pin_memory(tensor: Tensor) -> Tensor:
+    """Copy a tensor of the host into pinned memory, from which a GPU copies asynchronously.
+
+    numpy makes the copy, in this thread. `Tensor.pin_memory` would split a large tensor over the threads of all cores,
+    and would sometimes wait for a thread that has no core to run on.
+    """
+    import torch
+
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+    np.copyto(pinned.numpy(), tensor.numpy())
+    return pinned
+
+
+def copy_to_device(data: NDArray[Any] | Tensor, device: torch.device | str) -> Tensor:
+    """Copy an array or a tensor of the host to a device; to a GPU through pinned memory, so that the host goes on."""
+    import torch
+
+    tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
+    device = torch.device(device)
+    return (pin_memory(tensor) if device.type == "cuda" else tensor).to(device, non_blocking=True)

@@ -40,11 +40,11 @@ def recorder(happened, *, record=True):
         happened.append(tuple(tensors["x"].shape))
         return tensors["x"].sum().expand(len(tensors["x"]))
 
-    made = GraphRunner(add, torch.device("cpu"), record=record)
+    made = GraphRunner(add, torch.device("cpu"), capture=record)
 
     def again(graph):
-        (recording,) = [one for one in made._recordings.values() if one.graph is graph]
-        recording.result.copy_(recording.inputs["x"].sum())
+        (recording,) = [one for one in made._graphs.values() if one.graph is graph]
+        recording.output.copy_(recording.inputs["x"].sum())
 
     Graph.again = again
     return made
@@ -68,8 +68,8 @@ def test_recordings_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls)
             assert result.tolist() == [size * value] * size
     for size in reversed(sizes):
         assert gradients({"x": torch.ones(size)}).tolist() == [size] * size
-    recordings = gradients._recordings.values()
-    for kind in ([one.inputs["x"] for one in recordings], [one.result for one in recordings]):
+    recordings = gradients._graphs.values()
+    for kind in ([one.inputs["x"] for one in recordings], [one.output for one in recordings]):
         places = [tensor.untyped_storage().data_ptr() for tensor in kind]
         # as it grows, it makes room for more than it must: 6 lies where 8 would
         assert [places.index(place) for place in places] == [0, 0, 0, 3, 3, 3]
@@ -84,13 +84,13 @@ def test_nothing_is_recorded_unless_asked_for(calls):
 def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, unrecordable, caplog):
     gradients = recorder(calls)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
-    assert not gradients.records
-    assert "cannot be recorded" in caplog.text
+    assert not gradients.captures
+    assert "cannot be captured" in caplog.text
 
 
 def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls, monkeypatch, request):
     gradients = recorder(calls)
-    beside = GraphRunner(gradients.function, gradients.device, record=True, beside=gradients)
+    beside = GraphRunner(gradients.function, gradients.device, capture=True, parent=gradients)
     monkeypatch.setattr(Graph, "again", lambda graph: calls.append("replayed"))
     for one in (gradients, beside):
         for _ in range(3):
@@ -107,11 +107,11 @@ def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls,
 
 def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(unrecordable):
     student = recorder([])
-    teacher, other = (GraphRunner(student.function, student.device, record=True, beside=student) for _ in range(2))
+    teacher, other = (GraphRunner(student.function, student.device, capture=True, parent=student) for _ in range(2))
     for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):
         for _ in range(2):
             one({"x": torch.ones(2)})
-        assert [made.records for made in (student, teacher, other)] == still
+        assert [made.captures for made in (student, teacher, other)] == still
 
 
 def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
@@ -126,12 +126,12 @@ def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
     monkeypatch.setattr(Graph, "again", lambda graph: None, raising=False)
 
     def twice(**options):
-        made = GraphRunner(lambda tensors: tensors["x"].sum(), torch.device("cpu"), record=True, **options)
+        made = GraphRunner(lambda tensors: tensors["x"].sum(), torch.device("cpu"), capture=True, **options)
         for _ in range(2):
             made({"x": torch.ones(2)})
         return made
 
     first = twice()
-    twice(beside=first)
+    twice(parent=first)
     twice()
     assert pools == [None, Graph().pool(), None]

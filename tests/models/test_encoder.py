@@ -18,8 +18,9 @@ from unire.hub.client import download
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models import encoder as encoders
+from unire.models.batch import TensorBatch
 from unire.models.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
-from unire.models.unire import TensorBatch, UniRE, encode_tokens
+from unire.models.unire import UniRE, encode_tokens
 from unire.training.config import TrainingConfig
 from unire.training.initialization import init_model
 from unire.windows import collator
@@ -52,7 +53,7 @@ def test_each_word_is_read_from_its_own_tokens(tmp_path):
     model = init_model(str(folder), LabelSpace(("X",)), TrainingConfig(layout="shared"), []).eval()
     document = Document.from_words([WORDS, WORDS[::-1]])
     window_builder = Extractor(TorchEngine(model), model.tokenizer, model.config, model.labels).window_builder
-    batch = TensorBatch.of(collate(window_builder.build([document]), model.config.spec), "cpu")
+    batch = TensorBatch.from_batch(collate(window_builder.build([document]), model.config.spec), "cpu")
     table = model.encoder.embeddings.word_embeddings
 
     class Lookup(torch.nn.Module):

@@ -152,7 +152,7 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has
     config = quick(epochs=3, batch_size=1)
     model = init_model(encoder, scierc_labels, config)
     trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Callback())
-    trainer.gradients = GraphRunner(trainer._gradients, trainer.accelerator.device, record=True)
+    trainer.gradients = GraphRunner(trainer._gradients, trainer.accelerator.device, capture=True)
     trainer.data.padding, trainer.data.max_padding = trainer._batching(record=True)
     packed = {}
 

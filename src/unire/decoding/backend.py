@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.utils import concat_ranges
+from unire.utils import concat_ranges, copy_to_device
 from unire.windows.collator import group_by_length
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "arange_like",
     "as_precise",
     "asarray_like",
-    "copy_to_device",
     "distances",
     "full",
     "gather",
@@ -36,7 +35,6 @@ __all__ = [
     "lerp_transpose",
     "library",
     "nonzero",
-    "pinned",
     "rectangle_means",
     "segment_ids",
     "stack_rows",
@@ -141,22 +139,6 @@ def asarray_like(host: NDArray[Any], like: Array) -> Array:
         return host.astype(like.dtype, copy=False) if host.dtype.kind == "f" else host
     tensor = library(like).from_numpy(host)
     return copy_to_device(tensor.to(like.dtype) if tensor.is_floating_point() else tensor, like.device)
-
-
-def copy_to_device(tensor: Array, device: Any) -> Array:
-    """A tensor of the host on a device; from pinned memory, so as not to wait for what a GPU has to do before."""
-    return (pinned(tensor) if device.type == "cuda" else tensor).to(device, non_blocking=True)
-
-
-def pinned(tensor: Array) -> Array:
-    """A tensor of the host in memory that a GPU reads by itself.
-
-    numpy copies it there, in this thread. torch would ask a thread of every core for a share of a large tensor, and now
-    and then wait for one that the machine has no core for.
-    """
-    memory = library(tensor).empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
-    np.copyto(memory.numpy(), tensor.numpy())
-    return memory
 
 
 def full(shape: tuple[int, ...], value: float, like: Array) -> Array:

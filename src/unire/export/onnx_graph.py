@@ -17,8 +17,9 @@ from unire.errors import UnireError
 from unire.export.onnx_layers import export_attention, replace_layers
 from unire.hub.model_dir import GRAPH, WEIGHTS
 from unire.inference.onnx_check import GraphPosition, again, in_file, places_in
+from unire.models.batch import TensorBatch
 from unire.models.checkpoint import INT8, SCALE, tensors_to
-from unire.models.unire import TensorBatch, UniRE
+from unire.models.unire import UniRE
 
 __all__ = ["Precision", "write_graph"]
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from unire.errors import UnireError
 from unire.inference.engine import PendingTables
 from unire.models.attention import has_bf16
-from unire.models.unire import TensorBatch, UniRE, to_device
+from unire.models.batch import TensorBatch
+from unire.models.unire import UniRE
+from unire.utils import copy_to_device
 from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, group_by_length
 
 __all__ = ["TorchEngine", "choose_device", "keep_in_bf16"]
@@ -93,10 +95,10 @@ class TorchEngine:
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            head, tail = self.model.vectors(TensorBatch.of(batch, device), list(self.slices(batch)))
+            head, tail = self.model.project(TensorBatch.from_batch(batch, device), list(self.slices(batch)))
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in group_by_length(batch.lengths):
-                tables = group if isinstance(group, slice) else to_device(group, device)
+                tables = group if isinstance(group, slice) else copy_to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P
 

@@ -1,57 +1,59 @@
-"""A computation recorded once per shape as a CUDA graph, and then replayed without the host."""
+"""CUDA graphs: capture a computation once per input shape, then replay it without the host."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unire.decoding.backend import pinned
+from unire.models.batch import Tensors, move_tensors, pin_tensors
 
-__all__ = ["GraphPool", "GraphRunner", "Tensors"]
+__all__ = ["GraphPool", "GraphRunner"]
 
 log = logging.getLogger(__name__)
 
-Tensors = Mapping[str, Tensor]
+Shapes = tuple[tuple[str, torch.Size], ...]
+"""Names and shapes of the inputs: one graph is captured for each."""
 
 WARMUP_CALLS = 2
-"""How often a shape is met before it is recorded: recording costs as much as a few steps."""
-RESULT = ""
-"""The name under which results have their place beside the inputs."""
+"""The call of a shape that captures it. Capturing takes as long as a few steps: too long for shapes that occur once."""
+OUTPUT = ""
+"""The name of the output among the static buffers."""
 
 
 @dataclass
 class GraphPool:
-    """What recordings may share that never run at the same time: a result is used before any of them runs again."""
+    """A memory pool shared by graphs that never run at the same time."""
 
-    pool: Any = None
+    handle: Any = None
+    """As `torch.cuda.graph` takes it; `None` before the first capture."""
 
 
 @dataclass(frozen=True)
-class _Recording:
+class _CapturedGraph:
     inputs: Tensors
-    result: Tensor
+    output: Tensor
     graph: torch.cuda.CUDAGraph
 
 
 class GraphRunner:
-    """Computes a function of tensors on a GPU.
+    """Runs a function of tensors on a GPU, as a CUDA graph if its input shapes repeat.
 
-    A step of a base-size encoder on a few sentences is thousands of small kernels, and a GPU runs them faster than
-    Python can ask for them. A CUDA graph asks once for all of them; it holds for one shape of the inputs, whose
-    values are copied to where they lay when it was recorded. Random numbers go on as they would have.
+    A training step of a base-size encoder on a few sentences launches thousands of small kernels. A GPU runs them
+    faster than Python launches them. A CUDA graph launches all of them at once. It holds for one shape of the inputs,
+    whose values are copied into static buffers before each replay. Random numbers continue as without a graph.
 
     Args:
-        function: Takes tensors by name. What it does beside its result (gradients are added up) must be done to tensors
-            that stay where they are. It must not look at values on the host.
-        device: Where the inputs are copied to.
-        record: Whether to record at all; if not, the function is just called.
-        beside: Another recorder, whose memory is shared. Once that one cannot record, this one does not either: its
-            inputs have other shapes then, and gradients another place.
+        function: Takes tensors by name. Its side effects (gradients are accumulated) must go to tensors that keep their
+            address. It must not read values on the host.
+        device: The device that the inputs are copied to.
+        capture: Whether to capture graphs. If false, every call runs the function.
+        parent: A runner whose memory pool this one shares. If the parent stops capturing, this one stops too, because
+            its inputs then have other shapes and gradients other addresses.
     """
 
     def __init__(
@@ -59,64 +61,63 @@ class GraphRunner:
         function: Callable[[Tensors], Tensor],
         device: torch.device,
         *,
-        record: bool,
-        beside: GraphRunner | None = None,
+        capture: bool,
+        parent: GraphRunner | None = None,
     ) -> None:
         self.function = function
         self.device = device
-        self.beside = beside
-        self.memory: GraphPool = beside.memory if beside else GraphPool()
-        self._able = record
-        self._rooms: dict[str, Tensor] = {}
-        self._sightings: dict[tuple[tuple[str, torch.Size], ...], int] = {}
-        self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
+        self.parent = parent
+        self.pool: GraphPool = parent.pool if parent else GraphPool()
+        self._captures = capture
+        self._static_buffers: dict[str, Tensor] = {}
+        self._n_calls: dict[Shapes, int] = {}
+        self._graphs: dict[Shapes, _CapturedGraph] = {}
 
     @property
-    def records(self) -> bool:
-        """Whether shapes are recorded and replayed: none is any more once one could not be."""
-        return self._able and (self.beside is None or self.beside.records)
+    def captures(self) -> bool:
+        """Whether shapes are captured and replayed. This ends for good with the first capture that fails."""
+        return self._captures and (self.parent is None or self.parent.captures)
 
-    def pinned(self, inputs: Tensors) -> Tensors:
-        """Inputs from where a copy does not wait for what the GPU has to do before."""
-        if not self.records:
-            return inputs
-        return {name: tensor if tensor.is_cuda else pinned(tensor) for name, tensor in inputs.items()}
+    def pin(self, inputs: Tensors) -> Tensors:
+        """Pin the inputs, so that copying them does not wait for earlier work of the GPU."""
+        return pin_tensors(inputs) if self.captures else inputs
 
     def __call__(self, inputs: Tensors) -> Tensor:
-        """The function's result, to be used before the next call."""
-        shape = tuple((name, tensor.shape) for name, tensor in inputs.items())
-        sightings = self._sightings[shape] = self._sightings.get(shape, 0) + 1
-        if self.records and sightings == WARMUP_CALLS:
-            self._record(shape, inputs)
-        recording = self._recordings.get(shape) if self.records else None
-        if recording is None:
-            return self.function({name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
+        """Run the function. Use the result before the next call, which may overwrite it."""
+        shapes = tuple((name, tensor.shape) for name, tensor in inputs.items())
+        n_calls = self._n_calls[shapes] = self._n_calls.get(shapes, 0) + 1
+        if self.captures and n_calls == WARMUP_CALLS:
+            self._capture(shapes, inputs)
+        captured = self._graphs.get(shapes) if self.captures else None
+        if captured is None:
+            return self.function(move_tensors(inputs, self.device))
         for name, tensor in inputs.items():
-            recording.inputs[name].copy_(tensor, non_blocking=True)
-        recording.graph.replay()
-        return recording.result
+            captured.inputs[name].copy_(tensor, non_blocking=True)
+        captured.graph.replay()
+        return captured.output
 
-    def _record(self, shape: tuple[tuple[str, torch.Size], ...], inputs: Tensors) -> None:
-        static = {name: self._placed(name, tensor) for name, tensor in inputs.items()}
+    def _capture(self, shapes: Shapes, inputs: Tensors) -> None:
+        static = {name: self._copy_to_static(name, tensor) for name, tensor in inputs.items()}
         graph = torch.cuda.CUDAGraph()
         try:
-            # another thread prepares the next batch meanwhile, and may
-            with torch.cuda.graph(graph, pool=self.memory.pool, capture_error_mode="thread_local"):
-                result = self._placed(RESULT, self.function(static))
+            # thread_local: another thread may prepare the next batch meanwhile
+            with torch.cuda.graph(graph, pool=self.pool.handle, capture_error_mode="thread_local"):
+                output = self._copy_to_static(OUTPUT, self.function(static))
         except RuntimeError as error:
-            self._able = False
-            log.warning("this encoder cannot be recorded as a CUDA graph, so training is slower: %s", error)
+            self._captures = False
+            log.warning("this encoder cannot be captured as a CUDA graph, so training is slower: %s", error)
             return
-        self.memory.pool = graph.pool()
-        self._recordings[shape] = _Recording(static, result, graph)
+        self.pool.handle = graph.pool()
+        self._graphs[shapes] = _CapturedGraph(static, output, graph)
 
-    def _placed(self, name: str, tensor: Tensor) -> Tensor:
-        """A copy of a tensor where those of other shapes are put too: of all recordings, only one is in use at a time.
+    def _copy_to_static(self, name: str, tensor: Tensor) -> Tensor:
+        """Copy a tensor into the static buffer of its name, which the graphs of all shapes share.
 
-        Where there is too little room there is more from now on; the recordings that lie in the old one keep it.
+        They can, because only one graph runs at a time. A buffer that is too small is replaced by a larger one; graphs
+        that were captured with the old buffer keep it.
         """
-        room = self._rooms.get(name)
-        if room is None or len(room) < tensor.numel():
-            size = tensor.numel() if room is None else max(tensor.numel(), 2 * len(room))
-            room = self._rooms[name] = torch.empty(size, dtype=tensor.dtype, device=self.device)
-        return room[: tensor.numel()].view(tensor.shape).copy_(tensor)
+        buffer = self._static_buffers.get(name)
+        if buffer is None or len(buffer) < tensor.numel():
+            size = tensor.numel() if buffer is None else max(tensor.numel(), 2 * len(buffer))
+            buffer = self._static_buffers[name] = torch.empty(size, dtype=tensor.dtype, device=self.device)
+        return buffer[: tensor.numel()].view(tensor.shape).copy_(tensor)

@@ -1,7 +1,9 @@
-"""The three objectives of the paper, sections 3.2 and 3.3: L_entry, L_sym and L_imp.
+"""The training objectives of the paper, sections 3.2 and 3.3: L_entry (equation 1), L_sym and L_imp.
 
-Each is a sum over the cells (or words) of a padded batch of tables, weighted per table. The weights say what the mean
-is taken over, and let the parts of one large batch be computed apart and added up exactly.
+Each loss is a sum over the cells (or words) of a padded batch of tables, with one weight per table. The weights define
+the mean of the paper. They also let a large step be computed batch by batch: the losses of its batches add up exactly.
+
+Shapes: T tables, N words of the longest table, |Y| labels.
 """
 
 from __future__ import annotations
@@ -15,61 +17,110 @@ from torch.nn import functional as F
 
 from unire.labels import LabelSpace
 
-__all__ = ["Implication", "Mean", "TableWeights", "entry_loss", "implication_loss", "soft_entry_loss", "symmetry_loss"]
+__all__ = [
+    "IGNORED",
+    "Implication",
+    "Mean",
+    "TableWeights",
+    "compute_losses",
+    "entry_loss",
+    "implication_loss",
+    "soft_entry_loss",
+    "symmetry_loss",
+]
 
 Mean = Literal["sentence", "batch"]
 """Over the cells of a sentence, then over sentences (the paper); or over all cells of the batch (the authors' code)."""
 Implication = Literal["max", "sum", "none"]
-"""The hinge of the maximum over row and column (the paper), or the sum of all their hinges (the authors' code)."""
+"""Hinge of the maximum over row and column (the paper), or the sum of the hinges of all cells (the authors' code)."""
+
+IGNORED = -100
+"""The gold label of padded cells, which no loss counts."""
 
 
 @dataclass(frozen=True)
 class TableWeights:
-    """What one cell, and one word, of each table counts in a loss."""
+    """The weight of one cell, and of one word, of each table in a loss."""
 
-    cell: Tensor  # [T]
-    word: Tensor  # [T]
+    cell: Tensor
+    """[T]"""
+    word: Tensor
+    """[T]"""
 
     @classmethod
     def of(cls, lengths: Tensor, mean: Mean, n_tables: int, n_cells: int, n_words: int) -> TableWeights:
-        """Weights of the tables with these `lengths`, in a batch that has so many tables, cells and words in all."""
-        n = lengths.float().clamp(min=1)  # a table of no words is padding, and has no cell that could count
+        """Weights of tables with these `lengths` [T], in a step with so many tables, cells and words in total."""
+        n = lengths.float().clamp(min=1)  # a table without words is padding, and has no cell to weight
         if mean == "sentence":
             return cls(1 / (n * n * n_tables), 1 / (n * n_tables))
         return cls(torch.full_like(n, 1 / n_cells), torch.full_like(n, 1 / n_words))
 
 
+def compute_losses(
+    logits: Tensor,
+    gold: Tensor,
+    mask: Tensor,
+    weights: TableWeights,
+    labels: LabelSpace,
+    *,
+    logit_dropout: float = 0.0,
+    symmetry: bool = True,
+    implication: Implication = "max",
+) -> Tensor:
+    """L_entry, L_sym and L_imp of a batch: [3]. The model is trained on their sum (footnote 6: without weights).
+
+    Args:
+        logits: [T, N, N, |Y|], g of every cell.
+        gold: [T, N, N], the gold label of every cell; `IGNORED` on padding.
+        mask: [T, N], true on words.
+        weights: The weights of cells and words.
+        labels: The label space Y.
+        logit_dropout: Dropout of g in L_entry (footnote 4). P of the two constraints is without dropout (footnote 5).
+        symmetry: Whether to compute L_sym.
+        implication: How to compute L_imp.
+    """
+    logits = logits.float()
+    entry = entry_loss(F.dropout(logits, logit_dropout), gold, weights)
+    P = logits.softmax(-1)
+    sym = symmetry_loss(P, mask, labels, weights) if symmetry else entry.new_zeros(())
+    imp = implication_loss(P, mask, labels, weights, implication)
+    return torch.stack([entry, sym, imp])
+
+
 def entry_loss(logits: Tensor, gold: Tensor, weights: TableWeights) -> Tensor:
-    """L_entry: cross-entropy of every cell. `gold` is −100 on padding."""
-    losses = F.cross_entropy(logits.flatten(0, 2).float(), gold.flatten(), ignore_index=-100, reduction="none")
+    """L_entry = −1/|s|² Σ_ij log P(y_ij = gold_ij), the cross-entropy of every cell (equation 1)."""
+    losses = F.cross_entropy(logits.flatten(0, 2).float(), gold.flatten(), ignore_index=IGNORED, reduction="none")
     return (losses.view_as(gold).sum((1, 2)) * weights.cell).sum()
 
 
 def soft_entry_loss(logits: Tensor, target: Tensor, mask: Tensor, weights: TableWeights) -> Tensor:
-    """L_entry against a distribution per cell: the cross-entropy with `target`, `[T, N, N, |Y|]`."""
+    """L_entry with soft labels: the cross-entropy with the distributions `target` [T, N, N, |Y|]; not in the paper."""
     losses = F.cross_entropy(logits.flatten(0, 2).float(), target.flatten(0, 2), reduction="none")
-    losses = losses.view(target.shape[:3]) * _cells(mask)
+    losses = losses.view(target.shape[:3]) * _cell_mask(mask)
     return (losses.sum((1, 2)) * weights.cell).sum()
 
 
 def symmetry_loss(P: Tensor, mask: Tensor, labels: LabelSpace, weights: TableWeights) -> Tensor:
-    """L_sym: how far P_ijt is from P_jit, summed over t ∈ Y_sym. `mask` is `[T, N]`, true on words."""
-    # one by one: a list as an index would be copied to the GPU in every step
-    S = torch.stack([P[..., t] for t in labels.symmetric_ids], -1)
-    differences = (S - S.transpose(1, 2)).abs().sum(-1) * _cells(mask)
+    """L_sym = 1/|s|² Σ_ij Σ_t |P_ijt − P_jit| over the symmetric labels t ∈ Y_sym."""
+    # label by label: a list as an index would be copied to the GPU in every step
+    S = torch.stack([P[..., t] for t in labels.symmetric_ids], -1)  # [T, N, N, |Y_sym|]
+    differences = (S - S.transpose(1, 2)).abs().sum(-1) * _cell_mask(mask)  # [T, N, N]
     return (differences.sum((1, 2)) * weights.cell).sum()
 
 
 def implication_loss(
     P: Tensor, mask: Tensor, labels: LabelSpace, weights: TableWeights, how: Implication = "max"
 ) -> Tensor:
-    """L_imp: a relation in a word's row or column must not be likelier than the word being in an entity."""
+    """L_imp = 1/|s| Σ_i [max_l {P_i:l, P_:il} − max_t P_iit]₊ over relation labels l ∈ Y_r and entity labels t ∈ Y_e.
+
+    A relation in the row or column of a word must not be more probable than the word being part of an entity.
+    """
     if how == "none" or not labels.relation_types:
         return P.new_zeros(())
     entity = P[..., labels.entity_ids].diagonal(dim1=1, dim2=2).amax(1)  # [T, N]
-    relation = P[..., labels.relation_ids].amax(-1) * _cells(mask)  # [T, N, N]
+    relation = P[..., labels.relation_ids].amax(-1) * _cell_mask(mask)  # [T, N, N]
     if how == "max":
-        strongest = torch.maximum(relation.amax(2), relation.amax(1))
+        strongest = torch.maximum(relation.amax(2), relation.amax(1))  # [T, N]
         hinges = (strongest - entity).relu()
     else:
         rows = (relation - entity.unsqueeze(2)).relu().sum(2)
@@ -78,5 +129,6 @@ def implication_loss(
     return ((hinges * mask).sum(1) * weights.word).sum()
 
 
-def _cells(mask: Tensor) -> Tensor:
+def _cell_mask(mask: Tensor) -> Tensor:
+    """[T, N, N], true where both words are."""
     return mask.unsqueeze(1) & mask.unsqueeze(2)

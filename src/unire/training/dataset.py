@@ -9,26 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from unire.config import EncoderSpec
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import notes_of
 from unire.labels import LabelSpace
-from unire.models.cuda_graphs import Tensors
-from unire.models.losses import TableWeights, entry_loss, implication_loss, symmetry_loss
-from unire.models.unire import TensorBatch
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.losses import IGNORED, TableWeights
 from unire.tables import fill_sentence, spanning
 from unire.training.config import TrainingConfig
 from unire.windows.collator import Batch, Padding, bucket_batches, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
 
-__all__ = ["GoldBatch", "TrainingSet", "TrainingStep", "compute_losses", "to_tensors"]
-
-IGNORED = -100
-"""The gold label of a padded cell."""
+__all__ = ["GoldBatch", "TrainingSet", "TrainingStep", "to_tensors"]
 
 
 @dataclass(frozen=True)
@@ -144,19 +138,7 @@ class TrainingSet:
 
 def to_tensors(gold_batch: GoldBatch, step: TrainingStep, config: TrainingConfig) -> Tensors:
     """A batch, its gold tables and what they count in the step; on the host."""
-    batch = TensorBatch.of(gold_batch.batch, "cpu")
+    batch = TensorBatch.from_batch(gold_batch.batch, "cpu")
     weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
     counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
-    return {**batch.named(), "gold": torch.from_numpy(gold_batch.gold), **counts}
-
-
-def compute_losses(model: nn.Module, labels: LabelSpace, config: TrainingConfig, tensors: Tensors) -> Tensor:
-    """L_entry, L_sym and L_imp of a batch, as shares of the whole step's means: `[3]`."""
-    batch = TensorBatch.from_named(tensors)
-    weights = TableWeights(tensors["cell"], tensors["word"])
-    logits = model(batch).float()
-    entry = entry_loss(F.dropout(logits, config.logit_dropout), tensors["gold"], weights)
-    P, mask = logits.softmax(-1), batch.mask
-    symmetry = symmetry_loss(P, mask, labels, weights) if config.symmetry else entry.new_zeros(())
-    implication = implication_loss(P, mask, labels, weights, config.implication)
-    return torch.stack([entry, symmetry, implication])
+    return {**batch.to_dict(), "gold": torch.from_numpy(gold_batch.gold), **counts}

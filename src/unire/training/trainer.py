@@ -25,13 +25,15 @@ from unire.extractor import Extractor
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models.attention import has_bf16
-from unire.models.cuda_graphs import GraphRunner, Tensors
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import takes_positions
+from unire.models.losses import TableWeights, compute_losses
 from unire.models.unire import UniRE
 from unire.prefetch import Prefetcher
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.dataset import TrainingSet, TrainingStep, compute_losses, to_tensors
+from unire.training.dataset import TrainingSet, TrainingStep, to_tensors
 from unire.training.distributed import all_agree, new_accelerator
 from unire.training.initialization import init_model
 from unire.training.optimizer import Schedule, TrainingBudget, build_optimizer
@@ -142,7 +144,7 @@ class Trainer:
         optimizer = build_optimizer(self.model, self.config)
         self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
         self.schedule = Schedule(self.optimizer, self.config)
-        self.gradients = GraphRunner(self._gradients, self.accelerator.device, record=record)
+        self.gradients = GraphRunner(self._gradients, self.accelerator.device, capture=record)
         if record:  # a graph adds to the gradients where they are
             for parameter in self.model.parameters():
                 parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
@@ -167,7 +169,7 @@ class Trainer:
 
     def _rebatch(self) -> None:
         """Batch windows by whether steps are still recorded; between epochs, when no thread makes any ahead."""
-        self.data.padding, self.data.max_padding = self._batching(self.gradients.records)
+        self.data.padding, self.data.max_padding = self._batching(self.gradients.captures)
 
     def _encoders(self) -> Sequence[nn.Module]:
         """Those that read the batches of a step."""
@@ -322,18 +324,28 @@ class Trainer:
         for number, batch in enumerate(step.batches, start=1):
             last = number == len(step.batches)
             with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                tensors = self.gradients.pinned(to_tensors(batch, step, self.config))
+                tensors = self.gradients.pin(to_tensors(batch, step, self.config))
                 self._losses[:3] += self.gradients(tensors)
         self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=not self.gradients.records)
+        self.optimizer.zero_grad(set_to_none=not self.gradients.captures)
 
     def _add_gradients(self) -> None:
         """What a step learns from beside the gold tables: nothing, here."""
 
     def _gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch to the parameters'; its losses."""
-        losses = compute_losses(self.wrapped, self.model.labels, self.config, tensors)
+        batch, config = TensorBatch.from_dict(tensors), self.config
+        losses = compute_losses(
+            self.wrapped(batch),
+            tensors["gold"],
+            batch.mask,
+            TableWeights(tensors["cell"], tensors["word"]),
+            self.model.labels,
+            logit_dropout=config.logit_dropout,
+            symmetry=config.symmetry,
+            implication=config.implication,
+        )
         # processes average their gradients; each holds a share of a sum, so the mean is scaled back
         self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
         return losses.detach()

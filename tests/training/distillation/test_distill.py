@@ -145,8 +145,8 @@ def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it
     expected = list(map(tables_of, steps_of(student.unlabelled, 5)))
     device = student.accelerator.device
     student.workers = workers
-    student.gradients = GraphRunner(student._gradients, device, record=True)
-    student.soft_gradients = GraphRunner(student._soft_gradients, device, record=True, beside=student.gradients)
+    student.gradients = GraphRunner(student._gradients, device, capture=True)
+    student.soft_gradients = GraphRunner(student._soft_gradients, device, capture=True, parent=student.gradients)
     for data in (student.data, student.unlabelled):
         data.padding, data.max_padding = student._batching(record=True)
     read = []

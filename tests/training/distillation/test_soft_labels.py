@@ -45,7 +45,7 @@ def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tu
 
     Every tutor is asked about the same sentences, in the same order.
     """
-    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
+    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
     own = Extractor(None, student.tokenizer, student.config, student.labels).window_builder  # type: ignore[arg-type]
     window_builders = [own, *tutor.start(student, beside, bf16=False)]
     options = {"held_out": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "shelf": tutor.shelf}
@@ -99,7 +99,7 @@ def test_the_examples_of_lessons_are_what_each_teacher_finds(lessons, teacher, o
         return document.words, [(e.span, e.label) for e in document.entities], len(document.relations)
 
     tutors = SoftLabelStore(lessons), asked(teacher, other)
-    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), record=False)
+    beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
     tutors[1].start(UniRE.from_pretrained(teacher), beside, bf16=False)
     found, expected = ([key(d) for d in tutor.examples(OverlapFilter(()))()] for tutor in tutors)
     assert found == expected

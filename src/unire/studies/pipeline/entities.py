@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from unire.documents import Document, Entity, Sentence
 from unire.labels import LabelSpace
-from unire.models.cuda_graphs import Tensors
-from unire.models.unire import TensorBatch, encode_tokens
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.unire import encode_tokens
 from unire.studies.pipeline.config import PipelineConfig
 from unire.tables import spanning
 from unire.training.markers.data import MarkerInput, MarkerReader
@@ -57,7 +57,7 @@ class SpanModel(nn.Module):
 
     def forward(self, tensors: Tensors) -> Tensor:
         """The scores of every span by its first word and its width - 1: `[T, N, max_span, 1 + n_types]`."""
-        batch = TensorBatch.from_named(tensors)
+        batch = TensorBatch.from_dict(tensors)
         tokens = self.read_dropout(encode_tokens(self.encoder, batch))
         starts, ends = (
             tokens.index_select(0, places.flatten()).view(*places.shape, -1)
@@ -199,4 +199,4 @@ def _collate(readings: Sequence[MarkerInput], reader: MarkerReader) -> Tensors:
     ends = batch.words.copy()
     for row, reading in enumerate(readings):
         ends[row, : len(reading.sizes)] += reading.sizes - 1
-    return {**TensorBatch.of(batch, "cpu").named(), "ends": torch.from_numpy(ends)}
+    return {**TensorBatch.from_batch(batch, "cpu").to_dict(), "ends": torch.from_numpy(ends)}

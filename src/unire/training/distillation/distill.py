@@ -27,9 +27,9 @@ from unire.documents import Document
 from unire.errors import COUNT, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.evaluation.counts import Scores
 from unire.labels import LabelSpace
-from unire.models.cuda_graphs import GraphRunner, Tensors
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.cuda_graphs import GraphRunner
 from unire.models.losses import TableWeights, soft_entry_loss
-from unire.models.unire import TensorBatch
 from unire.prefetch import Prefetcher
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
@@ -173,7 +173,7 @@ class Distiller(Trainer):
     def __post_init__(self) -> None:
         super().__post_init__()
         device, gradients = self.accelerator.device, self.gradients
-        self.soft_gradients = GraphRunner(self._soft_gradients, device, record=gradients.records, beside=gradients)
+        self.soft_gradients = GraphRunner(self._soft_gradients, device, capture=gradients.captures, parent=gradients)
         window_builders = self.tutor.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
         self.unlabelled = DistillationBatches(
             self.tutor.texts,
@@ -208,7 +208,7 @@ class Distiller(Trainer):
 
     def _rebatch(self) -> None:
         super()._rebatch()
-        padding, max_padding = self._batching(self.soft_gradients.records)
+        padding, max_padding = self._batching(self.soft_gradients.captures)
         if padding != self.unlabelled.padding:
             self._steps.close(wait=True)  # what was made ahead is made again
             self.unlabelled.padding, self.unlabelled.max_padding = padding, max_padding
@@ -244,17 +244,17 @@ class Distiller(Trainer):
 
     def _soft_tensors(self, batch: Batch, target: Tensor, kept: NDArray[np.bool_], step: DistillationBatch) -> Tensors:
         """A batch, what the teachers say of it, and what its cells count in the step."""
-        tensors = TensorBatch.of(batch, "cpu")
+        tensors = TensorBatch.from_batch(batch, "cpu")
         weights = TableWeights.of(tensors.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
         weights.cell[: len(kept)] *= torch.from_numpy(kept)
-        return self.soft_gradients.pinned({**tensors.named(), "cell": weights.cell, "target": target})
+        return self.soft_gradients.pin({**tensors.to_dict(), "cell": weights.cell, "target": target})
 
     def _soft_gradients(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch's share of the mean cross-entropy to the parameters'; the share itself.
 
         Without logit dropout: the target is soft enough.
         """
-        batch = TensorBatch.from_named(tensors)
+        batch = TensorBatch.from_dict(tensors)
         logits = self.wrapped(batch).float()
         weights = TableWeights(tensors["cell"], tensors["cell"])
         loss = soft_entry_loss(logits, self.tutor.distribution(tensors["target"]), batch.mask, weights)

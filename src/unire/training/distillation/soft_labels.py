@@ -36,11 +36,12 @@ from unire.formats.json_utils import spelt
 from unire.inference.streaming import count_characters
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
-from unire.models.unire import UniRE, to_device
+from unire.models.unire import UniRE
 from unire.prefetch import Chunker
 from unire.training.distillation.teachers import same_labels
 from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelShelf
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_documents
+from unire.utils import copy_to_device
 from unire.windows.collator import Batch
 from unire.windows.spans import TableSpan
 from unire.windows.windows import WindowBuilder
@@ -262,7 +263,7 @@ def padded(
     """
     sizes = lengths**2
     total = int(sizes.sum())
-    numbers = to_device(np.stack([rows, firsts, lengths, sizes, sizes.cumsum() - sizes]), device)
+    numbers = copy_to_device(np.stack([rows, firsts, lengths, sizes, sizes.cumsum() - sizes]), device)
     table = segment_ids(numbers[3], total)  # [cells]
     row, first, n, _, before = numbers.index_select(1, table)
     cell = torch.arange(total, device=device) - before

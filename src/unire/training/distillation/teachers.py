@@ -18,10 +18,12 @@ from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.models.cuda_graphs import GraphRunner, Tensors
-from unire.models.unire import TensorBatch, UniRE, to_device
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.cuda_graphs import GraphRunner
+from unire.models.unire import UniRE
 from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelShelf
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
+from unire.utils import copy_to_device
 from unire.windows.collator import Batch
 from unire.windows.windows import WindowBuilder
 
@@ -111,7 +113,7 @@ class Teacher:
     ) -> None:
         self.model = model.to(device).eval()
         self.bf16 = bf16
-        self._tables = GraphRunner(self._compute, device, record=beside.records, beside=beside)
+        self._tables = GraphRunner(self._compute, device, capture=beside.captures, parent=beside)
         self._order = torch.tensor(same_labels(labels, model.labels, f"teacher {name!r}"), device=device)
 
     @property
@@ -122,11 +124,11 @@ class Teacher:
     @torch.no_grad()
     def tables(self, batch: Batch) -> Tensor:
         """P of every table, `[T, N, N, |Y|]`, to be used before the next call."""
-        return self._tables(self._tables.pinned(TensorBatch.of(batch, "cpu").named()))
+        return self._tables(self._tables.pin(TensorBatch.from_batch(batch, "cpu").to_dict()))
 
     def _compute(self, tensors: Tensors) -> Tensor:
         with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            logits: Tensor = self.model(TensorBatch.from_named(tensors))
+            logits: Tensor = self.model(TensorBatch.from_dict(tensors))
         return logits.float().softmax(-1).index_select(-1, self._order)
 
 
@@ -182,8 +184,9 @@ class TeacherEnsemble:
                     if not len(rows):
                         continue
                     n = min(mean.shape[1], P.shape[1])
-                    found = P[:, :n, :n].index_select(0, to_device(places[rows, 1], self._device)) / len(self._asked)
-                    mean[:, :n, :n].index_add_(0, to_device(rows, self._device), found)
+                    rows_of_P = copy_to_device(places[rows, 1], self._device)
+                    found = P[:, :n, :n].index_select(0, rows_of_P) / len(self._asked)
+                    mean[:, :n, :n].index_add_(0, copy_to_device(rows, self._device), found)
         return means
 
     def distribution(self, target: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unire.inference.torch_engine import TorchEngine
-from unire.models.cuda_graphs import Tensors
+from unire.models.batch import Tensors
 from unire.prefetch import Prefetcher
 from unire.windows.collator import MAX_SLICE_TOKENS
 

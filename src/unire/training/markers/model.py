@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from unire.errors import UnireError
 from unire.models.attention import attention_kernels
-from unire.models.cuda_graphs import Tensors
+from unire.models.batch import Tensors
 from unire.models.encoder import first_position, takes_positions
 from unire.training.markers.data import Markers, visible
 

@@ -28,7 +28,6 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import check_output_folder
 from unire.labels import LabelSpace
-from unire.models.unire import to_device
 from unire.prefetch import Prefetcher
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import RELATIONS_BY, WHOLE, SoftLabelStore, distributions, padded, writing
@@ -38,7 +37,7 @@ from unire.training.markers.checkpoint import TrainedMarker, load_marker
 from unire.training.markers.inference import in_parts
 from unire.training.markers.model import MarkerEnsemble
 from unire.training.markers.relations import PairScores, RelationClassifier
-from unire.utils import concat_ranges
+from unire.utils import concat_ranges, copy_to_device
 from unire.windows.spans import TableSpan
 
 __all__ = ["Relabelled", "relabel"]
@@ -207,7 +206,7 @@ class _Namer:
         findings = DocumentAssembler(documents, self.labels)
         lengths = np.array([len(table) for table in tables], np.int64)
         firsts = (lengths**2).cumsum() - lengths**2
-        stored = to_device(cells, self.device)
+        stored = copy_to_device(cells, self.device)
         areas = (lengths**2).tolist()
         for some in in_parts(chosen, areas, CELLS):
             T, N = len(some), len(tables[some[0]])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
-from unire.models.cuda_graphs import Tensors
+from unire.models.batch import Tensors
 from unire.tables import REFLEXIVE, TWO_LABELS, spanning
 from unire.training.markers.data import MARKERS, MarkerInput, MarkerReader, Row, approximate_rows, collate, exact_rows
 from unire.training.markers.inference import Kept, best, chunks, passes, whole

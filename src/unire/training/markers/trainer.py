@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from unire.errors import UnireError
-from unire.models.cuda_graphs import Tensors
+from unire.models.batch import Tensors
 from unire.prefetch import Prefetcher
 from unire.training.callbacks import Interrupt
 from unire.training.config import TrainingConfig
