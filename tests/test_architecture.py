@@ -14,7 +14,7 @@ from helpers.paths import SOURCE
 
 FILES = sorted(SOURCE.rglob("*.py"))
 
-LAZY_UPWARD = {("documents", "graph"), ("documents", "rendering")}
+LAZY_UPWARD = {(module, target) for module in ("documents", "document_list") for target in ("graph", "rendering")}
 """Convenience methods such as `document.to_networkx()`; the import runs when the method is called."""
 
 ENTRY_POINTS = ("__init__", "__main__")

@@ -14,6 +14,7 @@ _HOMES = {
     "CalibrationReport": "unire.evaluation.calibrate",
     "DistillConfig": "unire.training.distillation.distill",
     "Document": "unire.documents",
+    "Documents": "unire.document_list",
     "Entity": "unire.documents",
     "Extractor": "unire.extractor",
     "LabelSpace": "unire.labels",
@@ -36,6 +37,7 @@ _HOMES = {
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
     "teach": "unire.training.distillation.teach",
+    "to_dataframe": "unire.document_list",
     "train": "unire.training.train",
     "train_markers": "unire.training.markers.train",
 }
@@ -44,6 +46,7 @@ __all__ = [
     "CalibrationReport",
     "DistillConfig",
     "Document",
+    "Documents",
     "Entity",
     "Extractor",
     "LabelSpace",
@@ -67,11 +70,13 @@ __all__ = [
     "relabel",
     "score",
     "teach",
+    "to_dataframe",
     "train",
     "train_markers",
 ]
 
 if TYPE_CHECKING:
+    from unire.document_list import Documents, to_dataframe
     from unire.documents import Document, Entity, Relation, Sentence
     from unire.errors import UnireError
     from unire.evaluation.calibrate import CalibrationReport, calibrate

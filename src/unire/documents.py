@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import index
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 from unire.errors import UnireError
 
-__all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence"]
+__all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence", "count_annotations", "shorten"]
 
 CHARACTERS = "characters"
 """The attribute with the exact `[start, end]` of the parts of an entity, where they are not those of its words."""
@@ -184,9 +185,12 @@ OpenEntity, OpenRelation, OpenSentence = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Document:
-    """A text, its sentences, and the entities and relations in it."""
+    """A text, its sentences, and the entities and relations in it.
+
+    `print(document)` shows the text and everything that was found in it; `repr` is one line.
+    """
 
     text: str
     sentences: tuple[Sentence, ...] = ()
@@ -396,12 +400,50 @@ class Document:
 
         return Graph([self]).to_networkx()
 
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path) -> None: ...
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Write a page that shows the text with its entities and relations, and needs no network.
+
+        >>> document.to_html("page.html")  # doctest: +SKIP
+
+        Args:
+            path: The file to write, which is replaced if it exists. By default the page is returned.
+
+        Returns:
+            The page, if no path is given.
+
+        Raises:
+            UnireError: The file cannot be written.
+        """
+        from unire.document_list import Documents
+
+        return Documents([self]).to_html(path)
+
+    def __repr__(self) -> str:
+        name = f" {self.id!r}" if self.id else ""
+        counts = count_annotations(len(self.entities), len(self.relations))
+        return f"<Document{name}: {shorten(self.text, MAX_REPR_CHARACTERS)!r} ({counts})>"
+
+    def __str__(self) -> str:
+        lines = [self.text]
+        for name, items in (("entities", self.entities), ("relations", self.relations)):
+            lines += [f"{name}:", *(f"  {item}{_in_brackets(item.score)}" for item in items)] if items else []
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the text with its entities marked, and the relations below."""
         from unire.rendering.html.text import fragment
 
         return fragment(self)
 
+
+MAX_REPR_CHARACTERS = 60
+"""Characters of the text in the `repr` of a document."""
 
 OF_THE_WORDS = ("words", "offsets", "is_joined")
 """What a document works out once and hands on to copies of itself with other annotation."""
@@ -482,6 +524,20 @@ def _joined(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], .
         placed.append(tuple([(start := end + 1, end := start + len(word)) for word in words]))
         end += not words
     return placed
+
+
+def count_annotations(entities: int, relations: int) -> str:
+    """Return `2 entities, 1 relation`."""
+    return f"{entities:,} {'entity' if entities == 1 else 'entities'}, {relations:,} relation{'s' * (relations != 1)}"
+
+
+def shorten(text: str, length: int) -> str:
+    """Cut a text to `length` characters, the last of which is then an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _in_brackets(score: float | None) -> str:
+    return "" if score is None else f" ({score:.2f})"
 
 
 def _plain(entity: Entity) -> dict[str, Any]:

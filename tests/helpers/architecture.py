@@ -2,7 +2,7 @@
 
 LAYERS = (
     ("errors", "utils", "files", "prefetch"),
-    ("documents", "labels", "segmentation", "calibration", "config", "tables"),
+    ("documents", "document_list", "labels", "segmentation", "calibration", "config", "tables"),
     ("pretrained", "hub"),
     ("formats", "sources"),
     ("windows",),
