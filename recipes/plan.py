@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
-SCRIPTS = ("counted", "first", "nearest", "related")
+SCRIPTS = ("score_folds", "select_related", "select_similar", "take_first")
 """What is not a command of `unire`, but a script beside this one."""
 
 REBUILD = "python recipes/reproduce.py"
@@ -85,8 +85,8 @@ def plan(parts: Parts) -> dict[str, Stage]:
 class _Builder:
     """Stages of every kind over some parts.
 
-    Options are the words of a command line in one string; a student, a model or lessons are named as in the folder of
-    work, and data as in its own.
+    Options are the words of a command line in one string. Students, models and soft labels are named as in the work
+    folder, and data as in its own.
     """
 
     parts: Parts
@@ -132,19 +132,20 @@ class _Builder:
         command = ("markers", "--encoder", str(encoder), *files, *options.split())
         return Stage(f"{name}-{seed}", command, self._needed(encoder))
 
-    def marked(self, name: str, lessons: str, markers: Sequence[str]) -> Stage:
-        """Lessons whose relations marker models have named anew."""
+    def relabel(self, name: str, soft_labels: str, markers: Sequence[str]) -> Stage:
+        """Soft labels whose relations marker models have relabelled."""
         words = [word for marker in markers for word in ("--markers", self.made(marker))]
-        command = ("relabel", "--lessons", self.made(lessons), *words)
-        return Stage(name, command, (lessons, *markers), alone=True)
+        command = ("relabel", "--soft-labels", self.made(soft_labels), *words)
+        return Stage(name, command, (soft_labels, *markers), alone=True)
 
-    def learn(
-        self, name: str, seed: int, lessons: str, student: str, data: str, options: str, dev: str = "--dev"
+    def distill(
+        self, name: str, seed: int, soft_labels: str, student: str, data: str, options: str, dev: str = "--dev"
     ) -> Stage:
-        """A student of stored lessons, beside which others may learn."""
+        """A student that is distilled from stored soft labels. Several may run at the same time."""
         files = ("--student", self.made(student), *self._files(data, dev), "--preset", "best", "--seed", str(seed))
-        command = ("distill", "--lessons", self.made(lessons), *files, *options.split(), "--set", "max_cells=2000000")
-        return Stage(f"{name}-{seed}", command, (student, lessons), test=self._test(data))
+        files = (*files, *options.split(), "--set", "max_cells=2000000")
+        command = ("distill", "--soft-labels", self.made(soft_labels), *files)
+        return Stage(f"{name}-{seed}", command, (student, soft_labels), test=self._test(data))
 
     def decode(self, name: str, seed: int, model: str, data: str, decoder: str) -> Stage:
         """A trained model, decoded in another way: nothing but its thresholds is fitted anew."""
@@ -183,7 +184,9 @@ def _encoders(build: _Builder) -> Iterator[Stage]:
 
 
 def _scierc(build: _Builder) -> Iterator[Stage]:
-    yield Stage("near.txt", ("nearest", str(build.science), f"{build.data('scierc')}/train.json", "45000"), light=True)
+    yield Stage(
+        "near.txt", ("select_similar", str(build.science), f"{build.data('scierc')}/train.json", "45000"), light=True
+    )
 
     plain = build.parts.encoders / "mpnet"
     short = "--epochs 40 --patience 1000 --set evaluate_every=10 --set evaluate_after=0"
@@ -196,21 +199,21 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
         yield build.train("scierc-best", seed, adapted, "scierc", "best")
 
     near = build.parts.work / "near.txt"
-    yield build.teach("near.lessons", [f"scierc-best-{seed}" for seed in range(5)], near)
+    yield build.teach("near.soft", [f"scierc-best-{seed}" for seed in range(5)], near)
     student = ("mpnet-science", "scierc", "--epochs 70 --minutes 5")
     for seed in range(5):
-        yield build.learn("scierc-self-trained", seed, "near.lessons", *student)
+        yield build.distill("scierc-self-trained", seed, "near.soft", *student)
 
     markers = [f"scierc-markers-{seed}" for seed in range(3)]
     for seed in range(3):
         yield build.markers("scierc-markers", seed, adapted, "scierc")
-    yield build.marked("marked.lessons", "near.lessons", markers)
+    yield build.relabel("relabelled.soft", "near.soft", markers)
     for seed in range(5):
-        yield build.learn("scierc-marked", seed, "marked.lessons", *student)
+        yield build.distill("scierc-marked", seed, "relabelled.soft", *student)
     # and once more: these five teach, and nobody names the relations anew
-    yield build.teach("second.lessons", [f"scierc-marked-{seed}" for seed in range(5)], near)
+    yield build.teach("second.soft", [f"scierc-marked-{seed}" for seed in range(5)], near)
     for seed in range(5):
-        yield build.learn("scierc-marked-twice", seed, "second.lessons", *student)
+        yield build.distill("scierc-marked-twice", seed, "second.soft", *student)
 
     # the same weights, cut in the paper's way
     for seed in range(5):
@@ -219,9 +222,9 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
 
     small = f"{SMALL} --minutes 5"
     for seed in range(2):
-        yield build.learn("scierc-small", seed, "marked.lessons", "gte-science", "scierc", small)
+        yield build.distill("scierc-small", seed, "relabelled.soft", "gte-science", "scierc", small)
         # what marker models are worth to it: the same teachers without them
-        yield build.learn("scierc-small-unmarked", seed, "near.lessons", "gte-science", "scierc", small)
+        yield build.distill("scierc-small-unmarked", seed, "near.soft", "gte-science", "scierc", small)
     yield build.export("science", "scierc-small-0", "scierc")
 
 
@@ -233,19 +236,19 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         yield build.train("conll04-best", seed, adapted, "conll04", "best", by_itself)
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
     related = build.parts.work / "related.txt"
-    yield Stage("related.txt", ("related", str(build.news), build.made(teachers[0])), (teachers[0],))
-    yield build.teach("related.lessons", teachers, related)
+    yield Stage("related.txt", ("select_related", str(build.news), build.made(teachers[0])), (teachers[0],))
+    yield build.teach("related.soft", teachers, related)
     student = f"{by_itself} --epochs 100 --minutes 5"
     for seed in range(3):
-        yield build.learn("conll04-unmarked", seed, "related.lessons", "mpnet-news", "conll04", student)
+        yield build.distill("conll04-unmarked", seed, "related.soft", "mpnet-news", "conll04", student)
 
     markers = [f"conll04-markers-{seed}" for seed in range(3)]
     marker = f"{by_itself} --epochs 10"
     for seed in range(3):
         yield build.markers("conll04-markers", seed, adapted, "conll04", marker)
-    yield build.marked("related-marked.lessons", "related.lessons", markers)
+    yield build.relabel("related-relabelled.soft", "related.soft", markers)
     for seed in range(3):
-        yield build.learn("conll04-marked", seed, "related-marked.lessons", "mpnet-news", "conll04", student)
+        yield build.distill("conll04-marked", seed, "related-relabelled.soft", "mpnet-news", "conll04", student)
 
     # like SpERT, on dev too, once it has chosen: α and odds are about the geometric means of what it had chosen for
     # `conll04-best` and for `conll04-marked`
@@ -257,20 +260,20 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         yield build.train("conll04-train-and-dev-likely", seed, adapted, "conll04", "best", options, dev="--data")
     for seed in range(3):
         yield build.markers("conll04-markers-train-and-dev", seed, adapted, "conll04", marker, dev="--data")
-    yield build.teach("related-train-and-dev.lessons", both, related)
-    lessons = "related-train-and-dev-marked.lessons"
-    yield build.marked(lessons, "related-train-and-dev.lessons", both_markers)
+    yield build.teach("related-train-and-dev.soft", both, related)
+    soft_labels = "related-train-and-dev-relabelled.soft"
+    yield build.relabel(soft_labels, "related-train-and-dev.soft", both_markers)
     for seed in range(3):
         name = "conll04-marked-train-and-dev"
-        yield build.learn(name, seed, lessons, "mpnet-news", "conll04", learnt, dev="--data")
+        yield build.distill(name, seed, soft_labels, "mpnet-news", "conll04", learnt, dev="--data")
 
     # what is read in the end has sentences without relations, too: of some articles beside the chosen sentences
     articles = build.parts.work / "articles.txt"
-    yield Stage("articles.txt", ("first", str(build.news), "3500"), light=True)
-    yield build.teach("news.lessons", teachers, related, articles)
-    yield build.marked("news-marked.lessons", "news.lessons", markers)
+    yield Stage("articles.txt", ("take_first", str(build.news), "3500"), light=True)
+    yield build.teach("news.soft", teachers, related, articles)
+    yield build.relabel("news-relabelled.soft", "news.soft", markers)
     small = f"{SMALL} {by_itself} --minutes 5"
-    yield build.learn("conll04-small", 0, "news-marked.lessons", "gte-news", "conll04", small)
+    yield build.distill("conll04-small", 0, "news-relabelled.soft", "gte-news", "conll04", small)
     yield build.export("news", "conll04-small-0", "conll04")
 
 
@@ -284,5 +287,5 @@ def _ade(build: _Builder) -> Iterator[Stage]:
         fold = (*command, "--fold", str(k))
         yield Stage(name, fold, ("mpnet-science",), part_of="ade-best", part=f"fold-{k:02d}")
     yield Stage("ade-best", (*command, "--resume"), tuple(folds))
-    counted = ("counted", f"{data}/ade_full.json", f"{data}/folds.json")
+    counted = ("score_folds", f"{data}/ade_full.json", f"{data}/folds.json")
     yield Stage("ade-best-counted", counted, tuple(folds), part_of="ade-best")

@@ -87,7 +87,7 @@ def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
             return
         kind = by_name[job.name].command[0]
         # scored on dev alone; fold by fold
-        if kind in ("markers", "counted") or (kind == "train" and job.name in in_parts):
+        if kind in ("markers", "score_folds") or (kind == "train" and job.name in in_parts):
             _keep(by_name[job.name], parts, record["printed"])
 
     run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
@@ -161,7 +161,7 @@ def main() -> None:
         "--jobs",
         type=int,
         default=3,
-        help="stages side by side; 3 when left out. A student of lessons takes about 15 GB of GPU memory",
+        help="stages side by side; 3 by default. A distillation takes about 15 GB of GPU memory",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the scripts that take plain words have in common."""
+"""Command lines of the small scripts: positional arguments, errors in one sentence."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from unire.errors import UnireError
 
-__all__ = ["how_many", "number", "run"]
+__all__ = ["parse_count", "parse_number", "run"]
 
 Number = TypeVar("Number", int, float)
 
 
 def run(main: Callable[..., None], about: str | None) -> None:
-    """Call `main` with the words of the command line; if it does not take as many, print what the script is about.
+    """Call `main` with the arguments of the command line, or print `about` if their number is wrong.
 
-    What fails for a reason that its caller can do something about ends in one sentence.
+    Errors that the user can fix end the script with one sentence.
     """
     words = sys.argv[1:]
     try:
@@ -31,20 +31,20 @@ def run(main: Callable[..., None], about: str | None) -> None:
         sys.exit(str(error))
     except KeyboardInterrupt as interrupt:
         print("interrupted; nothing was kept", file=sys.stderr)
-        heard, *_ = *interrupt.args, signal.SIGINT
-        sys.exit(128 + heard)
+        number, *_ = *interrupt.args, signal.SIGINT
+        sys.exit(128 + number)
 
 
-def how_many(word: str) -> int:
-    """A word of the command line as a number of texts."""
-    count = number(int, "N", word)
+def parse_count(word: str) -> int:
+    """A number of texts."""
+    count = parse_number(int, "N", word)
     if count < 1:
-        raise UnireError(f"{word} texts cannot be taken; give 1 or more")
+        raise UnireError(f"the number of texts must be 1 or more, not {word}")
     return count
 
 
-def number(kind: type[Number], name: str, word: str) -> Number:
-    """A word of the command line as a number; `name` is what the script calls it."""
+def parse_number(kind: type[Number], name: str, word: str) -> Number:
+    """An argument as a number. `name` is the argument's name in the usage."""
     try:
         return kind(word)
     except ValueError:

@@ -24,7 +24,7 @@ def quick(**changes) -> TrainingConfig:
 def taught(teachers: Sequence[Path], student: Path, out: Path, corpus: Path = TWENTY, **options) -> TrainResult:
     options = {"documents": GOLD, "config": quick(), "workers": 0, **options}
     options.setdefault("distillation", DistillConfig(soft_batch=10))
-    if "lessons" not in options:
+    if "soft_labels" not in options:
         options |= {"teachers": teachers, "corpus": [corpus]}
     return distill(student, out=out, **options)
 

@@ -8,9 +8,9 @@ from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityClassifier, SpanModel
-from unire.training.markers.data import MarkerReader
+from unire.training.markers.data import SentenceReader, count_text_markers
+from unire.training.markers.inference import RelationClassifier
 from unire.training.markers.model import MarkerModel
-from unire.training.markers.relations import RelationClassifier, spare
 
 QUICK = PipelineConfig(
     entity_epochs=100,
@@ -28,12 +28,12 @@ def span_stage(encoder: str, labels: LabelSpace, config: PipelineConfig = QUICK)
     torch.manual_seed(0)
     loaded, tokenizer, spec = load_encoder(encoder)
     model = SpanModel(loaded, len(labels.entity_types), config)
-    return EntityClassifier(model, MarkerReader(tokenizer, spec, config.entity_window), labels, False, 4096)
+    return EntityClassifier(model, SentenceReader(tokenizer, spec, config.entity_window), labels, False, 4096)
 
 
 def marker_stage(encoder: str, labels: LabelSpace, approximate: bool) -> RelationClassifier:
     torch.manual_seed(0)
     loaded, tokenizer, spec = load_encoder(encoder)
     model = MarkerModel(loaded, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
-    reader = MarkerReader(tokenizer, spec, QUICK.relation_window, spare=spare(approximate))
+    reader = SentenceReader(tokenizer, spec, QUICK.relation_window, reserved=count_text_markers(approximate))
     return RelationClassifier(model.eval(), reader, labels, False, 4096)

@@ -1,4 +1,4 @@
-"""Two teachers that differ in everything but their labels, and the lessons that they give."""
+"""Two teachers that differ in everything but their labels, and the soft_labels that they give."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def other(
 
 
 @pytest.fixture(scope="session")
-def lessons(teacher: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def soft_labels(teacher: Path, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of both teachers, about the twenty sentences."""
     from unire.training.distillation.teach import teach
 
-    out = tmp_path_factory.mktemp("lessons") / "twenty.lessons"
+    out = tmp_path_factory.mktemp("soft_labels") / "twenty.soft"
     teach([teacher, other], [TWENTY], out, device="cpu")
     return out
 
 
 @pytest.fixture
-def copied(lessons: Path, tmp_path: Path) -> Path:
-    """Lessons that a test may break."""
-    return Path(shutil.copytree(lessons, tmp_path / "copied"))
+def copied(soft_labels: Path, tmp_path: Path) -> Path:
+    """Soft labels that a test may break."""
+    return Path(shutil.copytree(soft_labels, tmp_path / "copied"))

@@ -83,7 +83,7 @@ def test_what_a_stage_needs_is_made_before_it(stages, recipes):
         ("scierc-small-1", ["scierc-small-1"]),
         ("ade-best-fold", [f"ade-best-fold-{k}" for k in range(1, 11)]),
         ("ade-best", ["ade-best"]),
-        ("marked.lessons", ["marked.lessons"]),
+        ("relabelled.soft", ["relabelled.soft"]),
     ],
 )
 def test_a_name_stands_for_its_stage_and_for_its_runs_alone(stages, recipes, name, runs):
@@ -102,25 +102,25 @@ def test_a_name_of_no_stage_and_of_no_runs_is_refused(stages, recipes, name):
 @pytest.mark.parametrize(
     ("name", "text", "teachers", "students"),
     [
-        ("near.lessons", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
-        ("second.lessons", "near.txt", "scierc-marked", ["scierc-marked-twice-0", "scierc-marked-twice-4"]),
-        ("related.lessons", "related.txt", "conll04-best", ["conll04-unmarked-0", "conll04-unmarked-2"]),
+        ("near.soft", "near.txt", "scierc-best", ["scierc-self-trained-0", "scierc-self-trained-4"]),
+        ("second.soft", "near.txt", "scierc-marked", ["scierc-marked-twice-0", "scierc-marked-twice-4"]),
+        ("related.soft", "related.txt", "conll04-best", ["conll04-unmarked-0", "conll04-unmarked-2"]),
     ],
 )
 def test_five_teachers_are_asked_once_for_all_their_students(stages, name, text, teachers, students):
-    lessons = stages[name]
+    soft_labels = stages[name]
     asked = [f"{teachers}-{seed}" for seed in range(5)]
-    assert lessons.needs == (*asked, text)
+    assert soft_labels.needs == (*asked, text)
     words = [word for teacher in asked for word in ("--teacher", f"work/{teacher}")]
-    assert lessons.command == ("teach", *words, "--corpus", f"work/{text}")
+    assert soft_labels.command == ("teach", *words, "--corpus", f"work/{text}")
     for student in students:
         command = stages[student].command
-        assert command[:3] == ("distill", "--lessons", f"work/{name}")
+        assert command[:3] == ("distill", "--soft-labels", f"work/{name}")
         assert "--teacher" not in command
         assert name in stages[student].needs
 
 
-def test_three_marker_models_name_the_relations_of_lessons_for_all_their_students(stages, recipes):
+def test_three_marker_models_name_the_relations_of_soft_labels_for_all_their_students(stages, recipes):
     plan, reproduce, _ = recipes
     markers = [f"scierc-markers-{seed}" for seed in range(3)]
     for seed, name in enumerate(markers):
@@ -128,19 +128,19 @@ def test_three_marker_models_name_the_relations_of_lessons_for_all_their_student
         options = (*files, "--labels", "scierc", "--seed", str(seed))
         assert stages[name].command == ("markers", "--encoder", "work/mpnet-science", *options)
         assert stages[name].needs == ("mpnet-science",)
-    marked = stages["marked.lessons"]
-    assert marked.needs == ("near.lessons", *markers)
-    assert marked.alone
+    relabelled = stages["relabelled.soft"]
+    assert relabelled.needs == ("near.soft", *markers)
+    assert relabelled.alone
     words = [word for name in markers for word in ("--markers", f"work/{name}")]
-    assert marked.command == ("relabel", "--lessons", "work/near.lessons", *words)
-    job = reproduce._job(marked, Path("work"))
-    assert job.command == ("-m", "unire", *marked.command, "--out", "work/marked.lessons", "--json")
+    assert relabelled.command == ("relabel", "--soft-labels", "work/near.soft", *words)
+    job = reproduce._job(relabelled, Path("work"))
+    assert job.command == ("-m", "unire", *relabelled.command, "--out", "work/relabelled.soft", "--json")
     for seed in range(5):
         student, plain = (stages[f"scierc-{kind}-{seed}"] for kind in ("marked", "self-trained"))
-        assert student.command == tuple(word.replace("near.", "marked.") for word in plain.command)
-        assert student.needs == ("mpnet-science", "marked.lessons")
+        assert student.command == tuple(word.replace("near.", "relabelled.") for word in plain.command)
+        assert student.needs == ("mpnet-science", "relabelled.soft")
     order = [stage.name for stage in reproduce.wanted(stages, ["scierc-marked-0"])]
-    assert order[-2:] == ["marked.lessons", "scierc-marked-0"]
+    assert order[-2:] == ["relabelled.soft", "scierc-marked-0"]
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
 
 
@@ -150,13 +150,13 @@ def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one
         assert stages[name].needs == ("mpnet-news",)
         assert stages[name].command[-6:] == ("--set", "case_marks=true", "--set", "window=0", "--epochs", "10")
     for text in ("related", "news"):
-        assert stages[f"{text}-marked.lessons"].needs == (f"{text}.lessons", *markers)
-    read = [word for flag, word in pairwise(stages["news.lessons"].command) if flag == "--corpus"]
+        assert stages[f"{text}-relabelled.soft"].needs == (f"{text}.soft", *markers)
+    read = [word for flag, word in pairwise(stages["news.soft"].command) if flag == "--corpus"]
     assert read == ["work/related.txt", "work/articles.txt"]
     for seed in range(3):
         student, plain = (stages[f"conll04-{kind}-{seed}"].command for kind in ("marked", "unmarked"))
-        assert student == tuple(word.replace("related.", "related-marked.") for word in plain)
-    assert stages["conll04-small-0"].needs == ("gte-news", "news-marked.lessons")
+        assert student == tuple(word.replace("related.", "related-relabelled.") for word in plain)
+    assert stages["conll04-small-0"].needs == ("gte-news", "news-relabelled.soft")
     assert stages["news"].needs == ("conll04-small-0",)
 
 
@@ -170,17 +170,17 @@ def test_where_dev_is_learnt_from_teachers_marker_models_and_students_learn_from
         learnt = [word for flag, word in pairwise(command) if flag == "--data"]
         assert learnt == ["data/conll04/train.json", "data/conll04/dev.json"]
         assert name in markers or {"tune_alpha=false", "tune_odds=false"} <= set(command)
-    lessons = "related-train-and-dev.lessons"
-    assert stages[lessons].needs == (*teachers, "related.txt")
-    assert stages["related-train-and-dev-marked.lessons"].needs == (lessons, *markers)
-    assert all("related-train-and-dev-marked.lessons" in stages[student].needs for student in students)
+    soft_labels = "related-train-and-dev.soft"
+    assert stages[soft_labels].needs == (*teachers, "related.txt")
+    assert stages["related-train-and-dev-relabelled.soft"].needs == (soft_labels, *markers)
+    assert all("related-train-and-dev-relabelled.soft" in stages[student].needs for student in students)
 
 
-def test_the_model_in_the_box_is_taught_by_lessons_beside_which_others_are_that_nobody_has_named_anew(stages):
+def test_the_model_in_the_box_is_taught_by_soft_labels_beside_which_others_are_that_nobody_has_named_anew(stages):
     for seed in range(2):
         student, plain = (stages[f"scierc-small{kind}-{seed}"] for kind in ("", "-unmarked"))
-        assert student.needs == ("gte-science", "marked.lessons")
-        assert plain.command == tuple(word.replace("marked.", "near.") for word in student.command)
+        assert student.needs == ("gte-science", "relabelled.soft")
+        assert plain.command == tuple(word.replace("relabelled.", "near.") for word in student.command)
         assert not student.alone
     assert stages["science"].needs == ("scierc-small-0",)
 
@@ -195,14 +195,14 @@ def test_models_are_decoded_in_the_papers_way_too_with_thresholds_tuned_on_dev(s
     assert reproduce._job(other, Path("work")).anew == Path("work/scierc-best-split-3")
 
 
-def test_lessons_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
+def test_soft_labels_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
-    stage = plan.Stage("some.lessons", ("teach", "--teacher", str(teacher), "--corpus", str(corpus)))
+    stage = plan.Stage("some.soft", ("teach", "--teacher", str(teacher), "--corpus", str(corpus)))
     for _ in range(2):  # what is there is not made again
         reproduce.make([stage], parts, jobs=1)
-    assert (tmp_path / "work" / "some.lessons" / "lessons.json").exists()
-    printed = json.loads((tmp_path / "work" / "some.lessons.json").read_text(encoding="utf-8"))["printed"]
+    assert (tmp_path / "work" / "some.soft" / "lessons.json").exists()
+    printed = json.loads((tmp_path / "work" / "some.soft.json").read_text(encoding="utf-8"))["printed"]
     assert (printed["documents"], printed["tables"]) == (7, 20)
 
 
@@ -217,7 +217,7 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     assert anew("scierc-small-0") == work / "scierc-small-0"
     assert anew("science") == work / "science"
     assert anew("scierc-markers-0") == work / "scierc-markers-0"
-    assert anew("marked.lessons") is None
+    assert anew("relabelled.soft") is None
     assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
     assert anew("ade-best") is None  # it goes on with what the folds have made
     assert anew("ade-best-counted") is None  # it makes nothing
@@ -278,7 +278,7 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
         "\n".join(f"{topic} " * 50 for topic in ("parsing", "cooking", "grammar parsing")), encoding="utf-8"
     )
     like = TWENTY
-    stage = plan.Stage("near.txt", ("nearest", str(text), str(like), "2"))
+    stage = plan.Stage("near.txt", ("select_similar", str(text), str(like), "2"))
     work = tmp_path / "work"
     reproduce.make([stage], parts, jobs=1)
     made = tmp_path / "work" / "near.txt"
@@ -291,7 +291,7 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     reproduce.make([stage], parts, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
     with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read: No such file.*far\.log has"):
-        reproduce.make([plan.Stage("far", ("nearest", "no-such-file", str(like), "2"))], parts, jobs=1)
+        reproduce.make([plan.Stage("far", ("select_similar", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 
 def test_the_first_texts_of_a_corpus_are_taken_as_they_are(recipes, parts):
@@ -299,10 +299,10 @@ def test_the_first_texts_of_a_corpus_are_taken_as_they_are(recipes, parts):
     parts.corpus.mkdir()
     text = parts.corpus / "news.txt.xz"
     text.write_bytes(lzma.compress("One.\nTwo, “quoted”.\nThree.\n".encode()))
-    reproduce.make([plan.Stage("articles.txt", ("first", str(text), "2"))], parts, jobs=1)
+    reproduce.make([plan.Stage("articles.txt", ("take_first", str(text), "2"))], parts, jobs=1)
     assert (parts.work / "articles.txt").read_text(encoding="utf-8") == "One.\nTwo, “quoted”.\n"
-    with pytest.raises(UnireError, match="0 texts cannot be taken; give 1 or more"):
-        reproduce.make([plan.Stage("none.txt", ("first", str(text), "0"))], parts, jobs=1)
+    with pytest.raises(UnireError, match="the number of texts must be 1 or more, not 0"):
+        reproduce.make([plan.Stage("none.txt", ("take_first", str(text), "0"))], parts, jobs=1)
 
 
 def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, parts, exported):
@@ -338,9 +338,9 @@ def test_models_of_folds_are_scored_with_and_without_sentences_of_overlapping_en
     folds.write_text(json.dumps([[document.id for document in documents[k::2]] for k in range(2)]), encoding="utf-8")
     for k in (1, 2):
         shutil.copytree(exported, parts.work / "some" / f"fold-{k:02d}")
-    reproduce.make([plan.Stage("some-counted", ("counted", str(data), str(folds)), part_of="some")], parts, jobs=1)
+    reproduce.make([plan.Stage("some-counted", ("score_folds", str(data), str(folds)), part_of="some")], parts, jobs=1)
     record = json.loads((parts.work / "results" / "some-counted.json").read_text(encoding="utf-8"))
-    assert record["command"] == ["recipes/counted.py", "data.jsonl", "folds.json"]
+    assert record["command"] == ["recipes/score_folds.py", "data.jsonl", "folds.json"]
     extractor = Extractor.load(exported)
     for drop, counted in zip((False, True), record["protocols"].values(), strict=True):
         protocol = Protocol(average="macro", drop_overlapping=drop)
@@ -369,7 +369,7 @@ def test_a_document_is_a_line_whatever_else_it_holds(recipes, parts, tmp_path):
     text = tmp_path / "texts.txt.xz"
     text.write_bytes(lzma.compress("\n\n".join(lines).encode()))
     like = TWENTY
-    reproduce.make([plan.Stage("near.txt", ("nearest", str(text), str(like), "9"))], parts, jobs=1)
+    reproduce.make([plan.Stage("near.txt", ("select_similar", str(text), str(like), "9"))], parts, jobs=1)
     assert (tmp_path / "work" / "near.txt").read_bytes().decode() == "".join(f"{line}\n" for line in lines)
 
 
@@ -378,7 +378,7 @@ def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
     told = "John Wilkes Booth killed President Lincoln in Washington."
     text = tmp_path / "texts.txt"
     text.write_text(f"That was a long time ago. {told}\nIt rains.\n", encoding="utf-8")
-    reproduce.make([plan.Stage("related.txt", ("related", str(text), "news"))], parts, jobs=1)
+    reproduce.make([plan.Stage("related.txt", ("select_related", str(text), "news"))], parts, jobs=1)
     assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
 
 

@@ -56,7 +56,7 @@ def test_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["c.jsonl", "c.ndjson.gz", "c.json", "c.CSV", "c.tsv", "c.parquet"])
 def test_files_that_are_not_plain_text_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("id,text\n", encoding="utf-8")
-    with pytest.raises(UnireError, match=f"{name}' is not plain text; write the texts in it to a file of their own"):
+    with pytest.raises(UnireError, match=f"{name}' is not plain text; write its texts to a text file"):
         check_text_files([tmp_path / name])
 
 

@@ -1,4 +1,4 @@
-"""`unire distill`: a student that learns from trained models, on text that nobody has annotated."""
+"""`unire teach` and `unire distill`: soft labels of teachers, and students that are trained on them."""
 
 from __future__ import annotations
 
@@ -24,108 +24,105 @@ from unire.cli.training_options import (
 
 __all__ = ["distill", "teach"]
 
+TEACHER = "Trained model: folder or Hub name. Repeat it to average several."
+CORPUS = (
+    "Unlabelled text: one document per line (.txt, also .gz, .xz, .bz2), or documents in one of our formats (.json, "
+    ".jsonl). May be repeated."
+)
+DOCUMENTS = "Use only the first N documents of the corpus. [default: all]"
+
 
 @distributed_errors()
 def teach(
-    teacher: Annotated[
-        list[str], typer.Option("--teacher", help="Trained model: folder or Hub name. Several are averaged.")
-    ],
-    corpus: Annotated[
-        list[Path],
-        typer.Option(
-            "--corpus",
-            help="Unlabelled text: a document per line (may be .gz, .xz or .bz2), or documents in one of our formats "
-            "(.json, .jsonl). May be given several times.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="New folder for the lessons.")],
+    teacher: Annotated[list[str], typer.Option("--teacher", help=TEACHER)],
+    corpus: Annotated[list[Path], typer.Option("--corpus", help=CORPUS)],
+    out: Annotated[Path, typer.Option("--out", help="New folder for the soft labels.")],
     documents: Annotated[
-        int | None,
-        typer.Option(
-            "--documents", min=1, help="Take so many documents of the corpus, from its start.", show_default=False
-        ),
+        int | None, typer.Option("--documents", metavar="N", min=1, help=DOCUMENTS, show_default=False)
     ] = None,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Ask trained models about a text once, for any number of students.
+    """Run teachers on unlabelled text once and store their soft labels.
 
     \b
         unire teach --teacher models/seed-1 --teacher models/seed-2 \\
-            --corpus abstracts.txt --out abstracts.lessons
-        unire distill --lessons abstracts.lessons --student encoder …
+            --corpus abstracts.txt --out abstracts.soft
+        unire distill --soft-labels abstracts.soft --student encoder …
 
-    Lessons are the mean of the teachers' tables, a byte for every label of every
-    cell: with SciERC's labels some 80 kB for an abstract of 190 words. Text of
-    dev and test may be among it; `distill` leaves it out.
+    Soft labels are the mean of the teachers' tables, one byte per label and cell:
+    about 80 kB for an abstract of 190 words with SciERC's labels. The corpus may
+    contain text of dev and test; `distill` skips it.
     """
     from unire.training.distillation.teach import teach as run
 
     try:
         with ProgressMeter(None) as meter:
-            taught = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
+            written = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
         printing.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None
     if json:
-        printing.print_json({"out": str(out), **asdict(taught)})
+        printing.print_json({"out": str(out), **asdict(written)})
         return
-    printing.print_notes(taught.notes)
+    printing.print_notes(written.notes)
     printing.say(
-        f"{taught.tables:,} tables of {taught.documents:,} documents in {taught.seconds:,.0f} s; "
-        f"lessons of {taught.bytes / 1e6:,.1f} MB in ",
+        f"{written.tables:,} tables of {written.documents:,} documents in {written.seconds:,.0f} s; "
+        f"soft labels of {written.bytes / 1e6:,.1f} MB in ",
         (str(out), "bold"),
         to=printing.out,
     )
 
 
-_SOFT = "Teachers and unlabelled text"
+SOFT_LABELS = "Teachers and unlabelled text"
 
 
 @distributed_errors()
 def distill(
     student: Annotated[
-        str, option("--student", help="Pretrained encoder of the student: Hub name, folder, or a model that has one.")
+        str, option("--student", help="Pretrained encoder of the student: Hub name, folder, or a trained model.")
     ],
     data: training_options.Data,
     out: Annotated[Path, option("--out", help="New folder for the student.")],
-    teacher: Annotated[
-        list[str] | None,
-        option("--teacher", help="Trained model: folder or Hub name. Several are averaged.", panel=_SOFT),
-    ] = None,
-    corpus: Annotated[
-        list[Path] | None,
-        option(
-            "--corpus",
-            help="Unlabelled text: a document per line (may be .gz, .xz or .bz2), or documents in one of our formats "
-            "(.json, .jsonl). May be given several times.",
-            panel=_SOFT,
-        ),
-    ] = None,
-    lessons: Annotated[
+    teacher: Annotated[list[str] | None, option("--teacher", help=TEACHER, panel=SOFT_LABELS)] = None,
+    corpus: Annotated[list[Path] | None, option("--corpus", help=CORPUS, panel=SOFT_LABELS)] = None,
+    soft_labels: Annotated[
         Path | None,
-        option("--lessons", help="What `unire teach` wrote, in place of teachers and corpus.", panel=_SOFT),
+        option(
+            "--soft-labels",
+            help="Folder that `unire teach` or `unire relabel` wrote. Replaces --teacher and --corpus.",
+            panel=SOFT_LABELS,
+        ),
     ] = None,
     dev: training_options.Dev = None,
     test: training_options.Test = None,
     format: Format = None,
     soft_batch: Annotated[
-        int, option("--soft-batch", help="Unlabelled sentences per step.", panel=_SOFT, show_default=True)
+        int, option("--soft-batch", help="Unlabelled sentences per step.", panel=SOFT_LABELS, show_default=True)
     ] = 128,
     soft_weight: Annotated[
         float,
-        option("--soft-weight", help="What their loss counts, against 1 for gold.", panel=_SOFT, show_default=True),
+        option(
+            "--soft-weight",
+            help="Weight of the loss on unlabelled text. The loss on gold tables has weight 1.",
+            panel=SOFT_LABELS,
+            show_default=True,
+        ),
     ] = 1.0,
-    n_documents: Annotated[
-        int | None, option("--documents", help="Take so many documents of the corpus, from its start.", panel=_SOFT)
-    ] = None,
+    n_documents: Annotated[int | None, option("--documents", metavar="N", help=DOCUMENTS, panel=SOFT_LABELS)] = None,
     workers: Annotated[
-        int | None, option("--workers", min=0, help="Processes that read and lay out the corpus.", panel=_SOFT)
+        int | None,
+        option(
+            "--workers",
+            min=0,
+            help="Processes that prepare the corpus. [default: CPU cores − 1, at most 12]",
+            panel=SOFT_LABELS,
+        ),
     ] = None,
     preset: training_options.Preset = "best",
     epochs: training_options.Epochs = None,
     minutes: Annotated[
-        float | None, option("--minutes", help="End with the epoch in which this time does.", panel=MODEL)
+        float | None, option("--minutes", help="Stop after the epoch in which this time is reached.", panel=MODEL)
     ] = None,
     batch_size: training_options.BatchSize = None,
     lr: training_options.Lr = None,
@@ -141,19 +138,19 @@ def distill(
     tensorboard: training_options.Tensorboard = None,
     json: Json = False,
 ) -> None:
-    """Train a small model, or a better one, from trained ones and unlabelled text.
+    """Train a student on annotated data and on the soft labels of teachers.
 
     \b
         unire distill --teacher models/large --student small-encoder \\
             --corpus abstracts.txt --data train.jsonl --dev dev.jsonl \\
             --out models/small
         unire distill --teacher models/seed-1 --teacher models/seed-2 …
-        unire distill --lessons abstracts.lessons --student small-encoder …
+        unire distill --soft-labels abstracts.soft --student small-encoder …
 
-    Each step learns from gold sentences as `train` does, and from unlabelled
-    ones to fill tables as the teachers do. Text of dev and test is left out of
-    the corpus. Where several students learn from the same teachers, or one reads
-    the corpus more than once, `unire teach` asks them once for all.
+    Each step trains on gold sentences, as `train` does, and on unlabelled
+    sentences with the teachers' mean tables as targets. Text of dev and test is
+    skipped. To train several students, or one for several passes over the corpus,
+    run the teachers once with `unire teach`.
     """
     from unire.training.distillation.distill import DistillConfig
     from unire.training.distillation.distill import distill as run
@@ -177,7 +174,7 @@ def distill(
         documents,
         teachers=teacher or (),
         corpus=corpus or (),
-        lessons=lessons,
+        soft_labels=soft_labels,
         dev=dev_documents,
         test=test_documents,
         out=out,

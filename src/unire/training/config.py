@@ -17,7 +17,7 @@ from unire.decoding.decoders import SPAN_SCORERS
 from unire.errors import COUNT, FRACTION, NATURAL, POSITIVE, Range, UnireError, check_kinds, check_ranges
 from unire.hub.model_dir import locate_model
 
-__all__ = ["PRESETS", "TrainingConfig"]
+__all__ = ["MARKER_SETTINGS", "PRESETS", "TrainingConfig", "marker_config"]
 
 
 @dataclass(frozen=True)
@@ -174,3 +174,30 @@ PRESETS = {
         tune_odds=True,
     ),
 }
+
+
+MARKER_SETTINGS: dict[str, Any] = {
+    "epochs": 5,
+    "batch_size": 64,
+    "lr": 5e-5,
+    "head_lr": 5e-4,
+    "beta2": 0.999,
+    "warmup": 0.1,
+    "window": 100,
+}
+"""Settings of marker models that differ from the preset `best`. `batch_size` counts entity pairs; an approximate model
+takes whole sentences until they have this many pairs."""
+MARKER_FIELDS = (
+    *MARKER_SETTINGS,
+    *("case_marks", "seed", "bf16", "max_pieces"),
+    *("layer_decay", "beta1", "eps", "weight_decay", "bias_correction", "clip"),
+)
+"""The fields that marker models use. The others concern tables."""
+
+
+def marker_config(**changes: Any) -> TrainingConfig:
+    """The training configuration of a marker model, with changes."""
+    for name in changes:
+        if name not in MARKER_FIELDS:
+            raise UnireError(f"marker models have no setting {name!r}; there are {', '.join(MARKER_FIELDS)}")
+    return TrainingConfig.from_preset("best", **{**MARKER_SETTINGS, **changes})

@@ -19,8 +19,8 @@ from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import TWO_TYPES, EntityData, unreachable
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
-from unire.training.markers.inference import in_parts, random_steps
-from unire.training.markers.relations import TOO_LONG, RelationData
+from unire.training.markers.data import TOO_LONG, RelationData
+from unire.training.markers.inference import batch_by_length, shuffle_into_steps
 from unire.training.markers.trainer import fit
 
 # Both models learn
@@ -34,7 +34,7 @@ def found(request, encoders, few, scierc_labels) -> tuple[str, list[Document]]:
     data = EntityData(few, stage.reader, scierc_labels, QUICK.max_span)
     history = fit(stage.model, data, QUICK.training(TrainingConfig(), entities=True))
     assert history[-1]["loss"] < history[0]["loss"] / 20
-    return encoder, stage.find([document.bare for document in few])
+    return encoder, stage.predict([document.bare for document in few])
 
 
 def test_a_handful_of_sentences_is_learnt_by_heart(found, few, scierc_labels):
@@ -44,9 +44,9 @@ def test_a_handful_of_sentences_is_learnt_by_heart(found, few, scierc_labels):
         stage = marker_stage(encoder, scierc_labels, approximate)
         data = RelationData(few, stage.model, stage.reader, scierc_labels)
         fit(stage.model, data, QUICK.training(TrainingConfig(), entities=False))
-        scores = score(few, stage.find(entities), scierc_labels)
+        scores = score(few, stage.predict(entities), scierc_labels)
         assert scores.relations.f1 == 1, f"approximate: {approximate}"
-        assert all(0 < relation.score <= 1 for document in stage.find(entities) for relation in document.relations)
+        assert all(0 < relation.score <= 1 for document in stage.predict(entities) for relation in document.relations)
 
 
 def test_the_best_epoch_on_dev_is_kept(encoders, few, scierc_labels):
@@ -103,7 +103,10 @@ def test_a_span_is_scored_by_its_first_token_its_last_token_and_its_width(encode
         tokens = model.encoder(tensors["input_ids"], tensors["attention_mask"]).last_hidden_state
         row, start, width = 1, 2, 3
         reading = data.readings[row]
-        first, last = reading.firsts[start], reading.firsts[start + width] + reading.sizes[start + width] - 1
+        first, last = (
+            reading.first_tokens[start],
+            reading.first_tokens[start + width] + reading.word_sizes[start + width] - 1,
+        )
         joined = torch.cat([tokens[row, first], tokens[row, last], model.widths.weight[width]])
         expected = model.classifier(model.second(model.first(joined).relu()).relu())
     torch.testing.assert_close(scores[row, start, width], expected, rtol=1e-4, atol=1e-5)
@@ -129,12 +132,12 @@ def test_entities_of_a_sentence_longer_than_the_encoder_are_found_and_its_relati
     data = EntityData([long], stage.reader, scierc_labels, 8)
     assert data.notes["sentence longer than the encoder, stitched"] == 1
     fit(stage.model, data, QUICK.training(TrainingConfig(), entities=True))
-    assert score([long], stage.find([long.bare]), scierc_labels).entities.f1 == 1
+    assert score([long], stage.predict([long.bare]), scierc_labels).entities.f1 == 1
     for approximate in (False, True):
         marked = marker_stage(short, scierc_labels, approximate)
         assert RelationData([long], marked.model, marked.reader, scierc_labels).notes == {TOO_LONG: 1}
         notes: Counter[str] = Counter()
-        (kept,) = marked.find([long], notes)
+        (kept,) = marked.predict([long], notes)
         assert notes == {TOO_LONG: 1}
         assert (len(kept.entities), kept.relations) == (2, ())
 
@@ -179,7 +182,7 @@ def test_symmetric_relations_are_learnt_in_both_directions(encoders, scierc_labe
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 5)), min_size=1), st.integers(1, 20), st.integers(0, 9))
 def test_an_epoch_takes_every_item_once_in_steps_of_enough_weight(items, size, seed):
     lengths, weights = zip(*items, strict=True)
-    steps = random_steps(lengths, weights, size, np.random.default_rng(seed))
+    steps = shuffle_into_steps(lengths, weights, size, np.random.default_rng(seed))
     assert sorted(item for step in steps for item in step) == list(range(len(items)))
     light = [step for step in steps if sum(weights[item] for item in step) < size]
     assert len(light) <= 1
@@ -188,7 +191,7 @@ def test_an_epoch_takes_every_item_once_in_steps_of_enough_weight(items, size, s
 
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(1, 100))
 def test_a_part_is_no_larger_than_asked_unless_it_is_one_item(lengths, max_tokens):
-    parts = list(in_parts(range(len(lengths)), lengths, max_tokens))
+    parts = list(batch_by_length(range(len(lengths)), lengths, max_tokens))
     assert sorted(item for part in parts for item in part) == list(range(len(lengths)))
     assert all(len(part) == 1 or len(part) * max(lengths[item] for item in part) <= max_tokens for part in parts)
 

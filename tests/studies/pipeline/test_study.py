@@ -131,8 +131,8 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     ways = ("exact", "approximate")
     relations = {way: replace(marker_stage(encoder, scierc_labels, way != "exact"), bf16=bf16) for way in ways}
     few = [Document.from_words([["we", "parse", "trees"], ["and", "graphs"]], [(1, 2, "Task")])]
-    found = entities.find([document.bare for document in few])
-    expected = {way: finder.find(found) for way, finder in relations.items()}
+    found = entities.predict([document.bare for document in few])
+    expected = {way: finder.predict(found) for way, finder in relations.items()}
     assert all(documents[0].relations for documents in expected.values())
 
     timing.measured(random_model, entities, relations, few, QUICK)
@@ -140,8 +140,8 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     kinds = {layer.weight.dtype for model in models for layer in model.modules() if isinstance(layer, torch.nn.Linear)}
     assert len(models) == 4
     assert kinds == {torch.bfloat16 if bf16 else torch.float32}
-    assert entities.find([document.bare for document in few]) == found
-    assert {way: finder.find(found) for way, finder in relations.items()} == expected
+    assert entities.predict([document.bare for document in few]) == found
+    assert {way: finder.predict(found) for way, finder in relations.items()} == expected
 
 
 def cell(encoder, out, part, **more) -> Cell:
@@ -182,7 +182,7 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
 def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_path):
     printed = cell(encoders("deberta"), tmp_path, "approximate").run()
     (note,) = printed["notes"]
-    assert note.startswith("an approximate marker model has tokens share positions")
+    assert note.startswith("an approximate marker model needs tokens that share positions")
     assert not (tmp_path / "models").exists()
 
 

@@ -35,7 +35,7 @@ from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.distillation import unlabelled
 from unire.training.distillation.distill import DistillConfig, Distiller
-from unire.training.distillation.teachers import TeacherEnsemble, load_teachers, same_labels
+from unire.training.distillation.teachers import TeacherEnsemble, align_labels, load_teachers
 from unire.training.distillation.unlabelled import LEAK
 from unire.training.initialization import init_model
 from unire.training.optimizer import TrainingBudget
@@ -176,7 +176,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
 def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(teacher, encoder, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("A long text. " * 50 + "\n" + "One sentence here.\n" * 30, encoding="utf-8")
-    some = UnlabelledCorpus.read([text]).some(20, OverlapFilter(()))
+    some = UnlabelledCorpus.read([text]).sample(20, OverlapFilter(()))
     assert [len(document.sentences) for document in some] == [1] * 20
     bad = tmp_path / "bad.jsonl"
     bad.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:1]) + "{x\n", encoding="utf-8")
@@ -186,7 +186,7 @@ def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(te
 
 def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twenty, tmp_path, scierc_labels):
     turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
-    order = same_labels(turned, scierc_labels, "teacher 'it'")
+    order = align_labels(turned, scierc_labels, "teacher 'it'")
     assert [scierc_labels.names[i] for i in order] == list(turned.names)
     plain = distiller([teacher], encoder, tmp_path / "a", scierc_labels)
     other = distiller([teacher], encoder, tmp_path / "b", turned)
@@ -204,7 +204,7 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
 )
 def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
     with pytest.raises(UnireError, match=f"'large' and student do not have the same {what}"):
-        same_labels(replace(scierc_labels, **changes), scierc_labels, "teacher 'large'")
+        align_labels(replace(scierc_labels, **changes), scierc_labels, "teacher 'large'")
 
 
 def test_teachers_are_held_against_each_other_before_gold_is_against_them(teacher, encoder, twenty, tmp_path):
@@ -274,7 +274,7 @@ def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monk
 
 
 def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 3)
     config = quick(epochs=6, mlp_dropout=0.2)
     straight = taught([teacher], encoder, tmp_path / "straight", config=config)
     out = tmp_path / "stopped"

@@ -1,4 +1,4 @@
-"""Lessons: what teachers said of a text is what they would say, for every student that reads it."""
+"""Stored soft labels equal what the teachers would compute, for every student."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from unire.training.callbacks import SIGNALS
 from unire.training.distillation import teach as teaching
 from unire.training.distillation.distill import DistillConfig
 from unire.training.distillation.soft_labels import SoftLabelStore
-from unire.training.distillation.teach import PARTED, teach
+from unire.training.distillation.teach import SPLIT_DIFFERENTLY, teach
 from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsemble, load_teachers
 from unire.training.distillation.unlabelled import LEAK, DistillationBatches
-from unire.training.distillation.unlabelled import PARTED as PARTED_FROM_STUDENT
+from unire.training.distillation.unlabelled import SPLIT_DIFFERENTLY as SPLIT_BY_STUDENT
 from unire.training.initialization import init_model
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.training.train import train
@@ -48,7 +48,7 @@ def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tu
     beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
     own = Extractor(None, student.tokenizer, student.config, student.labels).window_builder  # type: ignore[arg-type]
     window_builders = [own, *tutor.start(student, beside, bf16=False)]
-    options = {"held_out": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "shelf": tutor.shelf}
+    options = {"overlap_filter": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "index": tutor.index}
     return [
         tuple(table_of[row, : len(table), : len(table)] for table_of in (target, tutor.distribution(target)))
         for step in steps_of(DistillationBatches(tutor.texts, window_builders, **options), steps)
@@ -61,15 +61,15 @@ def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tu
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_lessons_hold_what_the_teachers_would_say(teacher, other, encoder, scierc_labels, several, tmp_path):
+def test_soft_labels_hold_what_the_teachers_would_say(teacher, other, encoder, scierc_labels, several, tmp_path):
     """To half of 1/255, also for a student of another order of labels, however the text is cut into chunks."""
     teachers = [teacher, other] if several else [teacher]
     for labels in (scierc_labels, turned(scierc_labels)):
         student = init_model(str(encoder), labels, quick())
         expected = targets(asked(*teachers), student)
-        out = tmp_path / f"lessons-{labels.entity_types[0]}"
+        out = tmp_path / f"soft-{labels.entity_types[0]}"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(teaching, "CHUNK", 300)
+            patch.setattr(teaching, "CHUNK_CHARACTERS", 300)
             teach(teachers, [TWENTY], out, device="cpu")
         found = targets(SoftLabelStore(out), student)
         assert len(found) == len(expected) >= 20
@@ -81,31 +81,31 @@ def test_lessons_hold_what_the_teachers_would_say(teacher, other, encoder, scier
             torch.testing.assert_close(read.sum(-1), torch.ones(read.shape[:2]))
 
 
-def test_lessons_say_who_gave_them_and_about_what(lessons, teacher, other, twenty, scierc_labels):
-    read = SoftLabelStore(lessons)
+def test_soft_labels_say_who_gave_them_and_about_what(soft_labels, teacher, other, twenty, scierc_labels):
+    read = SoftLabelStore(soft_labels)
     assert read.labels == scierc_labels
     assert [about["name"] for about in read.teachers] == ["teacher", "other"]
     assert read.corpus == ["twenty.jsonl"]
     assert (read.decoder, read.alpha) == ("split", round((ModelConfig.load(teacher).alpha + 1.0) / 2, 3))
     assert [document.words for document in read.texts] == [document.words for document in twenty]
     assert not any(document.entities for document in read.texts)
-    size = (lessons / "tables.bin").stat().st_size
+    size = (soft_labels / "tables.bin").stat().st_size
     cells = sum(len(sentence) ** 2 for document in twenty for sentence in document.sentences)
     assert size == cells * len(scierc_labels)
 
 
-def test_the_examples_of_lessons_are_what_each_teacher_finds(lessons, teacher, other):
+def test_the_examples_of_soft_labels_are_what_each_teacher_finds(soft_labels, teacher, other):
     def key(document: Document) -> tuple[object, ...]:
         return document.words, [(e.span, e.label) for e in document.entities], len(document.relations)
 
-    tutors = SoftLabelStore(lessons), asked(teacher, other)
+    tutors = SoftLabelStore(soft_labels), asked(teacher, other)
     beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
     tutors[1].start(UniRE.from_pretrained(teacher), beside, bf16=False)
     found, expected = ([key(d) for d in tutor.examples(OverlapFilter(()))()] for tutor in tutors)
     assert found == expected
     assert len(found) == 14
     first = next(iter(UnlabelledCorpus.read([TWENTY])))
-    assert len(SoftLabelStore(lessons).examples(OverlapFilter([first.text]))()) == 12
+    assert len(SoftLabelStore(soft_labels).examples(OverlapFilter([first.text]))()) == 12
 
 
 def test_a_sentence_that_teachers_split_otherwise_is_left_out_and_counted(teacher, encoder, twenty, tmp_path):
@@ -114,13 +114,25 @@ def test_a_sentence_that_teachers_split_otherwise_is_left_out_and_counted(teache
     train(encoder, twenty, labels=LabelSpace.load("scierc"), config=config, out=narrow)
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("one two three four five six seven eight . A short one .\n", encoding="utf-8")
-    arguments = ("teach", "--teacher", teacher, "--teacher", narrow, "--corpus", corpus, "--out", tmp_path / "lessons")
+    arguments = (
+        "teach",
+        "--teacher",
+        teacher,
+        "--teacher",
+        narrow,
+        "--corpus",
+        corpus,
+        "--out",
+        tmp_path / "soft_labels",
+    )
     ran = run(*arguments, "--device", "cpu", "--json")
     written = json.loads(ran.stdout)
-    assert written["notes"] == {PARTED: 1}
+    assert written["notes"] == {SPLIT_DIFFERENTLY: 1}
     assert (written["tables"], written["words"]) == (1, 4)
-    trained = taught([], encoder, tmp_path / "s", lessons=tmp_path / "lessons")  # whose sentence of nine words is whole
-    assert trained.notes[PARTED_FROM_STUDENT] == 1
+    trained = taught(
+        [], encoder, tmp_path / "s", soft_labels=tmp_path / "soft_labels"
+    )  # whose sentence of nine words is whole
+    assert trained.notes[SPLIT_BY_STUDENT] == 1
     assert trained.model.config.provenance["distillation"]["sentences"] == 3
 
 
@@ -135,64 +147,70 @@ def test_raw_text_is_stored_with_its_characters(teacher, tmp_path):
 # Learning from them
 
 
-def test_a_student_of_lessons_learns_what_a_student_of_the_teachers_does(lessons, teacher, other, encoder, tmp_path):
+def test_a_student_of_soft_labels_learns_what_a_student_of_the_teachers_does(
+    soft_labels, teacher, other, encoder, tmp_path
+):
     config = quick(epochs=4, mlp_dropout=0.2)
     by_teachers = taught([teacher, other], encoder, tmp_path / "a", config=config)
-    by_lessons = taught([], encoder, tmp_path / "b", config=config, lessons=lessons)
-    for one, two in zip(by_teachers.history, by_lessons.history, strict=True):
+    by_soft_labels = taught([], encoder, tmp_path / "b", config=config, soft_labels=soft_labels)
+    for one, two in zip(by_teachers.history, by_soft_labels.history, strict=True):
         assert two["loss"] == pytest.approx(one["loss"], rel=0.02)
-    assert by_lessons.history != by_teachers.history  # bytes are not the very numbers
-    assert by_lessons.notes == by_teachers.notes
-    made = [trained.model.config.provenance["distillation"] for trained in (by_teachers, by_lessons)]
+    assert by_soft_labels.history != by_teachers.history  # bytes are not the very numbers
+    assert by_soft_labels.notes == by_teachers.notes
+    made = [trained.model.config.provenance["distillation"] for trained in (by_teachers, by_soft_labels)]
     assert made[0] == made[1]
     assert "teacher (bert), other (roberta)" in (tmp_path / "b" / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_student_of_lessons_that_was_stopped_goes_on_as_if_it_had_not_been(lessons, encoder, teacher, tmp_path):
+def test_a_student_of_soft_labels_that_was_stopped_goes_on_as_if_it_had_not_been(
+    soft_labels, encoder, teacher, tmp_path
+):
     config = quick(epochs=6, mlp_dropout=0.2)
-    straight = taught([], encoder, tmp_path / "straight", config=config, lessons=lessons)
+    straight = taught([], encoder, tmp_path / "straight", config=config, soft_labels=soft_labels)
     out = tmp_path / "stopped"
-    assert taught([], encoder, out, config=config, lessons=lessons, reporter=InterruptAfter(2)).interrupted
+    assert taught([], encoder, out, config=config, soft_labels=soft_labels, reporter=InterruptAfter(2)).interrupted
     with pytest.raises(UnireError, match="started with another"):
         taught([teacher], encoder, out, config=config, resume=True)
-    elsewhere = shutil.copytree(lessons, tmp_path / "elsewhere")
-    resumed = taught([], encoder, out, config=config, lessons=elsewhere, resume=True, workers=1)
+    elsewhere = shutil.copytree(soft_labels, tmp_path / "elsewhere")
+    resumed = taught([], encoder, out, config=config, soft_labels=elsewhere, resume=True, workers=1)
     assert resumed.history == straight.history
     for a, b in zip(resumed.model.parameters(), straight.model.parameters(), strict=True):
         assert torch.equal(a, b)
 
 
-def test_lessons_of_other_tables_are_not_gone_on_with_under_the_same_name(lessons, teacher, encoder, tmp_path):
-    others = tmp_path / lessons.name
+def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(soft_labels, teacher, encoder, tmp_path):
+    others = tmp_path / soft_labels.name
     teach([teacher], [TWENTY], others, device="cpu")
     facts = json.loads((others / "lessons.json").read_text(encoding="utf-8"))
-    said = json.loads((lessons / "lessons.json").read_text(encoding="utf-8"))
+    said = json.loads((soft_labels / "lessons.json").read_text(encoding="utf-8"))
     (others / "lessons.json").write_text(json.dumps(facts | {"teachers": said["teachers"]}), encoding="utf-8")
     config = quick(epochs=3)
-    assert taught([], encoder, tmp_path / "s", config=config, lessons=lessons, reporter=InterruptAfter(1)).interrupted
-    with pytest.raises(UnireError, match="started with another lessons"):
-        taught([], encoder, tmp_path / "s", config=config, lessons=others, resume=True)
+    assert taught(
+        [], encoder, tmp_path / "s", config=config, soft_labels=soft_labels, reporter=InterruptAfter(1)
+    ).interrupted
+    with pytest.raises(UnireError, match="started with another soft labels"):
+        taught([], encoder, tmp_path / "s", config=config, soft_labels=others, resume=True)
 
 
-def test_several_students_share_lessons_and_leave_them_as_they_are(lessons, encoder, pupil, tmp_path):
-    before = {file.name: file.read_bytes() for file in lessons.iterdir()}
+def test_several_students_share_soft_labels_and_leave_them_as_they_are(soft_labels, encoder, pupil, tmp_path):
+    before = {file.name: file.read_bytes() for file in soft_labels.iterdir()}
     for number, student in enumerate((encoder, pupil)):
         config = quick(epochs=20, seed=number)
-        trained = taught([], student, tmp_path / str(number), config=config, lessons=lessons)
+        trained = taught([], student, tmp_path / str(number), config=config, soft_labels=soft_labels)
         assert trained.history[-1]["loss"]["distillation"] < trained.history[0]["loss"]["distillation"]
-    assert {file.name: file.read_bytes() for file in lessons.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in soft_labels.iterdir()} == before
 
 
-def test_text_of_dev_and_test_is_not_learnt_from_lessons(lessons, encoder, twenty, tmp_path):
-    trained = taught([], encoder, tmp_path / "s", lessons=lessons, dev=twenty[:2], test=twenty[2:3])
+def test_text_of_dev_and_test_is_not_learnt_from_soft_labels(soft_labels, encoder, twenty, tmp_path):
+    trained = taught([], encoder, tmp_path / "s", soft_labels=soft_labels, dev=twenty[:2], test=twenty[2:3])
     assert trained.notes[LEAK] == 3
     with pytest.raises(UnireError, match="no document of the corpus"):
-        taught([], encoder, tmp_path / "t", lessons=lessons, dev=twenty)
+        taught([], encoder, tmp_path / "t", soft_labels=soft_labels, dev=twenty)
 
 
-def test_so_many_documents_of_the_lessons_are_taken_as_are_asked_for(lessons, encoder, twenty, tmp_path):
+def test_so_many_documents_of_the_soft_labels_are_taken_as_are_asked_for(soft_labels, encoder, twenty, tmp_path):
     soft = DistillConfig(soft_batch=100, documents=2)
-    made = taught([], encoder, tmp_path / "s", lessons=lessons, distillation=soft).model.config.provenance
+    made = taught([], encoder, tmp_path / "s", soft_labels=soft_labels, distillation=soft).model.config.provenance
     assert made["distillation"]["sentences"] == 3 * sum(len(document.sentences) for document in twenty[:2])
 
 
@@ -206,7 +224,9 @@ def run(*arguments: object):
 def test_the_commands_teach_and_learn(teacher, encoder, tmp_path):
     said = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "l", "--documents", 5)
     assert said.exit_code == 0, said.output
-    assert re.search(rf"of 5 documents in \d+ s; lessons of 0\.0 MB in {re.escape(str(tmp_path / 'l'))}", said.output)
+    assert re.search(
+        rf"of 5 documents in \d+ s; soft labels of 0\.0 MB in {re.escape(str(tmp_path / 'l'))}", said.output
+    )
     told = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "all", "--json")
     assert json.loads(told.stdout) | {"seconds": 0} == {
         "out": str(tmp_path / "all"),
@@ -218,7 +238,7 @@ def test_the_commands_teach_and_learn(teacher, encoder, tmp_path):
         "notes": {},
     }
     arguments = ("--student", encoder, "--data", TWENTY, "--epochs", 1, "--workers", 0, "--out", tmp_path / "s")
-    ran = run("distill", "--lessons", tmp_path / "l", *arguments)
+    ran = run("distill", "--soft-labels", tmp_path / "l", *arguments)
     assert ran.exit_code == 0, ran.output
     assert "5 unlabelled documents, teachers: teacher" in ran.output
 

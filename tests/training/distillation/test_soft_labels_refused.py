@@ -1,4 +1,4 @@
-"""Lessons that are not whole, not ours or not for this student are refused, and none are left half written."""
+"""Incomplete, damaged or unsuitable soft labels are refused, and none are left half written."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
 
 
-def test_lessons_of_other_labels_are_refused(lessons, encoder, tmp_path):
+def test_soft_labels_of_other_labels_are_refused(soft_labels, encoder, tmp_path):
     labels = LabelSpace.load("conll04")
-    with pytest.raises(UnireError, match=r"lessons 'twenty\.lessons' and student do not have the same entity types"):
-        taught([], encoder, tmp_path / "s", lessons=lessons, labels=labels)
+    with pytest.raises(UnireError, match=r"soft labels 'twenty\.soft' and student do not have the same entity types"):
+        taught([], encoder, tmp_path / "s", soft_labels=soft_labels, labels=labels)
     with pytest.raises(UnireError, match="teacher 'news' and teacher 'science' do not have the same entity types"):
         teach(["science", "news"], [TWENTY], tmp_path / "l", device="cpu")
 
 
-def test_lessons_and_teachers_are_not_given_together_and_one_of_them_is(lessons, encoder, teacher, tmp_path):
+def test_soft_labels_and_teachers_are_not_given_together_and_one_of_them_is(soft_labels, encoder, teacher, tmp_path):
     student = {"student": encoder, "documents": [], "out": tmp_path / "s"}
-    with pytest.raises(UnireError, match="the one or the other"):
-        distill(**student, lessons=lessons, teachers=[teacher])
-    with pytest.raises(UnireError, match="the one or the other"):
-        distill(**student, lessons=lessons, corpus=[TWENTY])
-    with pytest.raises(UnireError, match="no teacher; give trained models and a corpus, or lessons"):
+    with pytest.raises(UnireError, match="one or the other"):
+        distill(**student, soft_labels=soft_labels, teachers=[teacher])
+    with pytest.raises(UnireError, match="one or the other"):
+        distill(**student, soft_labels=soft_labels, corpus=[TWENTY])
+    with pytest.raises(UnireError, match="no teacher; give trained models and a corpus, or stored soft labels"):
         distill(**student)
-    with pytest.raises(UnireError, match="no corpus"):
+    with pytest.raises(UnireError, match="no unlabelled corpus"):
         distill(**student, teachers=[teacher])
 
 
-def test_a_folder_that_holds_no_lessons_is_refused(encoder, teacher, tmp_path):
+def test_a_folder_that_holds_no_soft_labels_is_refused(encoder, teacher, tmp_path):
     for folder in (tmp_path / "nowhere", teacher, TWENTY):
-        with pytest.raises(UnireError, match=r"there are no lessons in .*; make some with unire teach"):
+        with pytest.raises(UnireError, match=r"there are no soft labels in .*; create them with unire teach"):
             SoftLabelStore(folder)
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "examples.jsonl", "index.npy", "tables.bin"])
-def test_lessons_that_are_not_whole_are_refused(copied, name):
+def test_soft_labels_that_are_not_whole_are_refused(copied, name):
     (copied / name).write_bytes((copied / name).read_bytes()[:-1])
-    with pytest.raises(UnireError, match=rf"are not whole: {name} has [\d,]+ bytes; make the lessons again"):
+    with pytest.raises(UnireError, match=rf"are incomplete: {name} has [\d,]+ bytes; create the soft labels again"):
         SoftLabelStore(copied)
     (copied / name).unlink()
-    with pytest.raises(UnireError, match=f"are not whole: {name} has 0 bytes"):
+    with pytest.raises(UnireError, match=f"are incomplete: {name} has 0 bytes"):
         SoftLabelStore(copied)
 
 
@@ -65,7 +65,7 @@ def change(folder: Path, **facts: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | facts), encoding="utf-8")
 
 
-def test_lessons_of_another_version_or_with_facts_that_are_none_are_refused(copied):
+def test_soft_labels_of_another_version_or_with_facts_that_are_none_are_refused(copied):
     change(copied, labels={"entity_types": ["A"]})
     with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
         SoftLabelStore(copied)
@@ -73,7 +73,7 @@ def test_lessons_of_another_version_or_with_facts_that_are_none_are_refused(copi
     with pytest.raises(UnireError, match="label space"):
         SoftLabelStore(copied)
     change(copied, version=2)
-    with pytest.raises(UnireError, match="are of version 2, not 1; make the lessons again"):
+    with pytest.raises(UnireError, match="have version 2, not 1; create the soft labels again"):
         SoftLabelStore(copied)
     for broken in ("[1]", "{", "{}"):
         (copied / "lessons.json").write_text(broken, encoding="utf-8")
@@ -97,8 +97,8 @@ def test_an_index_that_would_have_to_be_run_is_refused(copied):
         SoftLabelStore(copied)
 
 
-def test_what_is_there_is_not_written_over(lessons, teacher, tmp_path):
-    for there, what in ((lessons, "already exists and holds .*"), (TWENTY, "is a file")):
+def test_what_is_there_is_not_written_over(soft_labels, teacher, tmp_path):
+    for there, what in ((soft_labels, "already exists and holds .*"), (TWENTY, "is a file")):
         with pytest.raises(UnireError, match=f"{what}; pass a new folder"):
             teach([teacher], [TWENTY], there, device="cpu")
     assert teach([teacher], [TWENTY], tmp_path, device="cpu").documents  # there was nothing in it
@@ -110,22 +110,22 @@ def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     for corpus, what in ((wordless, "has words"), (tmp_path / "empty.txt", "no text"), (tmp_path / "no", "no corpus")):
         with pytest.raises(UnireError, match=what):
-            teach([teacher], [corpus], tmp_path / "lessons", device="cpu")
+            teach([teacher], [corpus], tmp_path / "soft_labels", device="cpu")
     with pytest.raises(UnireError, match="no teacher"):
-        teach([], [TWENTY], tmp_path / "lessons", device="cpu")
+        teach([], [TWENTY], tmp_path / "soft_labels", device="cpu")
     assert {file.name for file in tmp_path.iterdir()} == {"wordless.jsonl", "empty.txt"}
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_nothing_is_left_where_it_fails_or_is_stopped(teacher, tmp_path, monkeypatch, number):
-    monkeypatch.setattr(teaching, "CHUNK", 300)
+    monkeypatch.setattr(teaching, "CHUNK_CHARACTERS", 300)
 
     def interrupt(done, of):
         assert (0 < done < of) == (of == 7)
         signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt, match=str(int(number))):
-        teach([teacher], [TWENTY], tmp_path / "lessons", device="cpu", on_progress=interrupt)
+        teach([teacher], [TWENTY], tmp_path / "soft_labels", device="cpu", on_progress=interrupt)
     assert not list(tmp_path.iterdir())
 
     def full(*arguments, **more):
@@ -133,11 +133,11 @@ def test_nothing_is_left_where_it_fails_or_is_stopped(teacher, tmp_path, monkeyp
 
     monkeypatch.setattr(storage.np, "save", full)
     with pytest.raises(UnireError, match=r"cannot be written to .*: No space left on device"):
-        teach([teacher], [TWENTY], tmp_path / "lessons", device="cpu")
+        teach([teacher], [TWENTY], tmp_path / "soft_labels", device="cpu")
     assert not list(tmp_path.iterdir())
 
 
 def test_teaching_says_that_it_runs_in_one_process(teacher, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UnireError, match="teaching runs in one process, but 2 were started"):
-        teach([teacher], [TWENTY], tmp_path / "lessons")
+        teach([teacher], [TWENTY], tmp_path / "soft_labels")

@@ -17,7 +17,7 @@ from unire.extractor import Extractor
 from unire.models.unire import UniRE
 from unire.training.distillation import unlabelled
 from unire.training.distillation.distill import DistillConfig
-from unire.training.distillation.unlabelled import LEAK, PARTED, DistillationBatches
+from unire.training.distillation.unlabelled import LEAK, SPLIT_DIFFERENTLY, DistillationBatches
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.windows.windows import WindowBuilder
 
@@ -25,7 +25,7 @@ from unire.windows.windows import WindowBuilder
 def laid_out(
     files: Sequence[Path], window_builders: Sequence[WindowBuilder], limit: int | None = None, **options
 ) -> DistillationBatches:
-    options = {"held_out": OverlapFilter(()), "size": 4, "config": quick(), **options}
+    options = {"overlap_filter": OverlapFilter(()), "size": 4, "config": quick(), **options}
     return DistillationBatches(UnlabelledCorpus.read(files, limit), window_builders, **options)
 
 
@@ -64,7 +64,7 @@ def test_texts_alone_come_from_json_lines_and_tables_are_refused(tmp_path):
 
 
 def test_every_pass_has_every_document_once_in_another_order(twenty, window_builder, monkeypatch):
-    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 3)
     data = laid_out([TWENTY], [window_builder])
     assert (len(data), len(data.texts)) == (3, 7)
     passes = [[step.n_words for number in range(k, k + 3) for step in data[number].steps] for k in (0, 3, 6)]
@@ -76,7 +76,7 @@ def test_every_pass_has_every_document_once_in_another_order(twenty, window_buil
 
 
 def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(window_builder, monkeypatch):
-    monkeypatch.setattr(unlabelled, "CHUNK", 3)
+    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 3)
     data = laid_out([TWENTY], [window_builder])
     start = {"chunk": 0, "position": 0, "process": 0, "n_processes": 1}
     straight = [(s.n_words, place) for (s, place, _), _ in zip(data.steps(**start, workers=0), range(9), strict=False)]
@@ -89,7 +89,7 @@ def test_steps_go_on_from_any_place_and_are_the_same_when_made_ahead(window_buil
 
 
 def test_two_processes_read_different_chunks(window_builder, monkeypatch):
-    monkeypatch.setattr(unlabelled, "CHUNK", 1)
+    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 1)
     data = laid_out([TWENTY], [window_builder], size=1)
     whole = [step.n_words for step in steps_of(data, 6)]
     parts = [[step.n_words for step in steps_of(data, 3, process=i, n_processes=2)] for i in (0, 1)]
@@ -104,15 +104,15 @@ def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, win
     (step,) = laid_out([corpus], [window_builder, narrow])[0].steps
     assert (step.n_tables, step.n_words, step.n_cells) == (1, 4, 16)
     assert [mask.tolist() for mask in step.kept] in ([[False, True]], [[True, False]])
-    assert laid_out([corpus], [window_builder, narrow])[0].notes[PARTED] == 1
-    assert laid_out([corpus], [window_builder, narrow])[1].notes[PARTED] == 0  # not again on the second pass
+    assert laid_out([corpus], [window_builder, narrow])[0].notes[SPLIT_DIFFERENTLY] == 1
+    assert laid_out([corpus], [window_builder, narrow])[1].notes[SPLIT_DIFFERENTLY] == 0  # not again on the second pass
 
 
 def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(window_builder, monkeypatch):
     """With its next step, wherever one begins."""
-    monkeypatch.setattr(unlabelled, "CHUNK", 1)
+    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 1)
     texts = UnlabelledCorpus.read([TWENTY])
-    data = laid_out([TWENTY], [window_builder], held_out=OverlapFilter(texts[k].text for k in (1, 3, 4)))
+    data = laid_out([TWENTY], [window_builder], overlap_filter=OverlapFilter(texts[k].text for k in (1, 3, 4)))
     without_steps = [number for number in range(len(data)) if not data[number].steps]
     assert without_steps == [1, 2, 6]  # two in a row, and the last of a pass
 

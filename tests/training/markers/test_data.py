@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from helpers.pipeline import marker_stage
 from unire.documents import Document
 from unire.models.encoder import load_encoder
-from unire.training.markers.data import PAIRS, Markers, approximate_rows, collate, exact_rows
+from unire.training.markers.data import (
+    MAX_PAIRS_PER_ROW,
+    MarkerVocabulary,
+    build_approximate_rows,
+    build_exact_rows,
+    build_rows,
+    collate_rows,
+)
+from unire.training.markers.inference import RelationClassifier
 from unire.training.markers.model import NoPositionsError
-from unire.training.markers.relations import RelationClassifier, rows_of
 
 TYING = ("bert", "electra", "roberta", "albert", "mpnet")
 """Families whose tokens can share positions."""
@@ -37,7 +44,7 @@ def test_markers_stand_around_their_spans(drawn):
     text, subjects, objects = drawn
     pairs = np.zeros((len(subjects), 2), np.int64)
     for row, subject, target in zip(
-        exact_rows(text, subjects, objects, pairs, Markers(1000, 3)), subjects, objects, strict=True
+        build_exact_rows(text, subjects, objects, pairs, MarkerVocabulary(1000, 3)), subjects, objects, strict=True
     ):
         expected: list[int] = []
         for place, token in enumerate(text):
@@ -49,7 +56,7 @@ def test_markers_stand_around_their_spans(drawn):
                 if span[1] == place:
                     expected.append(1000 + 4 * span[2] + role)
         assert row.ids.tolist() == expected
-        assert [expected[place] % 4 for place in row.reads[0]] == [0, 2]
+        assert [expected[place] % 4 for place in row.marker_starts[0]] == [0, 2]
         assert (row.owners == 0).all()
 
 
@@ -57,11 +64,11 @@ def test_markers_behind_a_text_stand_where_its_words_do():
     text = np.arange(50, 60)
     spans = np.array([(1, 2, 0), (4, 4, 1), (6, 8, 2)])
     pairs = np.argwhere(~np.eye(3, dtype=bool))
-    (row,) = approximate_rows(text, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, Markers(100, 3))
+    (row,) = build_approximate_rows(text, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, MarkerVocabulary(100, 3))
     assert row.ids[:10].tolist() == text.tolist()
     assert row.ids[10:14].tolist() == [100, 101, 106, 107]  # from the first, of type 0, to the second, of type 1
     assert row.positions[10:14].tolist() == [1, 2, 4, 4]
-    assert row.reads[:2].tolist() == [[10, 12], [14, 16]]
+    assert row.marker_starts[:2].tolist() == [[10, 12], [14, 16]]
     assert row.owners[10:18].tolist() == [1] * 4 + [2] * 4
 
 
@@ -69,18 +76,20 @@ def test_very_many_pairs_stand_behind_several_copies_of_a_text():
     n = 13
     spans = np.array([(place, place, 0) for place in range(n)])
     pairs = np.argwhere(~np.eye(n, dtype=bool))
-    rows = approximate_rows(np.arange(20), spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, Markers(100, 1))
-    assert [len(row.pairs) for row in rows] == [PAIRS, n * (n - 1) - PAIRS]
+    rows = build_approximate_rows(
+        np.arange(20), spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, MarkerVocabulary(100, 1)
+    )
+    assert [len(row.pairs) for row in rows] == [MAX_PAIRS_PER_ROW, n * (n - 1) - MAX_PAIRS_PER_ROW]
     assert np.concatenate([row.pairs for row in rows]).tolist() == pairs.tolist()
 
 
 def sentence_rows(stage: RelationClassifier, document: Document, sentence: int = 2):
     reading = list(stage.reader.read([document]))[sentence]
-    return rows_of(stage.model, reading, document.sentences[sentence].entities, stage.labels)
+    return build_rows(stage.model, reading, document.sentences[sentence].entities, stage.labels)
 
 
 def tensors_of(stage: RelationClassifier, rows):
-    return collate(rows, stage.reader.spec.pad_id, stage.model.first_position)
+    return collate_rows(rows, stage.reader.spec.pad_id, stage.model.first_position)
 
 
 @pytest.mark.parametrize("family", TYING)
@@ -115,7 +124,7 @@ def test_pairs_in_one_pass_score_as_pairs_alone_and_the_text_as_without_markers(
             ids=row.ids[chosen],
             positions=row.positions[chosen],
             owners=np.minimum(row.owners[chosen], 1),
-            reads=np.array([[length, length + 2]]),
+            marker_starts=np.array([[length, length + 2]]),
             pairs=alone[None],
         )
         torch.testing.assert_close(stage.model(tensors_of(stage, [one])), together[k : k + 1], rtol=1e-4, atol=1e-5)
@@ -135,7 +144,7 @@ def test_padding_changes_nothing(encoders, few, scierc_labels):
 
 def test_encoders_without_positions_of_their_own_are_refused_for_the_approximation(encoders, scierc_labels):
     for family in ("deberta", "deberta-v2", "modernbert"):
-        with pytest.raises(NoPositionsError, match=f"encoders of the kind {family} cannot"):
+        with pytest.raises(NoPositionsError, match=f"{family} encoders do not support"):
             marker_stage(encoders(family), scierc_labels, True)
         marker_stage(encoders(family), scierc_labels, False)
 

@@ -1,4 +1,4 @@
-"""Marker models by command: trained, kept as folders, and asked about lessons."""
+"""Marker models: trained, saved, loaded, and used to relabel soft labels."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from unire.errors import UnireError
 from unire.models.encoder import load_encoder
 from unire.training import trainer
 from unire.training.callbacks import SIGNALS
-from unire.training.config import TrainingConfig
+from unire.training.config import MARKER_SETTINGS, TrainingConfig, marker_config
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
 from unire.training.markers import checkpoint as checkpoint
 from unire.training.markers import checkpoint as folders
 from unire.training.markers import relabel as relabel_module
 from unire.training.markers import train as training
-from unire.training.markers.checkpoint import load_marker, new_classifier, save_classifier
-from unire.training.markers.config import SETTINGS, marker_config
+from unire.training.markers.checkpoint import init_classifier, load_marker, save_classifier
 from unire.training.markers.train import train_markers
 
 CPU = torch.device("cpu")
@@ -40,8 +39,8 @@ def few() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def lessons(teacher, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("lessons") / "some.lessons"
+def soft_labels(teacher, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("soft_labels") / "some.soft"
     teach([teacher], [TWENTY], out, device="cpu")
     return out
 
@@ -76,7 +75,7 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     save = checkpoint.save_classifier
 
     def seen(finder, *arguments, **more):
-        trained.append(finder.judge(few))
+        trained.append(finder.score_pairs(few))
         save(finder, *arguments, **more)
 
     monkeypatch.setattr(training, "save_classifier", seen)
@@ -88,23 +87,23 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     assert [epoch["epoch"] for epoch in done.history] == [1]
     assert done.f1 == done.history[0]["dev"]
     torch.manual_seed(0)
-    untrained = new_classifier(*load_encoder(encoder), scierc_labels, QUICK, approximate=approximate, device=CPU).judge(
-        few
-    )
+    untrained = init_classifier(
+        *load_encoder(encoder), scierc_labels, QUICK, approximate=approximate, device=CPU
+    ).score_pairs(few)
     shutil.rmtree(encoder)
     loaded = load_marker((tmp_path / "m").rename(tmp_path / "elsewhere"))
-    assert loaded.about == {"name": "elsewhere", "encoder": "mpnet", "scores": {}}
-    for one, two, other in zip(trained[0], loaded.finder.judge(few), untrained, strict=True):
-        assert (one.chances == two.chances).all()
-        assert abs(one.chances - other.chances).max() > 1e-3
+    assert loaded.info == {"name": "elsewhere", "encoder": "mpnet", "scores": {}}
+    for one, two, other in zip(trained[0], loaded.classifier.score_pairs(few), untrained, strict=True):
+        assert (one.probabilities == two.probabilities).all()
+        assert abs(one.probabilities - other.probabilities).max() > 1e-3
 
 
 def test_marks_of_capitals_and_windows_come_back_too(marking_encoder, scierc_labels, tmp_path):
     config = replace(QUICK, case_marks=True, window=0)
     train_markers(marking_encoder, list(formats.read(TWENTY)), tmp_path / "m", labels=scierc_labels, config=config)
     loaded = load_marker(tmp_path / "m")
-    assert loaded.finder.reader.spec.case_marks
-    assert loaded.finder.reader.window_builder.window == 0
+    assert loaded.classifier.reader.spec.case_marks
+    assert loaded.classifier.reader.window_builder.window == 0
 
 
 def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scierc_labels, tmp_path, monkeypatch):
@@ -126,7 +125,7 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
 def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_path):
     with pytest.raises(UnireError, match=r"there is no marker model in .*nowhere'; `unire markers` trains one"):
         load_marker(tmp_path / "nowhere")
-    finder = new_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
+    finder = init_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
     folder = tmp_path / "m"
     for file, text in (("markers.json", "[]"), ("markers.json", "{"), ("markers.json", "{}"), ("tokenizer.json", "{}")):
         save_classifier(finder, folder, encoder="bert", config=QUICK)
@@ -137,13 +136,13 @@ def test_folders_without_marker_models_are_refused(encoders, scierc_labels, tmp_
     (folder / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(UnireError, match=r"model\.safetensors' is missing, cut short or no safetensors file"):
         load_marker(folder)
-    other = new_classifier(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True, device=CPU)
+    other = init_classifier(*load_encoder(encoders("mpnet")), scierc_labels, QUICK, approximate=True, device=CPU)
     save_classifier(other, tmp_path / "other", encoder="mpnet", config=QUICK)
     shutil.copy(tmp_path / "other" / "model.safetensors", folder)
     with pytest.raises(UnireError, match="it is damaged or of another model"):
         load_marker(folder)
     (folder / "markers.json").rename(folder / "cell.json")
-    with pytest.raises(UnireError, match="is of an earlier version; remove and train it again"):
+    with pytest.raises(UnireError, match="is of an earlier version; train it again"):
         load_marker(folder)
 
 
@@ -156,9 +155,9 @@ def test_a_folder_says_nothing_of_where_it_was_made(encoders, scierc_labels, tmp
 
 
 def test_settings_differ_from_those_of_best_only_where_they_are_said_to():
-    assert marker_config() == TrainingConfig.from_preset("best", **SETTINGS)
+    assert marker_config() == TrainingConfig.from_preset("best", **MARKER_SETTINGS)
     assert marker_config(epochs=7).epochs == 7
-    with pytest.raises(UnireError, match="no setting 'alpha' of marker models; there are epochs, batch_size, lr"):
+    with pytest.raises(UnireError, match="marker models have no setting 'alpha'; there are epochs, batch_size, lr"):
         marker_config(alpha=3)
 
 
@@ -166,60 +165,62 @@ def test_a_device_is_taken_by_its_name_and_its_precision_with_it(encoders, scier
     monkeypatch.setattr(trainer, "has_bf16", lambda: True)  # as where there is a GPU beside the CPU
     options = {"labels": scierc_labels, "device": "cpu"}
     train_markers(encoders("bert"), few, tmp_path / "m", config=QUICK, **options)
-    finder = load_marker(tmp_path / "m", "cpu").finder
+    finder = load_marker(tmp_path / "m", "cpu").classifier
     assert (finder.model.device, finder.bf16) == (CPU, False)
     with pytest.raises(UnireError, match="bf16 = true needs a GPU"):
         train_markers(encoders("bert"), few, tmp_path / "n", config=replace(QUICK, bf16=True), **options)
 
 
 def test_a_model_that_was_trained_in_bf16_can_be_asked_without(encoders, scierc_labels, tmp_path):
-    finder = new_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
+    finder = init_classifier(*load_encoder(encoders("bert")), scierc_labels, QUICK, approximate=True, device=CPU)
     save_classifier(finder, tmp_path / "m", encoder="bert", config=replace(QUICK, bf16=True))
-    assert not load_marker(tmp_path / "m", "cpu").finder.bf16
+    assert not load_marker(tmp_path / "m", "cpu").classifier.bf16
 
 
 # By command
 
 
-def test_the_commands_train_marker_models_and_relabel(lessons, encoders, tmp_path):
+def test_the_commands_train_marker_models_and_relabel(soft_labels, encoders, tmp_path):
     files = ("--encoder", encoders("bert"), "--labels", "scierc", "--data", TWENTY, "--dev", TWENTY)
     said = run("markers", *files, "--epochs", 2, "--out", tmp_path / "m-0")
     assert said.exit_code == 0, said.output
     assert "epoch 2" in said.output
-    assert "between the entities of dev; model in" in said.output.replace("\n", " ")
+    assert "between the gold entities of dev; model in" in said.output.replace("\n", " ")
     options = ("--device", "cpu", "--exact", "--seed", 1, "--set", "window=0", "--epochs", 1, "--json")
     told = json.loads(run("markers", *files, *options, "--out", tmp_path / "m-1").stdout)
     assert told["out"] == str(tmp_path / "m-1")
     assert told["dev_rel_f1_between_gold_entities"] == told["history"][0]["dev"]
-    assert [load_marker(tmp_path / f"m-{k}").finder.model.approximate for k in (0, 1)] == [True, False]
+    assert [load_marker(tmp_path / f"m-{k}").classifier.model.approximate for k in (0, 1)] == [True, False]
     both = ("--markers", tmp_path / "m-0", "--markers", tmp_path / "m-1")
-    named = run("relabel", "--lessons", lessons, *both, "--share", 0.5, "--out", tmp_path / "marked")
+    named = run("relabel", "--soft-labels", soft_labels, *both, "--share", 0.5, "--out", tmp_path / "marked")
     assert named.exit_code == 0, named.output
     assert "pairs of" in named.output
-    shares = {about["name"]: about["share"] for about in SoftLabelStore(tmp_path / "marked").about["relations_by"]}
+    shares = {about["name"]: about["share"] for about in SoftLabelStore(tmp_path / "marked").info["relations_by"]}
     assert shares == {"m-0": 0.25, "m-1": 0.25}
-    again = run("relabel", "--lessons", lessons, *both, "--device", "cpu", "--json", "--out", tmp_path / "again")
+    again = run(
+        "relabel", "--soft-labels", soft_labels, *both, "--device", "cpu", "--json", "--out", tmp_path / "again"
+    )
     assert json.loads(again.stdout)["tables"] == 20
-    assert [about["share"] for about in SoftLabelStore(tmp_path / "again").about["relations_by"]] == [0.375, 0.375]
+    assert [about["share"] for about in SoftLabelStore(tmp_path / "again").info["relations_by"]] == [0.375, 0.375]
 
 
-def test_what_was_named_by_marker_models_can_be_learnt_from(lessons, encoders, encoder, tmp_path):
+def test_what_was_named_by_marker_models_can_be_learnt_from(soft_labels, encoders, encoder, tmp_path):
     files = ("--encoder", encoders("bert"), "--labels", "scierc", "--data", TWENTY)
     run("markers", *files, "--epochs", 1, "--out", tmp_path / "m")
-    run("relabel", "--lessons", lessons, "--markers", tmp_path / "m", "--out", tmp_path / "marked")
+    run("relabel", "--soft-labels", soft_labels, "--markers", tmp_path / "m", "--out", tmp_path / "marked")
     options = ("--student", encoder, "--data", TWENTY, "--epochs", 1, "--workers", 0, "--out", tmp_path / "s")
-    ran = run("distill", "--lessons", tmp_path / "marked", *options)
+    ran = run("distill", "--soft-labels", tmp_path / "marked", *options)
     assert ran.exit_code == 0, ran.output
 
 
-def test_the_commands_say_in_one_sentence_what_is_wrong(lessons, encoders, tmp_path):
+def test_the_commands_say_in_one_sentence_what_is_wrong(soft_labels, encoders, tmp_path):
     def fails(*arguments: object) -> str:
         ran = run(*arguments)
         assert isinstance(ran.exception, UnireError), ran.output
         return str(ran.exception)
 
     files = ("--data", TWENTY, "--labels", "scierc", "--out", tmp_path / "m")
-    assert "encoders of the kind deberta cannot" in fails("markers", "--encoder", encoders("deberta"), *files)
+    assert "deberta encoders do not support" in fails("markers", "--encoder", encoders("deberta"), *files)
     assert "encoder" in fails("markers", "--encoder", tmp_path / "none", *files)
     used = fails("markers", "--encoder", encoders("bert"), *files[:-1], TWENTY.parent)
     assert "already exists and holds" in used
@@ -230,18 +231,18 @@ def test_the_commands_say_in_one_sentence_what_is_wrong(lessons, encoders, tmp_p
     twice = fails("markers", "--encoder", encoders("bert"), *files, "--epochs", 2, "--set", "epochs=3")
     assert "contradict each other" in twice
     assert "there is no marker model in" in fails(
-        "relabel", "--lessons", lessons, "--markers", tmp_path / "m", "--out", tmp_path / "out"
+        "relabel", "--soft-labels", soft_labels, "--markers", tmp_path / "m", "--out", tmp_path / "out"
     )
     assert not list(tmp_path.iterdir())
     sentence = "there is no device 'abacus' here that PyTorch can use; try cpu"
     assert fails("markers", "--encoder", encoders("bert"), *files, "--device", "abacus") == sentence
     assert run("markers", "--encoder", encoders("bert"), *files, "--epochs", 1).exit_code == 0
     options = ("--markers", tmp_path / "m", "--out", tmp_path / "out", "--device", "abacus")
-    assert fails("relabel", "--lessons", lessons, *options) == sentence
+    assert fails("relabel", "--soft-labels", soft_labels, *options) == sentence
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_commands_say_that_they_were_stopped(lessons, encoders, tmp_path, monkeypatch, number):
+def test_the_commands_say_that_they_were_stopped(soft_labels, encoders, tmp_path, monkeypatch, number):
     def interrupted(*arguments, **more):
         raise KeyboardInterrupt(number)
 
@@ -249,7 +250,7 @@ def test_the_commands_say_that_they_were_stopped(lessons, encoders, tmp_path, mo
     run("markers", *files, "--epochs", 1, "--out", tmp_path / "m")
     monkeypatch.setattr(training, "train_markers", interrupted)
     monkeypatch.setattr(relabel_module, "relabel", interrupted)
-    for arguments in (("markers", *files), ("relabel", "--lessons", lessons, "--markers", tmp_path / "m")):
+    for arguments in (("markers", *files), ("relabel", "--soft-labels", soft_labels, "--markers", tmp_path / "m")):
         ran = run(*arguments, "--out", tmp_path / "new")
         assert ran.exit_code == 128 + number
         assert "interrupted; nothing was kept" in ran.output

@@ -1,4 +1,4 @@
-"""Lessons whose relations marker models have named: rectangles hold their mean, and nothing else is touched."""
+"""Relabelled soft labels: rectangles hold the weighted mean of marker models and teachers; other cells are copied."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
 from unire.training.markers import relabel as relabel_module
 from unire.training.markers.checkpoint import TrainedMarker
-from unire.training.markers.data import collate
-from unire.training.markers.relabel import PARTED, UNREAD, relabel
-from unire.training.markers.relations import RelationClassifier, rows_of
+from unire.training.markers.data import build_rows, collate_rows
+from unire.training.markers.inference import RelationClassifier
+from unire.training.markers.relabel import SPLIT, TOO_LONG, relabel
 
 
 def marker(finder: RelationClassifier, name: str = "marker") -> TrainedMarker:
@@ -49,8 +49,8 @@ def markers(encoders, scierc_labels) -> list[TrainedMarker]:
 
 @pytest.fixture(scope="module")
 def sure(teacher, tmp_path_factory) -> Path:
-    """Lessons of a teacher who finds all entities of the twenty sentences."""
-    out = tmp_path_factory.mktemp("sure") / "sure.lessons"
+    """Soft labels of a teacher that finds all entities of the twenty sentences."""
+    out = tmp_path_factory.mktemp("sure") / "sure.soft"
     teach([teacher], [TWENTY], out, device="cpu")
     return out
 
@@ -58,11 +58,11 @@ def sure(teacher, tmp_path_factory) -> Path:
 @torch.no_grad()
 def said(finder: RelationClassifier, document: Document, sentence: int) -> dict[tuple[int, int], dict[str, float]]:
     """The probability of every relation, and of none, for each pair of entities: read pair by pair."""
-    reading = next(r for r in finder.reader.read([document]) if r.place.sentence == sentence)
+    reading = next(r for r in finder.reader.read([document]) if r.span.sentence == sentence)
     entities = document.sentences[sentence].entities
     found = {}
-    for row in rows_of(finder.model, reading, entities, finder.labels):
-        scores = finder.model(collate([row], finder.reader.spec.pad_id, finder.model.first_position))
+    for row in build_rows(finder.model, reading, entities, finder.labels):
+        scores = finder.model(collate_rows([row], finder.reader.spec.pad_id, finder.model.first_position))
         for pair, chances in zip(row.pairs.tolist(), scores.softmax(-1).tolist(), strict=True):
             found[tuple(pair)] = dict(zip(["⊥", *finder.labels.relation_types], chances, strict=True))
     return found
@@ -70,8 +70,8 @@ def said(finder: RelationClassifier, document: Document, sentence: int) -> dict[
 
 def tables_of(folder: Path) -> Iterator[tuple[Document, int, np.ndarray]]:
     """Every table with its document and its sentence."""
-    lessons = SoftLabelStore(folder)
-    for documents, tables, cells in lessons.parts():
+    soft_labels = SoftLabelStore(folder)
+    for documents, tables, cells in soft_labels.chunks():
         first = 0
         for table in tables:
             n = len(table)
@@ -79,13 +79,13 @@ def tables_of(folder: Path) -> Iterator[tuple[Document, int, np.ndarray]]:
             first += n * n
 
 
-def found_in(document: Document, sentence: int, cells: np.ndarray, lessons: SoftLabelStore) -> Document:
+def found_in(document: Document, sentence: int, cells: np.ndarray, soft_labels: SoftLabelStore) -> Document:
     """A document with the entities of one table, decoded by itself."""
     P = cells / np.maximum(cells.sum(-1, keepdims=True), 1)
-    decoded = decode(P[None].astype(np.float32), [len(P)], lessons.labels, alpha=lessons.alpha)
+    decoded = decode(P[None].astype(np.float32), [len(P)], soft_labels.labels, alpha=soft_labels.alpha)
     start = document.sentences[sentence].start
     return document.annotated(
-        [document.entity(start + a, start + b, lessons.labels.names[label]) for _, a, b, label in decoded.entities]
+        [document.entity(start + a, start + b, soft_labels.labels.names[label]) for _, a, b, label in decoded.entities]
     )
 
 
@@ -96,8 +96,8 @@ def found_in(document: Document, sentence: int, cells: np.ndarray, lessons: Soft
 def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_changed(
     sure, markers, chunk, as_numpy, share, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(storage, "CHUNK", chunk)
-    monkeypatch.setattr(relabel_module, "CELLS", 3 * chunk)
+    monkeypatch.setattr(storage, "CHUNK_CHARACTERS", chunk)
+    monkeypatch.setattr(relabel_module, "MAX_DECODED_CELLS", 3 * chunk)
     monkeypatch.setattr(backend, "NUMPY_DEVICE", as_numpy)
     seen = []
     done = relabel(sure, markers, tmp_path / "marked", share=share, on_progress=lambda *counts: seen.append(counts))
@@ -111,7 +111,7 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
     ):
         annotated = found_in(document, sentence, before, given)
         start, entities = document.sentences[sentence].start, annotated.sentences[sentence].entities
-        voices = [said(one.finder, annotated, sentence) for one in markers]
+        voices = [said(one.classifier, annotated, sentence) for one in markers]
         rest = np.ones(before.shape[:2], bool)
         sentences += bool(voices[0])
         for head, tail in voices[0]:
@@ -129,13 +129,13 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
     assert (done.documents, done.tables, done.notes) == (7, 20, {})
 
 
-def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, tmp_path):
+def test_all_but_tables_and_who_named_relations_is_as_it_was(soft_labels, markers, tmp_path):
     out = tmp_path / "marked"
-    relabel(lessons, markers, out, share=1)
+    relabel(soft_labels, markers, out, share=1)
     for name in ("documents.jsonl", "examples.jsonl", "index.npy"):
-        assert (out / name).read_bytes() == (lessons / name).read_bytes()
-    before, after = (json.loads((folder / "lessons.json").read_text(encoding="utf-8")) for folder in (lessons, out))
-    assert after.pop("relations_by") == [{**one.about, "share": 0.3333} for one in markers]
+        assert (out / name).read_bytes() == (soft_labels / name).read_bytes()
+    before, after = (json.loads((folder / "lessons.json").read_text(encoding="utf-8")) for folder in (soft_labels, out))
+    assert after.pop("relations_by") == [{**one.info, "share": 0.3333} for one in markers]
     assert after.pop("digest") != before.pop("digest")
     assert after == before
     assert [about["name"] for about in SoftLabelStore(out).teachers] == [
@@ -146,7 +146,7 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
         "same",
     ]
     relabel(out, markers[:1], tmp_path / "again", share=1)
-    assert [about["name"] for about in SoftLabelStore(tmp_path / "again").about["relations_by"]] == [
+    assert [about["name"] for about in SoftLabelStore(tmp_path / "again").info["relations_by"]] == [
         "exact",
         "approximate",
         "same",
@@ -154,10 +154,10 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(lessons, markers, t
     ]
 
 
-def test_who_has_named_relations_before_counts_what_later_ones_leave(lessons, markers, tmp_path):
-    relabel(lessons, markers, tmp_path / "once", share=0.6)
+def test_who_has_named_relations_before_counts_what_later_ones_leave(soft_labels, markers, tmp_path):
+    relabel(soft_labels, markers, tmp_path / "once", share=0.6)
     relabel(tmp_path / "once", markers[:1], tmp_path / "twice", share=0.25)
-    shares = [about["share"] for about in SoftLabelStore(tmp_path / "twice").about["relations_by"]]
+    shares = [about["share"] for about in SoftLabelStore(tmp_path / "twice").info["relations_by"]]
     assert shares == [0.15, 0.15, 0.15, 0.25]
     teachers = (1 - 0.6) * (1 - 0.25)
     assert sum(shares) + teachers == pytest.approx(1)
@@ -165,7 +165,7 @@ def test_who_has_named_relations_before_counts_what_later_ones_leave(lessons, ma
 
 @pytest.fixture(scope="module")
 def long(random_model, tmp_path_factory) -> Path:
-    """Lessons of a sentence that has two tables, one of 30 words, and one of 8."""
+    """Soft labels of a sentence that has two tables, one of 30 words, and one of 8."""
     folder = tmp_path_factory.mktemp("long")
     words = ["we", "parse", "trees", "and", "graphs", "by", "models", "of", "grammar", "that", "are", "learnt"]
     sentences = [" ".join(words[k % len(words)] for k in range(n - 1)) + " ." for n in (90, 30, 8)]
@@ -173,8 +173,8 @@ def long(random_model, tmp_path_factory) -> Path:
         json.dumps({"id": "a", "text": "\n".join(sentences), "sentences": [s.split() for s in sentences]}) + "\n",
         encoding="utf-8",
     )
-    teach([random_model], [folder / "text.jsonl"], folder / "lessons", device="cpu")
-    return folder / "lessons"
+    teach([random_model], [folder / "text.jsonl"], folder / "soft_labels", device="cpu")
+    return folder / "soft_labels"
 
 
 def test_sentences_of_several_tables_or_longer_than_an_encoder_stay_as_they_were(
@@ -182,8 +182,8 @@ def test_sentences_of_several_tables_or_longer_than_an_encoder_stay_as_they_were
 ):
     wide, narrow = (marker_stage(encoders("bert", max_positions=n), scierc_labels, True) for n in (512, 24))
     expected = {
-        "wide": ([False, False, True, True], {PARTED: 1}),
-        "both": ([False] * 3 + [True], {PARTED: 1, UNREAD: 1}),
+        "wide": ([False, False, True, True], {SPLIT: 1}),
+        "both": ([False] * 3 + [True], {SPLIT: 1, TOO_LONG: 1}),
     }
     for name, finders in {"wide": [wide], "both": [wide, narrow]}.items():
         done = relabel(long, [marker(finder) for finder in finders], tmp_path / name)
@@ -192,65 +192,65 @@ def test_sentences_of_several_tables_or_longer_than_an_encoder_stay_as_they_were
             for (_, _, before), (_, _, after) in zip(tables_of(long), tables_of(tmp_path / name), strict=True)
         ]
         assert (changed, done.notes) == expected[name]
-        assert SoftLabelStore(tmp_path / name).about["notes"] == {**SoftLabelStore(long).about["notes"], **done.notes}
+        assert SoftLabelStore(tmp_path / name).info["notes"] == {**SoftLabelStore(long).info["notes"], **done.notes}
 
 
 # What is refused, and what is left
 
 
-def test_marker_models_of_other_labels_and_none_are_refused(lessons, encoders, markers, tmp_path):
+def test_marker_models_of_other_labels_and_none_are_refused(soft_labels, encoders, markers, tmp_path):
     news = marker(marker_stage(encoders("bert"), LabelSpace.load("conll04"), True), "news")
-    with pytest.raises(UnireError, match="marker model 'news' and lessons do not have the same entity types"):
-        relabel(lessons, [*markers, news], tmp_path / "out")
+    with pytest.raises(UnireError, match="marker model 'news' and soft labels do not have the same entity types"):
+        relabel(soft_labels, [*markers, news], tmp_path / "out")
     with pytest.raises(UnireError, match="there is no marker model; give one"):
-        relabel(lessons, [], tmp_path / "out")
-    with pytest.raises(UnireError, match="marker models cannot count 2; give a share"):
-        relabel(lessons, markers, tmp_path / "out", share=2)
+        relabel(soft_labels, [], tmp_path / "out")
+    with pytest.raises(UnireError, match="the share of marker models must be above 0 and at most 1, not 2"):
+        relabel(soft_labels, markers, tmp_path / "out", share=2)
     with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
-        relabel(lessons, markers, lessons)
+        relabel(soft_labels, markers, soft_labels)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_nothing_is_left_where_it_fails_or_is_stopped(lessons, markers, number, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "CHUNK", 300)
+def test_nothing_is_left_where_it_fails_or_is_stopped(soft_labels, markers, number, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "CHUNK_CHARACTERS", 300)
 
     def interrupt(done, of):
         assert 0 < done < of == 7
         signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt, match=str(int(number))):
-        relabel(lessons, markers, tmp_path / "out", on_progress=interrupt)
+        relabel(soft_labels, markers, tmp_path / "out", on_progress=interrupt)
     assert not list(tmp_path.iterdir())
 
     def broken(*arguments):
         raise UnireError("the model is ill")
 
-    monkeypatch.setattr(RelationClassifier, "judge", broken)
+    monkeypatch.setattr(RelationClassifier, "score_pairs", broken)
     with pytest.raises(UnireError, match="the model is ill"):
-        relabel(lessons, markers, tmp_path / "out")
+        relabel(soft_labels, markers, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_student_learns_from_them_and_says_from_whom(sure, markers, encoder, tmp_path):
     relabel(sure, markers, tmp_path / "marked")
-    trained = taught([], encoder, tmp_path / "student", lessons=tmp_path / "marked")
-    plain = taught([], encoder, tmp_path / "plain", lessons=sure)
+    trained = taught([], encoder, tmp_path / "student", soft_labels=tmp_path / "marked")
+    plain = taught([], encoder, tmp_path / "plain", soft_labels=sure)
     assert trained.history != plain.history
     made = trained.model.config.provenance["distillation"]
     assert [teacher["name"] for teacher in made["teachers"]] == ["teacher", "exact", "approximate", "same"]
     assert "exact (tiny), approximate (tiny)" in (tmp_path / "student" / "README.md").read_text(encoding="utf-8")
 
 
-# Lessons, part by part
+# Chunks
 
 
 @pytest.mark.parametrize("chunk", [1, 300, 2**20])
-def test_lessons_are_read_in_order_part_by_part(lessons, long, chunk, monkeypatch):
-    monkeypatch.setattr(storage, "CHUNK", chunk)
-    for folder in (lessons, long):
+def test_soft_labels_are_read_in_order_part_by_part(soft_labels, long, chunk, monkeypatch):
+    monkeypatch.setattr(storage, "CHUNK_CHARACTERS", chunk)
+    for folder in (soft_labels, long):
         given = SoftLabelStore(folder)
-        parts = list(given.parts())
+        parts = list(given.chunks())
         assert [document for part in parts for document in part[0]] == list(given.texts)
         assert b"".join(part[2].tobytes() for part in parts) == (folder / "tables.bin").read_bytes()
         rows, done = [], 0
@@ -262,7 +262,7 @@ def test_lessons_are_read_in_order_part_by_part(lessons, long, chunk, monkeypatc
                 rows.append((done + table.document, table.start, table.end))
             done += len(documents)
         assert rows == [tuple(row) for row in np.load(folder / "index.npy")[:, :3].tolist()]
-    assert [table.sentence for part in SoftLabelStore(long).parts() for table in part[1]] == [0, 0, 1, 2]
+    assert [table.sentence for part in SoftLabelStore(long).chunks() for table in part[1]] == [0, 0, 1, 2]
 
 
 def test_sentences_without_words_do_not_lead_astray(random_model, tmp_path):
@@ -271,16 +271,18 @@ def test_sentences_without_words_do_not_lead_astray(random_model, tmp_path):
         {"id": "b", "text": "c", "sentences": [["c"]]},
     ]
     (tmp_path / "text.jsonl").write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
-    teach([random_model], [tmp_path / "text.jsonl"], tmp_path / "lessons", device="cpu")
-    ((_, tables, _),) = SoftLabelStore(tmp_path / "lessons").parts()
+    teach([random_model], [tmp_path / "text.jsonl"], tmp_path / "soft_labels", device="cpu")
+    ((_, tables, _),) = SoftLabelStore(tmp_path / "soft_labels").chunks()
     assert [(table.document, table.sentence) for table in tables] == [(0, 2), (1, 0)]
 
 
 def test_tables_that_do_not_fit_the_documents_are_refused(copied):
     lines = (copied / "documents.jsonl").read_bytes().splitlines(keepends=True)
     (copied / "documents.jsonl").write_bytes(b"".join(lines[::-1]))
-    with pytest.raises(UnireError, match=r"damaged \(index\.npy and documents\.jsonl differ\); make the lessons again"):
-        list(SoftLabelStore(copied).parts())
+    with pytest.raises(
+        UnireError, match=r"damaged \(index\.npy and documents\.jsonl differ\); create the soft labels again"
+    ):
+        list(SoftLabelStore(copied).chunks())
 
 
 # Marker models
@@ -289,18 +291,20 @@ def test_tables_that_do_not_fit_the_documents_are_refused(copied):
 @pytest.mark.parametrize("approximate", [False, True])
 def test_every_pair_is_judged_as_it_is_alone(encoders, few, scierc_labels, approximate):
     finder = replace(marker_stage(encoders("bert"), scierc_labels, approximate), max_tokens=100)
-    judged = finder.judge(few)
+    judged = finder.score_pairs(few)
     places = [(k, i) for k, d in enumerate(few) for i, sentence in enumerate(d.sentences) if len(sentence.entities) > 1]
-    assert [(one.place.document, one.place.sentence) for one in judged] == places
+    assert [(one.span.document, one.span.sentence) for one in judged] == places
     for one in judged:
-        expected = said(finder, few[one.place.document], one.place.sentence)
+        expected = said(finder, few[one.span.document], one.span.sentence)
         assert [tuple(pair) for pair in one.pairs.tolist()] == sorted(expected)
-        np.testing.assert_allclose(one.chances, [[*expected[pair].values()] for pair in sorted(expected)], atol=1e-4)
+        np.testing.assert_allclose(
+            one.probabilities, [[*expected[pair].values()] for pair in sorted(expected)], atol=1e-4
+        )
     best = sorted(
         (one.entities[head].span, one.entities[tail].span, scierc_labels.relation_types[chances.argmax() - 1])
         for one in judged
-        for (head, tail), chances in zip(one.pairs.tolist(), one.chances, strict=True)
+        for (head, tail), chances in zip(one.pairs.tolist(), one.probabilities, strict=True)
         if chances.argmax()
     )
-    assert best == sorted((r.head.span, r.tail.span, r.label) for d in finder.find(few) for r in d.relations)
-    assert finder.judge([document.bare for document in few]) == []
+    assert best == sorted((r.head.span, r.tail.span, r.label) for d in finder.predict(few) for r in d.relations)
+    assert finder.score_pairs([document.bare for document in few]) == []

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from unire.errors import FRACTION, NATURAL, POSITIVE, UnireError, check_kinds, check_ranges
-from unire.training.config import TrainingConfig
-from unire.training.markers.config import SETTINGS
+from unire.training.config import MARKER_SETTINGS, TrainingConfig
 
 __all__ = ["PipelineConfig"]
 
@@ -20,7 +19,7 @@ class PipelineConfig:
     """Words of the longest span that is looked at."""
     entity_window: int = 300
     """Words of a window of the span model, the sentence included; 0 for no context."""
-    relation_window: int = SETTINGS["window"]
+    relation_window: int = MARKER_SETTINGS["window"]
     """The same for the markers' model."""
     d_width: int = 150
     """Size of the embedding of a span's width."""
@@ -28,19 +27,19 @@ class PipelineConfig:
     """Size of the two hidden layers over a span."""
 
     entity_epochs: int = 10
-    relation_epochs: int = SETTINGS["epochs"]
+    relation_epochs: int = MARKER_SETTINGS["epochs"]
     sentences: int = 16
     """Of one step of the span model."""
-    pairs: int = SETTINGS["batch_size"]
+    pairs: int = MARKER_SETTINGS["batch_size"]
     """Of one step of the markers' model; in the approximate one as many whole sentences as have them."""
     entity_lr: float = 1e-4
     """Peak rate of the encoder."""
-    relation_lr: float = SETTINGS["lr"]
+    relation_lr: float = MARKER_SETTINGS["lr"]
     entity_head_lr: float = 1e-3
     """Peak rate of everything else."""
-    relation_head_lr: float = SETTINGS["head_lr"]
-    beta2: float = SETTINGS["beta2"]
-    warmup: float = SETTINGS["warmup"]
+    relation_head_lr: float = MARKER_SETTINGS["head_lr"]
+    beta2: float = MARKER_SETTINGS["beta2"]
+    warmup: float = MARKER_SETTINGS["warmup"]
     """Share of the training in which the rate rises."""
 
     def __post_init__(self) -> None:

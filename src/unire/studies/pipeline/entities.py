@@ -18,8 +18,8 @@ from unire.models.batch import TensorBatch, Tensors
 from unire.models.unire import encode_tokens
 from unire.studies.pipeline.config import PipelineConfig
 from unire.tables import spanning
-from unire.training.markers.data import MarkerInput, MarkerReader
-from unire.training.markers.inference import best, chunks, passes
+from unire.training.markers.data import SentenceReader, TokenizedSentence
+from unire.training.markers.inference import best_class, iter_chunks, predict_batches
 from unire.windows.collator import collate
 
 __all__ = ["IGNORED", "TWO_TYPES", "EntityClassifier", "EntityData", "SpanModel", "unreachable"]
@@ -115,14 +115,16 @@ class EntityData:
         max_span: Words of the longest span.
     """
 
-    def __init__(self, documents: Sequence[Document], reader: MarkerReader, labels: LabelSpace, max_span: int) -> None:
+    def __init__(
+        self, documents: Sequence[Document], reader: SentenceReader, labels: LabelSpace, max_span: int
+    ) -> None:
         self.reader = reader
         self.notes = unreachable(documents, max_span)
         self.readings = list(reader.read(documents, self.notes))
         self.lengths = [_length(reading) for reading in self.readings]
         self.weights = [1] * len(self.readings)
         self._gold = [
-            _gold(documents[reading.place.document].sentences[reading.place.sentence], labels, max_span)
+            _gold(documents[reading.span.document].sentences[reading.span.sentence], labels, max_span)
             for reading in self.readings
         ]
 
@@ -140,31 +142,31 @@ class EntityClassifier:
     """Finds entities; of a sentence longer than the encoder too, in overlapping windows."""
 
     model: SpanModel
-    reader: MarkerReader
+    reader: SentenceReader
     labels: LabelSpace
     bf16: bool
     max_tokens: int
 
-    def find(self, documents: Sequence[Document]) -> list[Document]:
+    def predict(self, documents: Sequence[Document]) -> list[Document]:
         """The documents with the entities that are found, and nothing else."""
         found: list[list[Entity]] = [[] for _ in documents]
-        readings = chunks(self.reader.read(documents))
+        readings = iter_chunks(self.reader.read(documents))
 
-        def collated(chosen: Sequence[MarkerInput]) -> Tensors:
+        def collated(chosen: Sequence[TokenizedSentence]) -> Tensors:
             return _collate(chosen, self.reader)
 
-        for chosen, (label, chance) in passes(
-            self.model, readings, _length, collated, bf16=self.bf16, max_tokens=self.max_tokens, keep=best
+        for chosen, (label, chance) in predict_batches(
+            self.model, readings, _length, collated, bf16=self.bf16, max_tokens=self.max_tokens, select=best_class
         ):
             labels, chances = label.numpy(), chance.numpy()  # [T, N, max_span]
             for row, reading in enumerate(chosen):
-                place = reading.place
-                document = documents[place.document]
-                for start, width in _named(labels[row], len(place)):
+                span = reading.span
+                document = documents[span.document]
+                for start, width in _named(labels[row], len(span)):
                     name = self.labels.entity_types[labels[row, start, width] - 1]
-                    first = place.start + start
+                    first = span.start + start
                     entity = document.entity(first, first + width + 1, name, float(chances[row, start, width]))
-                    found[place.document].append(entity)
+                    found[span.document].append(entity)
         return [document.annotated(entities) for document, entities in zip(documents, found, strict=True)]
 
 
@@ -187,16 +189,16 @@ def _gold(sentence: Sentence, labels: LabelSpace, max_span: int) -> NDArray[np.i
     return gold
 
 
-def _length(reading: MarkerInput) -> int:
+def _length(reading: TokenizedSentence) -> int:
     """Tokens of a sentence with its context; of one in several windows all of them."""
-    windows = reading.passage.windows
+    windows = reading.group.windows
     return len(windows) * max(len(window.tokens) for window in windows)
 
 
-def _collate(readings: Sequence[MarkerInput], reader: MarkerReader) -> Tensors:
+def _collate(readings: Sequence[TokenizedSentence], reader: SentenceReader) -> Tensors:
     """Sentences as padded tensors, with the places of their words' first tokens and of their last."""
-    batch = collate([reading.passage for reading in readings], reader.spec)
+    batch = collate([reading.group for reading in readings], reader.spec)
     ends = batch.words.copy()
     for row, reading in enumerate(readings):
-        ends[row, : len(reading.sizes)] += reading.sizes - 1
+        ends[row, : len(reading.word_sizes)] += reading.word_sizes - 1
     return {**TensorBatch.from_batch(batch, "cpu").to_dict(), "ends": torch.from_numpy(ends)}

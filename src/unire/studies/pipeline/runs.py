@@ -25,11 +25,10 @@ from unire.studies.pipeline.timing import measured
 from unire.studies.results import Json
 from unire.studies.trainings import DEFAULT
 from unire.training.config import TrainingConfig
-from unire.training.markers.checkpoint import load_marker, saving
-from unire.training.markers.data import MarkerReader
-from unire.training.markers.inference import tokens_at_once
+from unire.training.markers.checkpoint import load_marker, replace_model
+from unire.training.markers.data import SentenceReader
+from unire.training.markers.inference import RelationClassifier, max_batch_tokens
 from unire.training.markers.model import NoPositionsError
-from unire.training.markers.relations import RelationClassifier
 from unire.training.markers.train import train_markers
 from unire.training.markers.trainer import fit
 from unire.training.trainer import use_bf16
@@ -110,7 +109,7 @@ class Cell:
         training = config.training(self.joint, entities=True)
 
         def f1() -> float:
-            return score(dev, finder.find(dev), labels).entities.f1
+            return score(dev, finder.predict(dev), labels).entities.f1
 
         history = fit(finder.model, data, training, evaluate=f1 if dev else None, tell=tell)
         self._save(finder)
@@ -118,7 +117,7 @@ class Cell:
 
     def _save(self, finder: EntityClassifier) -> None:
         """All or nothing; what an earlier run has saved is replaced."""
-        with saving(self.model("pipeline-entities")) as temporary:
+        with replace_model(self.model("pipeline-entities")) as temporary:
             tensors_to(temporary / WEIGHTS, finder.model.state_dict())
 
     def _entity_finder(self) -> EntityClassifier:
@@ -127,8 +126,8 @@ class Cell:
         encoder: Any
         encoder, tokenizer, spec = load_encoder(self.encoder, case_marks=joint.case_marks)
         model = SpanModel(encoder, len(labels.entity_types), config).to(choose_device())
-        reader = MarkerReader(tokenizer, spec, config.entity_window)
-        return EntityClassifier(model, reader, labels, use_bf16(joint), tokens_at_once(model))
+        reader = SentenceReader(tokenizer, spec, config.entity_window)
+        return EntityClassifier(model, reader, labels, use_bf16(joint), max_batch_tokens(model))
 
     def _saved_entities(self) -> EntityClassifier:
         finder = self._entity_finder()
@@ -139,7 +138,7 @@ class Cell:
         """Either marker model; the approximate one is not there where the encoder has ruled it out."""
         exact, approximate = (self.model(f"pipeline-{part}") for part in ("exact", "approximate"))
         folders = {"exact": exact, **({"approximate": approximate} if approximate.exists() else {})}
-        return {part: load_marker(folder).finder for part, folder in folders.items()}
+        return {part: load_marker(folder).classifier for part, folder in folders.items()}
 
     def _documents(self, files: Sequence[str], notes: Counter[str] | None = None) -> list[Document]:
         return formats.read_all(files, self.format, notes=notes)

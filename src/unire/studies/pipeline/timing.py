@@ -18,7 +18,7 @@ from unire.studies.pipeline.entities import EntityClassifier, unreachable
 from unire.studies.profiling import Step, Timed, timed
 from unire.studies.results import Json, n_sentences
 from unire.studies.speed import machine
-from unire.training.markers.relations import RelationClassifier
+from unire.training.markers.inference import RelationClassifier
 
 __all__ = ["measured"]
 
@@ -68,11 +68,11 @@ def measured(
     for _ in entities.reader.read(documents, notes):
         pass
     for name, finder in relations.items():
-        run = timed({"entities": entities.find, "relations": finder.find}, documents)
+        run = timed({"entities": entities.predict, "relations": finder.predict}, documents)
         window = f"{config.entity_window} and {config.relation_window}"
         add(f"pipeline, {name}", window, _size(entities.model) + _size(finder.model), run)
         unread: Counter[str] = Counter()
-        finder.find(run.found, unread)
+        finder.predict(run.found, unread)
         notes.update({f"{note} ({name})": count for note, count in unread.items()})
     precision = "bf16" if entities.bf16 else "fp32"
     return {"rows": rows, "notes": dict(notes), "precision": precision, **machine(model.device)}

@@ -1,11 +1,11 @@
 """Distillation: a student learns from gold tables, and on unlabelled text from the tables of its teachers.
 
     distill("small-encoder", documents, teachers=["models/large"], corpus=["abstracts.txt"], out="models/small")
-    distill("small-encoder", documents, lessons="abstracts.lessons", out="models/small")
+    distill("small-encoder", documents, soft_labels="abstracts.soft", out="models/small")
 
 Every optimiser step is one of ordinary training, to which unlabelled sentences are added: there the student's cells are
 to have the teachers' mean distribution. The teachers run beside the student, and no table is stored; or they were asked
-before (`teach.py`), and their lessons are read.
+before (`teach.py`), and their stored soft labels are read.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def distill(
     out: str | Path,
     teachers: Sequence[str | Path] = (),
     corpus: Sequence[str | Path] = (),
-    lessons: str | Path | None = None,
+    soft_labels: str | Path | None = None,
     dev: Sequence[Document] = (),
     test: Sequence[Document] = (),
     labels: LabelSpace | None = None,
@@ -102,7 +102,7 @@ def distill(
         teachers: Trained models. What several of them find is averaged, cell by cell.
         corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
             Documents that hold text of dev or test are left out.
-        lessons: What `teach` has written, in place of teachers and corpus.
+        soft_labels: A folder that `teach` has written. It replaces `teachers` and `corpus`.
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept, with the α that
             finds most of what the teachers find in some of the text.
         test: Scored once, at the end.
@@ -122,7 +122,7 @@ def distill(
     if distillation.minutes is not None:
         require_single_process("distillation by the clock", "give epochs instead of minutes")
     clock = TrainingBudget(distillation.minutes)  # before anything is loaded, which takes from the time
-    tutor = _tutor(teachers, corpus, lessons, distillation.documents)
+    tutor = _tutor(teachers, corpus, soft_labels, distillation.documents)
     labels = labels or tutor.labels
     labels.check([*dev, *test])
     distiller = Distiller.begin(
@@ -145,16 +145,16 @@ def distill(
 
 
 def _tutor(
-    teachers: Sequence[str | Path], corpus: Sequence[str | Path], lessons: str | Path | None, limit: int | None
+    teachers: Sequence[str | Path], corpus: Sequence[str | Path], soft_labels: str | Path | None, limit: int | None
 ) -> SoftLabelProvider:
-    if lessons is not None:
+    if soft_labels is not None:
         if teachers or corpus:
-            raise UnireError("lessons stand in place of teachers and corpus; give the one or the other")
-        return SoftLabelStore(lessons, limit)
+            raise UnireError("stored soft labels replace teachers and corpus; give one or the other")
+        return SoftLabelStore(soft_labels, limit)
     if not teachers:
-        raise UnireError("there is no teacher; give trained models and a corpus, or lessons")
+        raise UnireError("there is no teacher; give trained models and a corpus, or stored soft labels")
     if not corpus:
-        raise UnireError("there is no corpus to ask the teachers about; give one, or lessons in place of both")
+        raise UnireError("there is no unlabelled corpus; give one, or stored soft labels")
     texts = UnlabelledCorpus.read(corpus, limit)
     return TeacherEnsemble(load_teachers(teachers), texts, [Path(file).name for file in corpus])
 
@@ -178,12 +178,12 @@ class Distiller(Trainer):
         self.unlabelled = DistillationBatches(
             self.tutor.texts,
             [self.extractor.window_builder, *window_builders],
-            held_out=self.held_out,
+            overlap_filter=self.held_out,
             size=self.distillation.soft_batch,
             config=self.config,
             padding=self.data.padding,
             max_padding=self.data.max_padding,
-            shelf=self.tutor.shelf,
+            index=self.tutor.index,
         )
         self._found_by_teachers: Callable[[], Sequence[Document]] = list
         if not self.dev and self.config.tunes:
@@ -192,7 +192,7 @@ class Distiller(Trainer):
         if not self.dev and self.config.tune_alpha and self.config.decoder == self.tutor.decoder:
             self.model.config = self.extractor.config = self.model.config.with_(alpha=self.tutor.alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
-        self._record |= {**settings, **self._taught_by(), "lessons": self.tutor.lessons}
+        self._record |= {**settings, **self._taught_by(), "soft labels": self.tutor.digest}
 
     def _encoders(self) -> Sequence[nn.Module]:
         return [*super()._encoders(), *self.tutor.encoders]

@@ -1,13 +1,13 @@
-"""Lessons: what teachers say of a text, stored once, and learnt from by any number of students.
+"""Stored soft labels: the teachers' mean tables for a corpus, computed once and read by any number of students.
 
-`unire teach` makes a folder of them:
+`unire teach` writes a folder of these files:
 
-    lessons.json     labels, teachers, names of the corpus, counts, how large the other files are, a digest of tables;
-                     who has named the relations, where others than the teachers have
-    documents.jsonl  the text, segmented, in our own format
-    examples.jsonl   a little of it, with what each teacher finds
-    index.npy        [tables, 4]: a table's document, first word, end, and first byte in the next file
-    tables.bin       the teachers' mean P of every table, n·n·|Y| bytes each: p · 255, rounded
+    lessons.json     labels, teachers, names of the corpus files, counts, sizes of the other files, a digest of the
+                     tables; the marker models, if they have relabelled the relations
+    documents.jsonl  the segmented text, in our own format
+    examples.jsonl   some of the documents with the predictions of each teacher
+    index.npy        [tables, 4]: document, first word, end and first byte of each table
+    tables.bin       the mean P of every table, n·n·|Y| bytes each: round(p · 255)
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
 from unire.prefetch import Chunker
-from unire.training.distillation.teachers import same_labels
-from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelShelf
+from unire.training.distillation.teachers import align_labels
+from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelIndex, table_keys
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_documents
 from unire.utils import copy_to_device
 from unire.windows.collator import Batch
@@ -47,149 +47,130 @@ from unire.windows.spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
 __all__ = [
-    "CHUNK",
-    "WHOLE",
-    "SoftLabelIndex",
+    "CHUNK_CHARACTERS",
+    "RELATIONS_BY",
+    "SCALE",
     "SoftLabelStore",
     "SoftLabelWriter",
-    "distributions",
-    "padded",
-    "writing",
+    "locate_cells",
+    "normalize_cells",
+    "write_soft_labels",
 ]
 
 VERSION = 1
-FACTS, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
+INFO, DOCUMENTS, EXAMPLES, INDEX, TABLES = (
     "lessons.json", "documents.jsonl", "examples.jsonl", "index.npy", "tables.bin",
 )  # fmt: skip
-WHOLE = 255
-"""What a probability of 1 is stored as."""
-CHUNK = 2**20
-"""Characters of the documents that are batched together; their tables are in memory at once."""
-AGAIN = "make the lessons again with unire teach"
+SCALE = 255
+"""The byte that stores a probability of 1."""
+CHUNK_CHARACTERS = 2**20
+"""Characters of the documents that are batched together. Their tables are in memory at the same time."""
+RECREATE = "create the soft labels again with unire teach"
 RELATIONS_BY = "relations_by"
-"""What says in `lessons.json` who has named the relations, in the form of teachers."""
+"""The key in `lessons.json` for the marker models that relabelled the relations, in the form of teachers."""
 COUNTED = ("version", "documents", "tables", "words", "bytes", "digest")
-"""What a `Writer` adds to the facts that it is given."""
-
-
-class SoftLabelIndex:
-    """Where the tables of which sentences are, sorted by document and word.
-
-    Args:
-        rows: `[tables, 4]`, as in the file.
-    """
-
-    def __init__(self, rows: NDArray[np.int64]) -> None:
-        self._keys = _key(rows[:, 0], rows[:, 1])
-        self._ends = rows[:, 2]
-
-    def rows(self, positions: NDArray[np.int64], tables: Sequence[TableSpan]) -> NDArray[np.int64]:
-        """`[T]`: which table each is, or −1; `positions[k]` is where the document `k` of a table is in the corpus."""
-        wanted = np.array([(table.document, table.start, table.end) for table in tables])
-        keys = _key(positions[wanted[:, 0]], wanted[:, 1])
-        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where((self._keys[rows] == keys) & (self._ends[rows] == wanted[:, 2]), rows, -1)
+"""The keys of `lessons.json` that a `SoftLabelWriter` computes itself."""
 
 
 class SoftLabelStore:
-    """Lessons that are read while a student learns. A `Tutor`.
+    """Reads stored soft labels while a student trains. It is a `SoftLabelProvider`.
 
     Args:
-        folder: Where they are.
-        limit: Take so many documents from the start; `None` for all.
+        folder: The folder that `unire teach` or `unire relabel` wrote.
+        limit: Use only this many documents, from the start. `None` uses all.
 
     Raises:
-        UnireError: There are none, they are not whole, or they were made for another version.
+        UnireError: The folder holds no soft labels, or they are incomplete or of another version.
     """
 
     def __init__(self, folder: str | Path, limit: int | None = None) -> None:
         self._folder = folder = Path(folder)
-        facts = _facts(folder)
+        info = _read_info(folder)
         try:
-            self.lessons: str | None = facts["digest"]
-            self.labels = LabelSpace.from_dict(facts["labels"])
-            self.teachers: Sequence[dict[str, Any]] = [*facts["teachers"], *facts.get(RELATIONS_BY, ())]
-            self.corpus: Sequence[str] = facts["corpus"]
-            self.decoder: str = facts.get("decoder", "split")  # older lessons do not say
-            self.alpha: float = facts["alpha"]
+            self.digest: str | None = info["digest"]
+            self.labels = LabelSpace.from_dict(info["labels"])
+            self.teachers: Sequence[dict[str, Any]] = [*info["teachers"], *info.get(RELATIONS_BY, ())]
+            self.corpus: Sequence[str] = info["corpus"]
+            self.decoder: str = info.get("decoder", "split")  # older files do not have it
+            self.alpha: float = info["alpha"]
             rows = np.load(folder / INDEX, allow_pickle=False)
-            _check_index(rows, facts["documents"], len(self.labels), facts["bytes"][TABLES])
+            _check_index(rows, info["documents"], len(self.labels), info["bytes"][TABLES])
             self._tables = np.asarray(np.memmap(folder / TABLES, np.uint8, "r"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UnireError(f"the lessons in {str(folder)!r} are damaged ({error}); {AGAIN}") from None
-        self.about: Mapping[str, Any] = {name: facts[name] for name in facts if name not in COUNTED}
-        """What `lessons.json` says beside what is counted."""
-        self.shelf: SoftLabelShelf | None = SoftLabelIndex(rows)
+            raise UnireError(f"the soft labels in {str(folder)!r} are damaged ({error}); {RECREATE}") from None
+        self.info: Mapping[str, Any] = {name: info[name] for name in info if name not in COUNTED}
+        """`lessons.json` without the counts."""
+        self.index: SoftLabelIndex | None = SoftLabelIndex(rows)
         self.encoders: Sequence[nn.Module] = ()
         self._rows = rows
         self._first_bytes = rows[:, 3]
         self.texts = UnlabelledCorpus(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
 
     def start(self, student: UniRE, beside: GraphRunner, *, bf16: bool) -> Sequence[WindowBuilder]:
-        order = same_labels(student.labels, self.labels, f"lessons {self._folder.resolve().name!r}")
+        order = align_labels(student.labels, self.labels, f"soft labels {self._folder.resolve().name!r}")
         self._order = None if order == sorted(order) else torch.tensor(order, device=student.device)
         return ()
 
     def targets(self, step: DistillationBatch) -> Callable[[], list[Tensor]]:
-        found = [self._gathered(batch, rows) for batch, rows in zip(step.views[0], step.rows, strict=True)]
-        return lambda: found
+        targets = [self._read_tables(batch, rows) for batch, rows in zip(step.views[0], step.rows, strict=True)]
+        return lambda: targets
 
-    def _gathered(self, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
-        """The tables of a batch as they are stored, `[T, N, N, |Y|]`; one that is not there has no labels at all."""
+    def _read_tables(self, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
+        """The stored tables of a batch, `[T, N, N, |Y|]`. A table that is not stored is all zeros."""
         Y, starts = len(self.labels), self._first_bytes[rows].tolist()
-        found = np.zeros((*batch.words.shape, batch.words.shape[1], Y), np.uint8)
+        tables = np.zeros((*batch.words.shape, batch.words.shape[1], Y), np.uint8)
         for place, (row, start, table) in enumerate(zip(rows.tolist(), starts, batch.tables, strict=True)):
             if row >= 0:
                 n = len(table)
-                found[place, :n, :n] = self._tables[start : start + n * n * Y].reshape(n, n, Y)
-        return torch.from_numpy(found)
+                tables[place, :n, :n] = self._tables[start : start + n * n * Y].reshape(n, n, Y)
+        return torch.from_numpy(tables)
 
     def distribution(self, target: Tensor) -> Tensor:
-        target = distributions(target)
+        target = normalize_cells(target)
         return target if self._order is None else target.index_select(-1, self._order)
 
-    def examples(self, held_out: OverlapFilter) -> Callable[[], list[Document]]:
-        found = formats.read(self._folder / EXAMPLES, "unire")
-        some = [document for document in found if document.text not in held_out]
-        return lambda: some
+    def examples(self, overlap_filter: OverlapFilter) -> Callable[[], list[Document]]:
+        documents = formats.read(self._folder / EXAMPLES, "unire")
+        clean = [document for document in documents if document.text not in overlap_filter]
+        return lambda: clean
 
     def all_examples(self) -> list[Document]:
-        """All that is stored of them, which may be nothing."""
+        """All stored examples; there may be none."""
         return list(UnlabelledCorpus(("unire", line) for line in read_documents([self._folder / EXAMPLES])))
 
-    def parts(self) -> Iterator[tuple[list[Document], list[TableSpan], NDArray[np.uint8]]]:
-        """All documents in order, some at a time, with their tables and the cells of these: as a `Writer` takes them.
+    def chunks(self) -> Iterator[tuple[list[Document], list[TableSpan], NDArray[np.uint8]]]:
+        """All documents in order, in chunks, with their tables and cells, as `SoftLabelWriter.add` takes them.
 
-        The cells are those of the file, and cannot be written to.
+        The cells are views of the file and read-only.
         """
         source, done = Chunker(self.texts, count_characters), 0
-        while some := source.take(CHUNK, wait=True):
-            first, end = np.searchsorted(self._rows[:, 0], [done, done + len(some)]).tolist()
+        while documents := source.take(CHUNK_CHARACTERS, wait=True):
+            first, end = np.searchsorted(self._rows[:, 0], [done, done + len(documents)]).tolist()
             bounds = np.append(self._first_bytes, len(self._tables))[[first, end]].tolist()
             cells = self._tables[bounds[0] : bounds[1]].reshape(-1, len(self.labels))
-            yield some, self._stretches(some, self._rows[first:end, :3] - (done, 0, 0)), cells
-            done += len(some)
+            yield documents, self._table_spans(documents, self._rows[first:end, :3] - (done, 0, 0)), cells
+            done += len(documents)
 
-    def _stretches(self, documents: Sequence[Document], rows: NDArray[np.int64]) -> list[TableSpan]:
-        """Tables with the sentences that they are of, or of parts of which."""
+    def _table_spans(self, documents: Sequence[Document], rows: NDArray[np.int64]) -> list[TableSpan]:
+        """Rows of the index as spans, with the sentence that each table belongs to."""
         document, start, end = rows.T
         firsts = np.cumsum([0, *(len(document.sentences) for document in documents)])
         spans = np.array(
             [(k, s.start, s.start + len(s)) for k, document in enumerate(documents) for s in document.sentences],
             np.int64,
         ).reshape(-1, 3)
-        # of sentences that begin together the last alone has words
-        places = np.searchsorted(_key(spans[:, 0], spans[:, 1]), _key(document, start), side="right") - 1
+        # empty sentences start where the next one does: of sentences with the same start only the last has words
+        places = np.searchsorted(table_keys(spans[:, 0], spans[:, 1]), table_keys(document, start), side="right") - 1
         if (places < firsts[document]).any() or (end > spans[places, 2]).any():
             raise UnireError(
-                f"the lessons in {str(self._folder)!r} are damaged ({INDEX} and {DOCUMENTS} differ); {AGAIN}"
+                f"the soft labels in {str(self._folder)!r} are damaged ({INDEX} and {DOCUMENTS} differ); {RECREATE}"
             )
         sentence = places - firsts[document]
         return [TableSpan(*place) for place in np.column_stack([document, sentence, start, end]).tolist()]
 
 
 class SoftLabelWriter:
-    """Writes lessons, some documents at a time, into a folder that is there."""
+    """Writes soft labels into an existing folder, chunk by chunk."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -210,11 +191,11 @@ class SoftLabelWriter:
         self._files.close()
 
     def add(self, documents: Sequence[Document], tables: Sequence[TableSpan], cells: NDArray[np.uint8]) -> None:
-        """Add documents with their tables.
+        """Append documents with their tables.
 
         Args:
             documents: The documents.
-            tables: Which words each table is of, sorted; `tables[k].document` is a position in `documents`.
+            tables: The words of each table, sorted. `tables[k].document` is an index into `documents`.
             cells: `[cells of all tables, |Y|]`
         """
         for document in documents:
@@ -232,34 +213,44 @@ class SoftLabelWriter:
         self.n_tables += len(tables)
         self.n_bytes += cells.size
 
-    def finish(self, examples: Sequence[Document], facts: Mapping[str, Any]) -> None:
-        """Write all that is left: some documents with what each teacher finds in them, and `lessons.json`."""
+    def finish(self, examples: Sequence[Document], info: Mapping[str, Any]) -> None:
+        """Write the remaining files: documents with the predictions of each teacher, the index and `lessons.json`."""
         self._files.close()
         formats.write(examples, self._folder / EXAMPLES, "unire")
         np.save(self._folder / INDEX, np.concatenate(self._index), allow_pickle=False)
         counts = {"documents": self.n_documents, "tables": self.n_tables, "words": self.n_words}
         sizes = {name: (self._folder / name).stat().st_size for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES)}
-        record = {"version": VERSION, **facts, **counts, "bytes": sizes, "digest": f"{self._digest:08x}"}
-        (self._folder / FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        record = {"version": VERSION, **info, **counts, "bytes": sizes, "digest": f"{self._digest:08x}"}
+        (self._folder / INFO).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def distributions(cells: Tensor) -> Tensor:
-    """Stored cells, `[…, |Y|]`, as a distribution each; one that holds nothing has no labels at all."""
+@contextmanager
+def write_soft_labels(folder: Path) -> Iterator[SoftLabelWriter]:
+    """Write soft labels atomically: under a temporary name until they are complete. An error leaves nothing behind."""
+    try:
+        with replace_atomically(folder, directory=True) as temporary, SoftLabelWriter(temporary) as writer:
+            yield writer
+    except OSError as error:
+        raise UnireError(f"the soft labels cannot be written to {str(folder)!r}: {error.strerror or error}") from None
+
+
+def normalize_cells(cells: Tensor) -> Tensor:
+    """Stored cells, `[…, |Y|]`, as distributions. A cell of zeros stays zero."""
     cells = cells.float()
-    return cells / cells.sum(-1, keepdim=True).clamp(min=1)  # what was rounded does not add up to 255
+    return cells / cells.sum(-1, keepdim=True).clamp(min=1)  # rounded bytes do not add up to 255
 
 
-def padded(
+def locate_cells(
     rows: NDArray[np.int64], firsts: NDArray[np.int64], lengths: NDArray[np.int64], N: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Where the cells of tables are in a padded batch, and where they are stored; both `[cells]`, on a device.
+    """The indices of the cells of tables in a padded batch, and those in storage. Both are `[cells]`, on the device.
 
     Args:
-        rows: Rows of the tables in a batch.
-        firsts: The first cell of each as it is stored.
-        lengths: Words of each.
-        N: Words that the tables of the batch are padded to.
-        device: Where cells are to be moved.
+        rows: The row of each table in the batch.
+        firsts: The index of each table's first cell in storage.
+        lengths: Words of each table.
+        N: Words to which the tables of the batch are padded.
+        device: The device of the cells.
     """
     sizes = lengths**2
     total = int(sizes.sum())
@@ -270,46 +261,34 @@ def padded(
     return (row * N + cell // n) * N + cell % n, first + cell
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[SoftLabelWriter]:
-    """Writes lessons, under a temporary name until they are whole; if it fails, nothing is left of them."""
+def _read_info(folder: Path) -> dict[str, Any]:
+    """`lessons.json`, after checking its version and the sizes of the other files."""
     try:
-        with replace_atomically(folder, directory=True) as temporary, SoftLabelWriter(temporary) as writer:
-            yield writer
-    except OSError as error:
-        raise UnireError(f"the lessons cannot be written to {str(folder)!r}: {error.strerror or error}") from None
-
-
-def _key(document: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    return (document << 32) + start
-
-
-def _facts(folder: Path) -> dict[str, Any]:
-    """What `lessons.json` says, if it is of lessons that are whole and that we can read."""
-    try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        version = facts["version"]
+        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        version = info["version"]
     except (FileNotFoundError, NotADirectoryError):
-        raise UnireError(f"there are no lessons in {str(folder)!r}; make some with unire teach") from None
+        raise UnireError(f"there are no soft labels in {str(folder)!r}; create them with unire teach") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnireError(f"{str(folder / FACTS)!r} cannot be read ({error}); {AGAIN}") from None
+        raise UnireError(f"{str(folder / INFO)!r} cannot be read ({error}); {RECREATE}") from None
     if version != VERSION:
-        raise UnireError(f"the lessons in {str(folder)!r} are of version {version}, not {VERSION}; {AGAIN}")
+        raise UnireError(f"the soft labels in {str(folder)!r} have version {version}, not {VERSION}; {RECREATE}")
     for name in (DOCUMENTS, EXAMPLES, INDEX, TABLES):
         file = folder / name
-        size, right = file.stat().st_size if file.exists() else 0, facts.get("bytes", {}).get(name)
-        if size != right:
-            raise UnireError(f"the lessons in {str(folder)!r} are not whole: {name} has {size:,} bytes; {AGAIN}")
-    return dict(facts)
+        size, expected = file.stat().st_size if file.exists() else 0, info.get("bytes", {}).get(name)
+        if size != expected:
+            raise UnireError(
+                f"the soft labels in {str(folder)!r} are incomplete: {name} has {size:,} bytes; {RECREATE}"
+            )
+    return dict(info)
 
 
 def _check_index(rows: NDArray[np.int64], n_documents: int, n_labels: int, n_bytes: int) -> None:
-    """Look whether every table is where it may be: what is not ours may point anywhere."""
+    """Check that every table lies inside the other files. A file from elsewhere may point anywhere."""
     if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
-        raise ValueError(f"{INDEX} holds something else")
+        raise ValueError(f"{INDEX} does not hold [tables, 4] integers")
     document, start, end, first = rows.T
     sizes = (end - start) ** 2 * n_labels
-    right = (document >= 0) & (document < n_documents) & (start >= 0) & (start < end) & (end < 1 << 31)
-    right &= first == sizes.cumsum() - sizes
-    if not right.all() or sizes.sum() != n_bytes or (np.diff(_key(document, start)) <= 0).any():
+    valid = (document >= 0) & (document < n_documents) & (start >= 0) & (start < end) & (end < 1 << 31)
+    valid &= first == sizes.cumsum() - sizes
+    if not valid.all() or sizes.sum() != n_bytes or (np.diff(table_keys(document, start)) <= 0).any():
         raise ValueError(f"{INDEX} does not fit the other files")

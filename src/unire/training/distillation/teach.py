@@ -1,9 +1,8 @@
-"""Teaching: trained models are asked about a text, and their mean tables are kept as lessons.
+"""Run teachers on a corpus once and store their mean tables as soft labels.
 
-    teach(["models/seed-1", "models/seed-2"], ["abstracts.txt"], "abstracts.lessons")
+    teach(["models/seed-1", "models/seed-2"], ["abstracts.txt"], "abstracts.soft")
 
-Students learn from them as they would from the teachers themselves, who need not be there; and what a teacher says is
-computed once, however many students there are and however often each reads it.
+A student trains on stored soft labels as it would with the teachers themselves, which are no longer needed.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from unire.inference.torch_engine import TorchEngine, choose_device
 from unire.models.unire import UniRE
 from unire.prefetch import Chunker
 from unire.training.callbacks import Interrupt
-from unire.training.distillation.soft_labels import CHUNK, WHOLE, padded, writing
+from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels
 from unire.training.distillation.teachers import (
-    EXAMPLES,
-    decoding_of,
-    layout_of,
+    MAX_EXAMPLE_SENTENCES,
+    align_teachers,
+    choose_decoder,
+    layout_key,
     load_teachers,
-    orders_of,
     teacher_info,
 )
 from unire.training.distributed import require_single_process
@@ -42,24 +41,24 @@ from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.windows.collator import Batch
 from unire.windows.spans import TableSpan
 
-__all__ = ["Taught", "teach"]
+__all__ = ["SoftLabelCounts", "teach"]
 
-PARTED = "sentence that the teachers split otherwise, left out"
+SPLIT_DIFFERENTLY = "sentence that the teachers split otherwise, left out"
 
 
 @dataclass(frozen=True)
-class Taught:
-    """What was written."""
+class SoftLabelCounts:
+    """What `teach` wrote."""
 
     documents: int
     tables: int
-    """Sentences, or parts of very long ones."""
+    """Sentences, or parts of very long sentences."""
     words: int
     bytes: int
-    """Of the tables alone."""
+    """Size of the tables alone."""
     seconds: float
     notes: Mapping[str, int]
-    """What was left out or needed special care."""
+    """Counts of skipped or truncated text."""
 
 
 def teach(
@@ -70,36 +69,36 @@ def teach(
     documents: int | None = None,
     device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
-) -> Taught:
-    """Write what teachers say of a text; nothing is left of it where that fails, or Ctrl-C or SIGTERM ends it.
+) -> SoftLabelCounts:
+    """Write the soft labels of teachers for a corpus. An error, Ctrl-C or SIGTERM leaves nothing behind.
 
     Args:
         teachers: Trained models of one label space. Tokenizers and layouts may differ.
         corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
         out: A new folder.
-        documents: Take so many documents from the start of the corpus; all when left out.
-        device: `cpu` or `cuda`; a GPU when there is one.
-        on_progress: Told how many documents are done, of how many.
+        documents: Use only this many documents, from the start of the corpus. `None` uses all.
+        device: `cpu` or `cuda`. By default a GPU if there is one.
+        on_progress: Called with the number of finished documents and of all documents.
     """
     require_single_process("teaching")
-    began = time.monotonic()
+    start = time.monotonic()
     out = Path(out)
     check_output_folder(out)
     if not teachers:
         raise UnireError("there is no teacher; give one or more trained models")
     texts = UnlabelledCorpus.read(corpus, documents)
     models = load_teachers(teachers)
-    asked = _Asked.of(models, choose_device(device))
+    ensemble = _BatchedTeachers.of(models, choose_device(device))
     notes: Counter[str] = Counter()
-    with Interrupt() as interrupt, interrupt.immediate(), writing(out) as writer:
-        examples = asked.examples(texts)
-        for some, tables, cells in _one_behind(_begun(asked, texts, notes)):
-            writer.add(some, tables, cells())
+    with Interrupt() as interrupt, interrupt.immediate(), write_soft_labels(out) as writer:
+        examples = ensemble.examples(texts)
+        for chunk, tables, cells in _delay_by_one(_start_chunks(ensemble, texts, notes)):
+            writer.add(chunk, tables, cells())
             on_progress(writer.n_documents, len(texts))
         if not writer.n_tables:
-            raise UnireError("no document of the corpus has words; give other text")
-        decoder, alpha = decoding_of(models)
-        facts = {
+            raise UnireError("no document of the corpus has words; use another corpus")
+        decoder, alpha = choose_decoder(models)
+        info = {
             "labels": models[0][1].labels.to_dict(),
             "teachers": [teacher_info(name, model.config) for name, model in models],
             "decoder": decoder,
@@ -107,76 +106,79 @@ def teach(
             "corpus": [Path(file).name for file in corpus],
             "notes": +notes,
         }
-        writer.finish(examples, facts)
-    seconds = round(time.monotonic() - began, 1)
-    return Taught(writer.n_documents, writer.n_tables, writer.n_words, writer.n_bytes, seconds, dict(+notes))
+        writer.finish(examples, info)
+    seconds = round(time.monotonic() - start, 1)
+    counts = writer.n_documents, writer.n_tables, writer.n_words, writer.n_bytes
+    return SoftLabelCounts(*counts, seconds, dict(+notes))
 
 
-Begun = tuple[Sequence[Document], Sequence[TableSpan], Callable[[], NDArray[np.uint8]]]
-"""Documents, their tables, and what waits for the cells of these."""
+PendingChunk = tuple[Sequence[Document], Sequence[TableSpan], Callable[[], NDArray[np.uint8]]]
+"""Documents, their tables, and a function that waits for the cells of the tables."""
 
 
-def _begun(asked: _Asked, texts: UnlabelledCorpus, notes: Counter[str]) -> Iterator[Begun]:
+def _start_chunks(ensemble: _BatchedTeachers, texts: UnlabelledCorpus, notes: Counter[str]) -> Iterator[PendingChunk]:
     source = Chunker(texts, count_characters)
-    while chunk := source.take(CHUNK, wait=True):
-        yield chunk, *asked.begin(chunk, notes)
+    while chunk := source.take(CHUNK_CHARACTERS, wait=True):
+        yield chunk, *ensemble.start(chunk, notes)
 
 
-def _one_behind(begun: Iterator[Begun]) -> Iterator[Begun]:
-    """Each when the next has been begun: so a GPU has work while what it has done is written."""
-    before = None
-    for item in begun:
-        if before is not None:
-            yield before
-        before = item
-    if before is not None:
-        yield before
+def _delay_by_one(chunks: Iterator[PendingChunk]) -> Iterator[PendingChunk]:
+    """Yield each chunk after the next one has started, so that a GPU works while the host writes."""
+    previous = None
+    for chunk in chunks:
+        if previous is not None:
+            yield previous
+        previous = chunk
+    if previous is not None:
+        yield previous
 
 
 @dataclass(frozen=True)
-class _Alike:
-    """Teachers who read the same batches."""
+class _TeacherGroup:
+    """Teachers that share batches."""
 
     extractors: list[Extractor] = field(default_factory=list)
     orders: list[Tensor] = field(default_factory=list)
-    """Each one's id of every label of the first teacher's."""
+    """For each teacher, its id of every label of the first teacher."""
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Teachers who are asked as `unire extract` asks a model, each table by all of them before it leaves the device."""
+class _BatchedTeachers:
+    """Teachers that run on the batches of `unire extract`. Tables are averaged on the device."""
 
-    groups: list[_Alike]
+    groups: list[_TeacherGroup]
     device: torch.device
     n_labels: int
 
     @classmethod
-    def of(cls, models: Sequence[tuple[str, UniRE]], device: torch.device) -> _Asked:
-        groups: dict[tuple[object, ...], _Alike] = {}
-        for (_, model), order in zip(models, orders_of(models), strict=True):
-            group = groups.setdefault(layout_of(model), _Alike())
+    def of(cls, models: Sequence[tuple[str, UniRE]], device: torch.device) -> _BatchedTeachers:
+        groups: dict[tuple[object, ...], _TeacherGroup] = {}
+        for (_, model), order in zip(models, align_teachers(models), strict=True):
+            group = groups.setdefault(layout_key(model), _TeacherGroup())
             group.orders.append(torch.tensor(order, device=device))
             engine = TorchEngine.frozen(model.to(device).eval())
             group.extractors.append(Extractor(engine, model.tokenizer, model.config, model.labels))
         return cls(list(groups.values()), device, len(models[0][1].labels))
 
     def examples(self, texts: UnlabelledCorpus) -> list[Document]:
-        """Some documents, with what each teacher finds in them."""
-        some = [document.bare for document in texts.some(EXAMPLES, OverlapFilter(()))]
-        return [found for group in self.groups for teacher in group.extractors for found in teacher.annotate(some)]
+        """Some documents with the predictions of each teacher."""
+        sample = [document.bare for document in texts.sample(MAX_EXAMPLE_SENTENCES, OverlapFilter(()))]
+        return [
+            document for group in self.groups for teacher in group.extractors for document in teacher.annotate(sample)
+        ]
 
     @torch.inference_mode()
-    def begin(
+    def start(
         self, documents: Sequence[Document], notes: Counter[str]
     ) -> tuple[list[TableSpan], Callable[[], NDArray[np.uint8]]]:
-        """The tables of some documents, and what waits for their cells, `[cells, |Y|]`."""
+        """Start to compute the tables of documents; a function that waits for the cells, `[cells, |Y|]`."""
         views = [
             list(group.extractors[0].batches(documents, None if number else notes))
             for number, group in enumerate(self.groups)
         ]
         known = [{table for batch in batches for table in batch.tables} for batches in views]
         tables = sorted(set.intersection(*known), key=lambda table: (table.document, table.start))
-        notes[PARTED] += len(known[0]) - len(tables)
+        notes[SPLIT_DIFFERENTLY] += len(known[0]) - len(tables)
         sizes = np.array([len(table) ** 2 for table in tables], np.int64)
         firsts = dict(zip(tables, (sizes.cumsum() - sizes).tolist(), strict=True))
         mean = torch.zeros(int(sizes.sum()), self.n_labels, device=self.device)
@@ -187,24 +189,24 @@ class _Asked:
                     P = extractor.engine.tables(batch).flatten(0, 2)  # [T·N·N, |Y|]
                     mean.index_add_(0, target, P.index_select(0, source).index_select(1, order))
         n_teachers = sum(len(group.extractors) for group in self.groups)
-        return tables, _fetched(mean.mul_(WHOLE / n_teachers).round_().to(torch.uint8))
+        return tables, _copy_to_host(mean.mul_(SCALE / n_teachers).round_().to(torch.uint8))
 
     def _cells(self, batch: Batch, firsts: Mapping[TableSpan, int]) -> tuple[Tensor, Tensor]:
-        """Which cells of a padded batch are of tables that are kept, and where each goes."""
+        """The indices of a padded batch's cells that are kept, and their indices in the mean."""
         rows = np.array([row for row, table in enumerate(batch.tables) if table in firsts], np.int64)
         to = np.array([firsts[batch.tables[row]] for row in rows.tolist()], np.int64)
-        return padded(rows, to, batch.lengths[rows], batch.words.shape[1], self.device)
+        return locate_cells(rows, to, batch.lengths[rows], batch.words.shape[1], self.device)
 
 
-def _fetched(cells: Tensor) -> Callable[[], NDArray[np.uint8]]:
-    """Begin to copy tables to the host, and what waits for them."""
-    host = cells.to("cpu", non_blocking=True)  # into pinned memory, which a GPU writes by itself
-    made = torch.cuda.current_stream(cells.device).record_event() if cells.is_cuda else None
+def _copy_to_host(cells: Tensor) -> Callable[[], NDArray[np.uint8]]:
+    """Start to copy cells to the host; a function that waits for the copy."""
+    host = cells.to("cpu", non_blocking=True)  # into pinned memory, so that the copy is asynchronous
+    copied = torch.cuda.current_stream(cells.device).record_event() if cells.is_cuda else None
 
     def wait() -> NDArray[np.uint8]:
-        if made is not None:
-            made.synchronize()
-        found: NDArray[np.uint8] = host.numpy()
-        return found
+        if copied is not None:
+            copied.synchronize()
+        array: NDArray[np.uint8] = host.numpy()
+        return array
 
     return wait

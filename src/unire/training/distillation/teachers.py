@@ -1,4 +1,7 @@
-"""Trained models that are asked for their tables, whatever their tokenizers, layouts and orders of labels."""
+"""Teachers: trained models whose mean tables are the soft labels.
+
+Tokenizers, window layouts and orders of labels may differ between teachers and student.
+"""
 
 from __future__ import annotations
 
@@ -21,53 +24,56 @@ from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
-from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelShelf
+from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelIndex
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.utils import copy_to_device
 from unire.windows.collator import Batch
 from unire.windows.windows import WindowBuilder
 
 __all__ = [
-    "EXAMPLES",
+    "MAX_EXAMPLE_SENTENCES",
     "SoftLabelProvider",
     "Teacher",
     "TeacherEnsemble",
-    "decoding_of",
-    "layout_of",
+    "align_labels",
+    "align_teachers",
+    "choose_decoder",
+    "layout_key",
     "load_teachers",
-    "orders_of",
-    "same_labels",
     "teacher_info",
 ]
 
+MAX_EXAMPLE_SENTENCES = 1000
+"""Unlabelled sentences on which α is tuned if there is no dev."""
+
 
 def load_teachers(names: Sequence[str | Path]) -> list[tuple[str, UniRE]]:
-    """Trained models, each with its name."""
+    """Load trained models, each with its name."""
     return [(Path(name).name, UniRE.from_pretrained(name)) for name in names]
 
 
 def teacher_info(name: str, settings: ModelConfig) -> dict[str, Any]:
-    """Who a teacher is, and the F1 that it had."""
-    made = settings.provenance
+    """Name, encoder and F1 of a teacher."""
+    provenance = settings.provenance
     scores = {
         split: {"ent": scores["entities"]["f1"], "rel": scores["relations"]["f1"]}
-        for split, scores in made.get("scores", {}).items()
+        for split, scores in provenance.get("scores", {}).items()
     }
-    return {"name": name, "encoder": made.get("encoder"), "scores": scores}
+    return {"name": name, "encoder": provenance.get("encoder"), "scores": scores}
 
 
-def decoding_of(models: Sequence[tuple[str, UniRE]]) -> tuple[str, float]:
-    """The first one's decoder, and the mean α of those that have the same."""
+def choose_decoder(models: Sequence[tuple[str, UniRE]]) -> tuple[str, float]:
+    """The first teacher's decoder, and the mean α of the teachers that use the same decoder."""
     decoder = models[0][1].config.decoder
     alphas = [model.config.alpha for _, model in models if model.config.decoder == decoder]
     return decoder, round(fmean(alphas), 3)
 
 
-def same_labels(own: LabelSpace, other: LabelSpace, who: str, whom: str = "student") -> list[int]:
-    """The other's id of every label of one's own.
+def align_labels(own: LabelSpace, other: LabelSpace, other_name: str, own_name: str = "student") -> list[int]:
+    """The id in `other` of every label of `own`.
 
     Raises:
-        UnireError: They have different labels.
+        UnireError: The label spaces differ.
     """
     kinds = {
         "entity types": (own.entity_types, other.entity_types),
@@ -77,29 +83,34 @@ def same_labels(own: LabelSpace, other: LabelSpace, who: str, whom: str = "stude
     for kind, (mine, theirs) in kinds.items():
         if different := sorted(set(mine) ^ set(theirs)):
             raise UnireError(
-                f"{who} and {whom} do not have the same {kind} ({different[0]!r} is on one side only); "
-                "give teachers of one label space"
+                f"{other_name} and {own_name} do not have the same {kind} (only one of them has {different[0]!r}); "
+                "use models of one label space"
             )
     entities = [other.entity_id(label) for label in own.entity_types]
     return [LabelSpace.NONE, *entities, *(other.relation_id(label) for label in own.relation_types)]
 
 
-def orders_of(models: Sequence[tuple[str, UniRE]]) -> list[list[int]]:
-    """Each teacher's id of every label of the first one's; refused where they have different labels."""
-    first, leader = models[0]
+def align_teachers(models: Sequence[tuple[str, UniRE]]) -> list[list[int]]:
+    """For each teacher, its id of every label of the first teacher.
+
+    Raises:
+        UnireError: The label spaces differ.
+    """
+    first_name, first = models[0]
     return [
-        same_labels(leader.labels, model.labels, f"teacher {name!r}", f"teacher {first!r}") for name, model in models
+        align_labels(first.labels, model.labels, f"teacher {name!r}", f"teacher {first_name!r}")
+        for name, model in models
     ]
 
 
-def layout_of(model: UniRE) -> tuple[object, ...]:
-    """All that decides how documents become batches: models that agree in it read the same ones."""
+def layout_key(model: UniRE) -> tuple[object, ...]:
+    """Everything that decides how documents become batches. Models with equal keys can share batches."""
     settings = model.config
     return model.tokenizer.to_str(), settings.spec, settings.layout, settings.window, settings.max_table
 
 
 class Teacher:
-    """A trained model that is asked for its tables, in the student's order of labels."""
+    """A trained model that computes tables in the student's order of labels."""
 
     def __init__(
         self,
@@ -114,7 +125,7 @@ class Teacher:
         self.model = model.to(device).eval()
         self.bf16 = bf16
         self._tables = GraphRunner(self._compute, device, capture=beside.captures, parent=beside)
-        self._order = torch.tensor(same_labels(labels, model.labels, f"teacher {name!r}"), device=device)
+        self._order = torch.tensor(align_labels(labels, model.labels, f"teacher {name!r}"), device=device)
 
     @property
     def extractor(self) -> Extractor:
@@ -123,7 +134,7 @@ class Teacher:
 
     @torch.no_grad()
     def tables(self, batch: Batch) -> Tensor:
-        """P of every table, `[T, N, N, |Y|]`, to be used before the next call."""
+        """P of every table, `[T, N, N, |Y|]`. The next call overwrites it."""
         return self._tables(self._tables.pin(TensorBatch.from_batch(batch, "cpu").to_dict()))
 
     def _compute(self, tensors: Tensors) -> Tensor:
@@ -133,23 +144,23 @@ class Teacher:
 
 
 class TeacherEnsemble:
-    """Teachers who are asked while the student learns: no table is stored. A `Tutor`.
+    """Teachers that run while the student trains, so that no table is stored. It is a `SoftLabelProvider`.
 
     Args:
         models: The teachers, each with its name.
-        texts: What they are asked about.
-        corpus: Names of the files that the texts are from.
+        texts: The unlabelled documents.
+        corpus: Names of the files that the documents are from.
     """
 
-    lessons: str | None = None
-    shelf: SoftLabelShelf | None = None
+    digest: str | None = None
+    index: SoftLabelIndex | None = None
 
     def __init__(self, models: Sequence[tuple[str, UniRE]], texts: UnlabelledCorpus, corpus: Sequence[str]) -> None:
-        orders_of(models)  # before gold is held against the labels of one of them
+        align_teachers(models)  # fail before gold is checked against the labels of one of them
         self.texts = texts
         self.corpus = corpus
         self.labels = models[0][1].labels
-        self.decoder, self.alpha = decoding_of(models)
+        self.decoder, self.alpha = choose_decoder(models)
         self.teachers: Sequence[dict[str, Any]] = [teacher_info(name, model.config) for name, model in models]
         self.encoders: Sequence[nn.Module] = [model.encoder for _, model in models]
         self._models = models
@@ -157,15 +168,15 @@ class TeacherEnsemble:
     def start(self, student: UniRE, beside: GraphRunner, *, bf16: bool) -> Sequence[WindowBuilder]:
         self._device = device = student.device
         self._n_labels = len(student.labels)
-        self._asked = [
+        self._teachers = [
             Teacher(name, model, student.labels, device, bf16=bf16, beside=beside) for name, model in self._models
         ]
-        layouts, window_builders = [layout_of(student)], []
-        for teacher in self._asked:
-            if layout_of(teacher.model) not in layouts:
-                layouts.append(layout_of(teacher.model))
+        layouts, window_builders = [layout_key(student)], []
+        for teacher in self._teachers:
+            if layout_key(teacher.model) not in layouts:
+                layouts.append(layout_key(teacher.model))
                 window_builders.append(teacher.extractor.window_builder)
-        self._views = [layouts.index(layout_of(teacher.model)) for teacher in self._asked]
+        self._views = [layouts.index(layout_key(teacher.model)) for teacher in self._teachers]
         return window_builders
 
     def targets(self, step: DistillationBatch) -> Callable[[], list[Tensor]]:
@@ -176,7 +187,7 @@ class TeacherEnsemble:
             torch.zeros(*batch.words.shape, batch.words.shape[1], self._n_labels, device=self._device)
             for batch in step.views[0]
         ]
-        for teacher, view in zip(self._asked, self._views, strict=True):
+        for teacher, view in zip(self._teachers, self._views, strict=True):
             for number, batch in enumerate(step.views[view]):
                 P = teacher.tables(batch)
                 for mean, places in zip(means, step.places[view], strict=True):
@@ -184,60 +195,65 @@ class TeacherEnsemble:
                     if not len(rows):
                         continue
                     n = min(mean.shape[1], P.shape[1])
-                    rows_of_P = copy_to_device(places[rows, 1], self._device)
-                    found = P[:, :n, :n].index_select(0, rows_of_P) / len(self._asked)
-                    mean[:, :n, :n].index_add_(0, copy_to_device(rows, self._device), found)
+                    source = copy_to_device(places[rows, 1], self._device)
+                    share = P[:, :n, :n].index_select(0, source) / len(self._teachers)
+                    mean[:, :n, :n].index_add_(0, copy_to_device(rows, self._device), share)
         return means
 
     def distribution(self, target: Tensor) -> Tensor:
         return target
 
-    def examples(self, held_out: OverlapFilter) -> Callable[[], list[Document]]:
-        some = self.texts.some(EXAMPLES, held_out)
-        return lambda: [document for teacher in self._asked for document in teacher.extractor.annotate(some)]
-
-
-EXAMPLES = 1000
-"""Unlabelled sentences on which α is tuned where there is no dev."""
+    def examples(self, overlap_filter: OverlapFilter) -> Callable[[], list[Document]]:
+        sample = self.texts.sample(MAX_EXAMPLE_SENTENCES, overlap_filter)
+        return lambda: [document for teacher in self._teachers for document in teacher.extractor.annotate(sample)]
 
 
 class SoftLabelProvider(Protocol):
-    """What the mean of some teachers is, on unlabelled text."""
+    """Gives the mean distribution of some teachers for unlabelled text."""
 
     labels: LabelSpace
     """The first teacher's."""
     teachers: Sequence[dict[str, Any]]
-    """Who they are, and the F1 that they had."""
+    """`teacher_info` of each."""
     decoder: str
     """The first teacher's."""
     alpha: float
-    """The mean of those that decode in the same way."""
+    """The mean of the teachers that use this decoder."""
     texts: UnlabelledCorpus
     corpus: Sequence[str]
     """Names of the files that the texts are from."""
-    lessons: str | None
-    """A digest of the lessons, if they are read."""
-    shelf: SoftLabelShelf | None
-    """Where tables are found, if they are read."""
+    digest: str | None
+    """A checksum of stored soft labels; `None` if the teachers run."""
+    index: SoftLabelIndex | None
+    """Finds stored tables; `None` if the teachers run."""
     encoders: Sequence[nn.Module]
-    """Of the teachers, if they are asked."""
+    """Of the teachers, if they run."""
 
     def start(self, student: UniRE, beside: GraphRunner, *, bf16: bool) -> Sequence[WindowBuilder]:
-        """Be ready to teach a student, whose gradients `beside` computes; the ways to lay documents out but for its."""
+        """Prepare for a student.
+
+        Args:
+            student: The model that is trained.
+            beside: Computes the student's gradients. Its graph memory is shared.
+            bf16: Whether teachers compute in bfloat16.
+
+        Returns:
+            The window builders of teachers whose layout differs from the student's.
+        """
 
     def targets(self, step: DistillationBatch) -> Callable[[], list[Tensor]]:
-        """What is to be learnt of every batch of the student's, `[T, N, N, |Y|]` each. Padding holds garbage.
+        """The target of each of the student's batches, `[T, N, N, |Y|]`. Padding holds arbitrary values.
 
-        Another thread asks for it, ahead of the step: what takes the host time is done then. What takes the device
-        time is done when the result is called.
+        A background thread calls this in advance and does the work of the host. The result is called in the step and
+        does the work of the device.
         """
 
     def distribution(self, target: Tensor) -> Tensor:
-        """A target as a distribution per cell, in the student's order of labels; on the device, amid a recording."""
+        """A target as a distribution per cell, in the student's order of labels. It runs inside a CUDA graph."""
 
-    def examples(self, held_out: OverlapFilter) -> Callable[[], list[Document]]:
-        """Some of the texts, with what each teacher finds in them; what is wrong with them is said before the call.
+    def examples(self, overlap_filter: OverlapFilter) -> Callable[[], list[Document]]:
+        """Some of the texts with the predictions of each teacher. Errors are raised before the result is called.
 
-        Not with what the mean of their tables holds: it is less sure of a cell than each teacher is, so that α like
-        theirs would find less in it than any of them does.
+        These are not predictions from the mean table. The mean is less confident in a cell than each teacher, so the
+        same α would find less in it.
         """

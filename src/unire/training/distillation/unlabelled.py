@@ -1,4 +1,4 @@
-"""Unlabelled text as optimiser steps: segmented, laid out for every tokenizer, made ahead in processes."""
+"""Unlabelled text as batches for distillation, prepared by worker processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -25,40 +24,62 @@ from unire.windows.collator import Batch, Padding, bucket_batches, collate
 from unire.windows.spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
-__all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelShelf"]
+__all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelIndex", "table_keys"]
 
-CHUNK = 512
-"""Documents that one process makes into steps at a time; those of like length go together."""
+CHUNK_DOCUMENTS = 512
+"""Documents that one worker turns into steps at a time. Inside a chunk, documents are grouped by length."""
 LEAK = "unlabelled document with text of dev or test, left out"
-PARTED = "unlabelled sentence that teacher and student split otherwise, left out"
+SPLIT_DIFFERENTLY = "unlabelled sentence that teacher and student split otherwise, left out"
 
 
-class SoftLabelShelf(Protocol):
-    """Where tables may be found that teachers have filled before."""
+class SoftLabelIndex:
+    """Finds the stored table of a sentence. Tables are sorted by document and word.
 
-    def rows(self, positions: NDArray[np.int64], tables: Sequence[TableSpan]) -> NDArray[np.int64]:
-        """`[T]`: where each table is, or −1; `positions[k]` is where the document `k` of a table is in the corpus."""
+    Args:
+        rows: `[tables, 4]`, as in `index.npy`.
+    """
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self._keys = table_keys(rows[:, 0], rows[:, 1])
+        self._ends = rows[:, 2]
+
+    def find(self, positions: NDArray[np.int64], tables: Sequence[TableSpan]) -> NDArray[np.int64]:
+        """`[T]`: the row of each table in the index, or −1.
+
+        Args:
+            positions: The position in the corpus of each document.
+            tables: `tables[t].document` is an index into `positions`.
+        """
+        wanted = np.array([(table.document, table.start, table.end) for table in tables])
+        keys = table_keys(positions[wanted[:, 0]], wanted[:, 1])
+        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where((self._keys[rows] == keys) & (self._ends[rows] == wanted[:, 2]), rows, -1)
+
+
+def table_keys(document: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort keys of tables: by document, then by first word."""
+    return (document << 32) + start
 
 
 @dataclass(frozen=True)
 class DistillationBatch:
-    """Some documents as the student reads them, and as the teachers do or did."""
+    """The unlabelled documents of one optimiser step, as the student and the teachers read them."""
 
     views: tuple[tuple[Batch, ...], ...]
-    """The batches of each way to lay the documents out; the first is the student's."""
+    """The batches of each window layout. The first view is the student's."""
     places: tuple[tuple[NDArray[np.int64], ...], ...]
-    """For each view and batch of the student's: `[T, 2]`, the view's batch and row that hold the same table."""
+    """For each view and each of the student's batches: `[T, 2]`, the view's batch and row that hold the same table."""
     rows: tuple[NDArray[np.int64], ...]
-    """For each batch of the student's: `[T]`, where on the shelf the same table is; nothing where there is no shelf."""
+    """For each of the student's batches: `[T]`, the stored row of each table. Empty without stored soft labels."""
     kept: tuple[NDArray[np.bool_], ...]
-    """For each batch of the student's: `[T]`, whether all views, and the shelf, have the table."""
+    """For each of the student's batches: `[T]`, whether all views and the stored soft labels have the table."""
     n_tables: int
-    """Tables that are kept, and their cells and words."""
+    """Tables that are kept. `n_cells` and `n_words` count only these."""
     n_cells: int
     n_words: int
 
     @classmethod
-    def of(cls, views: Sequence[Sequence[Batch]], rows: Sequence[NDArray[np.int64]] = ()) -> DistillationBatch:
+    def from_views(cls, views: Sequence[Sequence[Batch]], rows: Sequence[NDArray[np.int64]] = ()) -> DistillationBatch:
         student = views[0]
         places = []
         for batches in views:
@@ -80,29 +101,29 @@ class DistillationBatch:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The steps that a process makes at a time."""
+    """The steps that a worker prepares at a time."""
 
     steps: tuple[DistillationBatch, ...] = ()
     notes: Counter[str] = field(default_factory=Counter)
-    """What was left out or needed special care; only on the first pass over the text."""
+    """Counts of skipped or truncated text. Only the first pass over the corpus has them."""
     error: str | None = None
-    """What was wrong with the text, in a sentence: an exception would bring the traceback of its process along."""
+    """An error in the text, as a sentence. An exception would carry the traceback of the worker."""
 
 
 class DistillationBatches(Dataset[Chunk]):
-    """An endless sequence of chunks; every chunk is the same in every run with the same seed.
+    """An endless sequence of chunks. It depends only on the seed.
 
-    Every pass over the documents has another order.
+    Every pass over the documents has a new random order.
 
     Args:
         texts: The documents.
-        window_builders: The different ways to lay documents out; the first is the student's.
-        held_out: What is left out.
-        size: Sentences of a step: whole documents, until there are so many.
-        config: Bounds of a batch, and the seed.
-        padding: What of a batch is padded more than it must be, so that many have the same shape.
-        max_padding: As many tokens more of padding are better than a batch more; any number when left out.
-        shelf: Where every table that is learnt from must be found.
+        window_builders: The different window layouts. The first is the student's.
+        overlap_filter: Skips documents that contain text of dev or test.
+        size: Sentences per step. A step takes whole documents until it has this many.
+        config: Limits of a batch, and the seed.
+        padding: The padding policy of batches.
+        max_padding: Split a batch only if that saves more than this many padding tokens. No limit by default.
+        index: Of stored soft labels. Tables that it does not have are skipped.
     """
 
     def __init__(
@@ -110,25 +131,25 @@ class DistillationBatches(Dataset[Chunk]):
         texts: UnlabelledCorpus,
         window_builders: Sequence[WindowBuilder],
         *,
-        held_out: OverlapFilter,
+        overlap_filter: OverlapFilter,
         size: int,
         config: TrainingConfig,
         padding: Padding = "exact",
         max_padding: int | None = None,
-        shelf: SoftLabelShelf | None = None,
+        index: SoftLabelIndex | None = None,
     ) -> None:
         self.texts = texts
         self.padding: Padding = padding
         self.max_padding = max_padding
         self.window_builders = window_builders
-        self.held_out = held_out
+        self.overlap_filter = overlap_filter
         self.size = size
         self.config = config
-        self.shelf = shelf
+        self.index = index
 
     def __len__(self) -> int:
-        """Chunks of one pass."""
-        return -(-len(self.texts) // CHUNK)
+        """Chunks per pass over the corpus."""
+        return -(-len(self.texts) // CHUNK_DOCUMENTS)
 
     def __getitem__(self, number: int) -> Chunk:
         repeat, part = divmod(number, len(self))
@@ -136,9 +157,9 @@ class DistillationBatches(Dataset[Chunk]):
         notes: Counter[str] = Counter()
         documents: list[tuple[int, Document]] = []
         try:
-            for position in order[part * CHUNK : (part + 1) * CHUNK].tolist():
+            for position in order[part * CHUNK_DOCUMENTS : (part + 1) * CHUNK_DOCUMENTS].tolist():
                 document = self.texts[position]
-                if document.text in self.held_out:
+                if document.text in self.overlap_filter:
                     notes[LEAK] += 1
                 else:
                     documents.append((position, document))
@@ -151,40 +172,40 @@ class DistillationBatches(Dataset[Chunk]):
     def steps(
         self, chunk: int, position: int, *, process: int, n_processes: int, workers: int
     ) -> Generator[tuple[DistillationBatch, list[int], Counter[str]]]:
-        """The steps of one process from a place on, each with the place after it and what is to be noted.
+        """Yield the steps of one process, each with the position after it and the notes on skipped text.
 
         Args:
-            chunk: Chunks of this process that are over.
-            position: Steps of the present chunk that are over.
-            process: Number of this process; every process reads chunks of its own.
-            n_processes: How many there are.
-            workers: Processes that make chunks ahead; 0 to make them here and now.
+            chunk: Chunks that this process has finished.
+            position: Steps of the current chunk that are done.
+            process: Rank of this process. Every process reads its own chunks.
+            n_processes: Number of training processes.
+            workers: Worker processes that prepare chunks in advance; 0 prepares them in this process.
         """
         loader: DataLoader[Chunk] = DataLoader(
             self,
             batch_size=None,
             sampler=itertools.count(process + chunk * n_processes, n_processes),
             num_workers=workers,
-            generator=torch.Generator(),  # the global one belongs to the training
+            generator=torch.Generator(),  # leave the global generator to the training
             worker_init_fn=_start_worker,
         )
         empty = 0
-        notes: Counter[str] = Counter()  # of chunks without steps too: they wait for the next step that there is
-        for number, made in enumerate(loader, start=chunk):
-            if made.error:
-                raise UnireError(made.error)
-            empty = 0 if made.steps else empty + 1
+        notes: Counter[str] = Counter()  # notes of chunks without steps are passed on with the next step
+        for number, current in enumerate(loader, start=chunk):
+            if current.error:
+                raise UnireError(current.error)
+            empty = 0 if current.steps else empty + 1
             if empty >= len(self):
-                raise UnireError("no document of the corpus has words that are not of dev or test; give other text")
+                raise UnireError("no document of the corpus has words that are not of dev or test; use another corpus")
             if position == 0:
-                notes += made.notes
-            for place, step in enumerate(made.steps[position:], start=position):
+                notes += current.notes
+            for place, step in enumerate(current.steps[position:], start=position):
                 yield step, [number, place + 1], notes
                 notes = Counter()
             position = 0
 
     def _groups(self, documents: list[tuple[int, Document]]) -> Iterator[list[tuple[int, Document]]]:
-        """Documents of like length, of `size` sentences or a few more, each with its position."""
+        """Group documents of similar length into steps of `size` sentences or slightly more."""
         group: list[tuple[int, Document]] = []
         count = 0
         for position, document in sorted(documents, key=lambda item: item[1].n_words):
@@ -212,15 +233,14 @@ class DistillationBatches(Dataset[Chunk]):
                 padding=self.padding,
             )
             views.append([collate(batch, window_builder.spec, padding=self.padding) for batch in batches])
-        shelf = self.shelf
-        step = DistillationBatch.of(
-            views, [] if shelf is None else [shelf.rows(positions, batch.tables) for batch in views[0]]
-        )
-        notes[PARTED] += sum(int((~mask).sum()) for mask in step.kept)
+        index = self.index
+        rows = [] if index is None else [index.find(positions, batch.tables) for batch in views[0]]
+        step = DistillationBatch.from_views(views, rows)
+        notes[SPLIT_DIFFERENTLY] += sum(int((~mask).sum()) for mask in step.kept)
         return step
 
 
-def _start_worker(number: int) -> None:
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are enough processes; and without it, forking is warned of
-    for sent_to_all in SIGNALS:  # the training answers, and ends its workers by itself
-        signal.signal(sent_to_all, signal.SIG_IGN)
+def _start_worker(worker: int) -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # avoids oversubscription, and a warning about forking
+    for number in SIGNALS:  # sent to the whole process group; the training process handles them and ends its workers
+        signal.signal(number, signal.SIG_IGN)

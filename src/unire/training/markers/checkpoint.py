@@ -1,4 +1,4 @@
-"""Marker models as folders, which hold all that it takes to ask them."""
+"""Checkpoints of marker models: weights, tokenizer and `markers.json`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ from unire.models.checkpoint import fill, tensors_from, tensors_to
 from unire.models.encoder import build_encoder
 from unire.training.config import TrainingConfig
 from unire.training.initialization import portable_config
-from unire.training.markers.data import MarkerReader
-from unire.training.markers.inference import tokens_at_once
+from unire.training.markers.data import SentenceReader, count_text_markers
+from unire.training.markers.inference import RelationClassifier, max_batch_tokens
 from unire.training.markers.model import MarkerModel
-from unire.training.markers.relations import RelationClassifier, spare
 from unire.training.trainer import use_bf16
 
-__all__ = ["TrainedMarker", "load_marker", "new_classifier", "save_classifier", "saving"]
+__all__ = ["TrainedMarker", "init_classifier", "load_marker", "replace_model", "save_classifier"]
 
 TOKENIZER = "tokenizer.json"
-ABOUT = "markers.json"
+INFO = "markers.json"
 
 
 @dataclass(frozen=True)
 class TrainedMarker:
-    """A marker model that was trained."""
+    """A trained marker model."""
 
-    about: dict[str, Any]
-    """Who it is, in the form of a teacher."""
-    finder: RelationClassifier
+    info: dict[str, Any]
+    """Name, encoder and scores, in the form of a teacher's."""
+    classifier: RelationClassifier
 
 
-def new_classifier(
+def init_classifier(
     encoder: Any,
     tokenizer: Tokenizer,
     spec: EncoderSpec,
@@ -53,40 +52,40 @@ def new_classifier(
     approximate: bool,
     device: torch.device,
 ) -> RelationClassifier:
-    """An untrained marker model over an encoder, with what it needs to find something."""
+    """An untrained marker model over an encoder."""
     model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
-    reader = MarkerReader(tokenizer, spec, config.window, spare=spare(approximate))
-    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), tokens_at_once(model))
+    reader = SentenceReader(tokenizer, spec, config.window, reserved=count_text_markers(approximate))
+    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), max_batch_tokens(model))
 
 
-def save_classifier(finder: RelationClassifier, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
-    """Write a marker model, all of it or nothing; what an earlier run has saved is replaced.
+def save_classifier(classifier: RelationClassifier, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
+    """Write a marker model atomically. The model of an earlier run is replaced.
 
     Args:
-        finder: With one model.
-        folder: A new one, or one of a marker model.
-        encoder: The name of what it was trained from.
-        config: How it was trained.
+        classifier: With a single model, not an ensemble.
+        folder: A new folder, or one of a marker model.
+        encoder: Name of the pretrained encoder.
+        config: The training configuration.
     """
-    model: Any = finder.model
-    about = {
+    model: Any = classifier.model
+    info = {
         "encoder": encoder,
         "approximate": model.approximate,
-        "labels": finder.labels.to_dict(),
-        "spec": finder.reader.spec.to_dict(),
-        # as it was before it had an embedding for every marker
+        "labels": classifier.labels.to_dict(),
+        "spec": classifier.reader.spec.to_dict(),
+        # of the encoder without the embeddings of markers
         "encoder_config": {**portable_config(model.encoder.config), "vocab_size": model.markers.first},
         "training": asdict(config),
     }
-    with saving(folder) as temporary:
+    with replace_model(folder) as temporary:
         tensors_to(temporary / WEIGHTS, model.state_dict())
-        (temporary / TOKENIZER).write_text(finder.reader.tokenizer.to_str(), encoding="utf-8")
-        (temporary / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        (temporary / TOKENIZER).write_text(classifier.reader.tokenizer.to_str(), encoding="utf-8")
+        (temporary / INFO).write_text(json.dumps(info, indent=1) + "\n", encoding="utf-8")
 
 
 @contextmanager
-def saving(folder: Path) -> Iterator[Path]:
-    """A temporary folder for all of a model, which then replaces what an earlier run has saved."""
+def replace_model(folder: Path) -> Iterator[Path]:
+    """A temporary folder for a model, which then replaces that of an earlier run."""
     try:
         with replace_atomically(folder, directory=True) as temporary:
             yield temporary
@@ -95,32 +94,32 @@ def saving(folder: Path) -> Iterator[Path]:
 
 
 def load_marker(folder: str | Path, device: str | None = None) -> TrainedMarker:
-    """The marker model of a folder, on a GPU when there is one; nobody goes on training it."""
+    """Load a marker model for inference. By default it is on a GPU if there is one."""
     folder, place = Path(folder), choose_device(device)
-    if not (folder / ABOUT).exists():
+    if not (folder / INFO).exists():
         if (folder / "cell.json").exists():
-            raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; remove and train it again")
+            raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; train it again")
         raise UnireError(f"there is no marker model in {str(folder)!r}; `unire markers` trains one")
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        name = str(about["encoder"])
-        encoder, tokenizer = build_encoder(about["encoder_config"]), _tokenizer(folder)
-        labels, spec = LabelSpace.from_dict(about["labels"]), EncoderSpec.from_dict(about["spec"])
-        training = TrainingConfig(**about["training"])
-        if training.bf16:  # a model that was trained in it can be asked without
+        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        name = str(info["encoder"])
+        encoder, tokenizer = build_encoder(info["encoder_config"]), _load_tokenizer(folder)
+        labels, spec = LabelSpace.from_dict(info["labels"]), EncoderSpec.from_dict(info["spec"])
+        training = TrainingConfig(**info["training"])
+        if training.bf16:  # decide by the present device
             training = replace(training, bf16=None)
-        approximate = about["approximate"]
-        finder = new_classifier(encoder, tokenizer, spec, labels, training, approximate=approximate, device=place)
+        approximate = info["approximate"]
+        classifier = init_classifier(encoder, tokenizer, spec, labels, training, approximate=approximate, device=place)
     except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
-    fill(finder.model, tensors_from(folder / WEIGHTS), folder)
-    if finder.bf16:
-        keep_in_bf16(finder.model)
-    return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, finder)
+    fill(classifier.model, tensors_from(folder / WEIGHTS), folder)
+    if classifier.bf16:
+        keep_in_bf16(classifier.model)
+    return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, classifier)
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
+def _load_tokenizer(folder: Path) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(folder / TOKENIZER))
     except Exception as error:  # tokenizers raises bare Exception

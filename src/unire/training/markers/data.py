@@ -1,10 +1,11 @@
-"""Texts with typed markers around a pair of entities, or with the markers of many pairs behind them."""
+"""Inputs of marker models: sentences with context, and rows with typed markers in the text or behind it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,206 +13,323 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec
-from unire.documents import Document
+from unire.documents import Document, Entity, Sentence
 from unire.extractor import notes_of
+from unire.labels import LabelSpace
+from unire.models.batch import Tensors
+from unire.tables import REFLEXIVE, TWO_LABELS, spanning
 from unire.windows.spans import TableSpan
 from unire.windows.windows import WindowBuilder, WindowGroup
 
+if TYPE_CHECKING:
+    from unire.training.markers.model import MarkerEnsemble, MarkerModel
+
 __all__ = [
-    "MARKERS",
-    "PAD",
-    "MarkerInput",
-    "MarkerReader",
-    "Markers",
-    "Row",
-    "approximate_rows",
-    "collate",
-    "exact_rows",
-    "visible",
+    "MARKERS_PER_PAIR",
+    "PADDING_OWNER",
+    "TOO_LONG",
+    "MarkerRow",
+    "MarkerVocabulary",
+    "RelationData",
+    "SentenceReader",
+    "TokenizedSentence",
+    "build_approximate_rows",
+    "build_attention_mask",
+    "build_exact_rows",
+    "build_rows",
+    "collate_rows",
+    "count_text_markers",
+    "distinct_entities",
 ]
 
-MARKERS = 4
-"""Of a pair: where the subject begins and ends, and where the object does."""
-PAIRS = 128
-"""The most pairs behind one text. Those of a sentence that has more stand behind several copies of it, which changes
-nothing: pairs do not see each other."""
-PAD = -1
-"""Whose token padding is; the text's are 0's, those of pair k are k's, counted from 1."""
+MARKERS_PER_PAIR = 4
+"""Start and end of the subject, start and end of the object."""
+MAX_PAIRS_PER_ROW = 128
+"""Pairs behind one copy of the text. A sentence with more pairs has several rows. The result is the same, because pairs
+do not see each other."""
+PADDING_OWNER = -1
+"""The owner of padding tokens. The text has owner 0, and the markers of pair k have owner k, counted from 1."""
+LENGTH_MULTIPLE = 8
+"""L is a multiple of this, as the fastest kernels need."""
+UNLIMITED_TABLE_WORDS = 2**31
+"""Sentences are not split, because marker models have no tables."""
+TOO_LONG = "sentence longer than the encoder, whose relations are not read"
 
-ALIGNED = 8
-"""L is a multiple of it: the fastest kernels ask for that."""
+EntityTokens = NDArray[np.int64]
+"""[P, 3]: first token, last token and type of an entity. Tokens are counted in their window."""
 
-Spans = NDArray[np.int64]
-"""[P, 3]: first token, last token and type of an entity, in tokens of its window."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenizedSentence:
+    """A sentence as an encoder reads it."""
+
+    span: TableSpan
+    group: WindowGroup
+    """Its window, or several windows if the sentence is longer than the encoder."""
+    word_sizes: NDArray[np.int64]
+    """Tokens of each word."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether one window holds the sentence."""
+        return len(self.group.windows) == 1
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """The tokens of the only window."""
+        return self.group.windows[0].tokens
+
+    @property
+    def first_tokens(self) -> NDArray[np.int64]:
+        """The position of every word's first token in its window."""
+        return self.group.word_index[:, 1]
+
+    @property
+    def last_tokens(self) -> NDArray[np.int64]:
+        """The position of every word's last token in its window."""
+        return self.first_tokens + self.word_sizes - 1
+
+
+class SentenceReader:
+    """Tokenizes sentences, each with words of its document to the left and right.
+
+    Args:
+        tokenizer: The encoder's.
+        spec: Other facts about the encoder.
+        window: Words of a window, including the sentence.
+        reserved: Tokens of a window that are left free for markers.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, window: int, *, reserved: int = 0) -> None:
+        available = replace(spec, max_pieces=spec.max_pieces - reserved)
+        self.tokenizer = tokenizer
+        self.spec = spec
+        self.window_builder = WindowBuilder(
+            tokenizer, available, layout="in-place", window=window, max_table=UNLIMITED_TABLE_WORDS
+        )
+
+    @property
+    def layout_key(self) -> tuple[object, ...]:
+        """Everything that decides how documents are tokenized. Readers with equal keys give the same result."""
+        return self.tokenizer.to_str(), self.window_builder.spec, self.window_builder.window
+
+    def read(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[TokenizedSentence]:
+        """All sentences with words, in order. `notes` counts long or unknown words and similar problems."""
+        for index, document in enumerate(documents):
+            bounds = self.window_builder.tokenize(document.words).bounds
+            for group in self.window_builder.build([document], index):
+                (span,) = group.tables
+                if notes is not None:
+                    notes.update(notes_of(group))
+                yield TokenizedSentence(span, group, np.diff(bounds[span.start : span.end + 1]))
 
 
 @dataclass(frozen=True)
-class Markers:
-    """The ids of the markers: new rows behind the encoder's vocabulary, four for each entity type."""
+class MarkerVocabulary:
+    """The ids of the markers: new embeddings behind the encoder's vocabulary, four for each entity type."""
 
     first: int
     """Size of the encoder's own vocabulary."""
     n_types: int
 
     def __len__(self) -> int:
-        return MARKERS * self.n_types
+        return MARKERS_PER_PAIR * self.n_types
 
-    def of(self, subjects: Spans, objects: Spans) -> NDArray[np.int64]:
+    def ids(self, subjects: EntityTokens, objects: EntityTokens) -> NDArray[np.int64]:
         """[P, 4]: `<S:type>`, `</S:type>`, `<O:type>`, `</O:type>` of every pair."""
-        roles = np.arange(MARKERS)
+        roles = np.arange(MARKERS_PER_PAIR)
         types = np.stack([subjects[:, 2], subjects[:, 2], objects[:, 2], objects[:, 2]], 1)
-        return self.first + MARKERS * types + roles
+        return self.first + MARKERS_PER_PAIR * types + roles
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Row:
-    """An encoder input and the pairs that are read off it."""
+class MarkerRow:
+    """An encoder input, and the pairs that are read from it."""
 
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
-    """Where each token stands; markers behind the text stand where the words do that they belong to."""
+    """The position of each token. Markers behind the text have the positions of their words."""
     owners: NDArray[np.int64]
-    """Whose token it is: all see the text's, and those of a pair each other."""
-    reads: NDArray[np.int64]
-    """[P, 2]: the markers at the beginning of subject and object."""
+    """0 for the text, k for the markers of pair k. All tokens see the text; markers also see those of their pair."""
+    marker_starts: NDArray[np.int64]
+    """[P, 2]: the opening markers of subject and object."""
     pairs: NDArray[np.int64]
-    """[P, 2]: subject and object among the entities of the sentence."""
+    """[P, 2]: subject and object, as indices into the entities of the sentence."""
 
 
-def exact_rows(
-    text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers
-) -> list[Row]:
-    """A row for each pair, with the markers in the text."""
+def build_exact_rows(
+    text: NDArray[np.int64],
+    subjects: EntityTokens,
+    objects: EntityTokens,
+    pairs: NDArray[np.int64],
+    markers: MarkerVocabulary,
+) -> list[MarkerRow]:
+    """One row per pair, with the markers in the text."""
     n_pairs, length = len(pairs), len(text)
-    ids = markers.of(subjects, objects)
-    # before which token each stands; of several before one token those come first that end a span
+    ids = markers.ids(subjects, objects)
+    # the token before which each marker stands; of several before one token, closing markers come first
     before = np.stack([subjects[:, 0], subjects[:, 1] + 1, objects[:, 0], objects[:, 1] + 1], 1)  # [P, 4]
-    order = MARKERS * before + np.array([2, 0, 3, 1])
+    order = MARKERS_PER_PAIR * before + np.array([2, 0, 3, 1])
     places = before + (order[:, None, :] < order[:, :, None]).sum(2)
-    rows = np.empty((n_pairs, length + MARKERS), np.int64)
+    rows = np.empty((n_pairs, length + MARKERS_PER_PAIR), np.int64)
     tokens = np.arange(length)
     shifted = tokens + (before[:, :, None] <= tokens).sum(1)  # [P, length]
     np.put_along_axis(rows, shifted, np.broadcast_to(text, shifted.shape), 1)
     np.put_along_axis(rows, places, ids, 1)
-    positions, owners = np.arange(length + MARKERS), np.zeros(length + MARKERS, np.int64)
-    return [Row(rows[p], positions, owners, places[p : p + 1, ::2], pairs[p : p + 1]) for p in range(n_pairs)]
+    positions, owners = np.arange(length + MARKERS_PER_PAIR), np.zeros(length + MARKERS_PER_PAIR, np.int64)
+    return [MarkerRow(rows[p], positions, owners, places[p : p + 1, ::2], pairs[p : p + 1]) for p in range(n_pairs)]
 
 
-def approximate_rows(
-    text: NDArray[np.int64], subjects: Spans, objects: Spans, pairs: NDArray[np.int64], markers: Markers
-) -> list[Row]:
-    """The text once (or, with very many pairs, several times), with the markers of all pairs behind it."""
+def build_approximate_rows(
+    text: NDArray[np.int64],
+    subjects: EntityTokens,
+    objects: EntityTokens,
+    pairs: NDArray[np.int64],
+    markers: MarkerVocabulary,
+) -> list[MarkerRow]:
+    """The text once, with the markers of all pairs behind it. Very many pairs make several rows."""
     length = len(text)
-    ids = markers.of(subjects, objects)
-    stands = np.stack([subjects[:, 0], subjects[:, 1], objects[:, 0], objects[:, 1]], 1)  # [P, 4]
+    ids = markers.ids(subjects, objects)
+    marked = np.stack([subjects[:, 0], subjects[:, 1], objects[:, 0], objects[:, 1]], 1)  # [P, 4]
     rows = []
-    for start in range(0, len(pairs), PAIRS):
-        chosen = slice(start, start + PAIRS)
+    for start in range(0, len(pairs), MAX_PAIRS_PER_ROW):
+        chosen = slice(start, start + MAX_PAIRS_PER_ROW)
         numbers = np.arange(len(pairs[chosen]))
         rows.append(
-            Row(
+            MarkerRow(
                 np.concatenate([text, ids[chosen].ravel()]),
-                np.concatenate([np.arange(length), stands[chosen].ravel()]),
-                np.concatenate([np.zeros(length, np.int64), np.repeat(numbers + 1, MARKERS)]),
-                length + MARKERS * numbers[:, None] + np.array([0, 2]),
+                np.concatenate([np.arange(length), marked[chosen].ravel()]),
+                np.concatenate([np.zeros(length, np.int64), np.repeat(numbers + 1, MARKERS_PER_PAIR)]),
+                length + MARKERS_PER_PAIR * numbers[:, None] + np.array([0, 2]),
                 pairs[chosen],
             )
         )
     return rows
 
 
-def collate(rows: Sequence[Row], pad_id: int, first_position: int) -> dict[str, torch.Tensor]:
-    """Rows as padded tensors, still on the host.
+def build_rows(
+    model: MarkerModel | MarkerEnsemble,
+    sentence: TokenizedSentence,
+    entities: Sequence[Entity],
+    labels: LabelSpace,
+    notes: Counter[str] | None = None,
+) -> list[MarkerRow]:
+    """The rows of all ordered pairs of the entities of a sentence. `notes` counts sentences that are too long."""
+    n = len(entities)
+    if n < 2:
+        return []
+    if not sentence.fits:
+        if notes is not None:
+            notes[TOO_LONG] += 1
+        return []
+    firsts, lasts, start = sentence.first_tokens, sentence.last_tokens, sentence.span.start
+    spans = np.array(
+        [
+            (firsts[entity.start - start], lasts[entity.end - 1 - start], labels.entity_id(entity.label) - 1)
+            for entity in entities
+        ]
+    )  # [n, 3]
+    pairs = np.argwhere(~np.eye(n, dtype=bool))  # [P, 2]
+    build = build_approximate_rows if model.approximate else build_exact_rows
+    return build(sentence.tokens, spans[pairs[:, 0]], spans[pairs[:, 1]], pairs, model.markers)
+
+
+def count_text_markers(approximate: bool) -> int:
+    """Markers that take positions in a window: none if they stand behind the text and share positions."""
+    return 0 if approximate else MARKERS_PER_PAIR
+
+
+def collate_rows(rows: Sequence[MarkerRow], pad_id: int, first_position: int) -> dict[str, torch.Tensor]:
+    """Rows as padded tensors on the host.
 
     Args:
         rows: At least one.
         pad_id: The encoder's.
-        first_position: The encoder's position id of a token at position 0.
+        first_position: The encoder's id of position 0.
     """
     lengths = np.array([len(row.ids) for row in rows])
-    filled = np.arange(-(-lengths.max() // ALIGNED) * ALIGNED) < lengths[:, None]  # [B, L]
+    filled = np.arange(-(-lengths.max() // LENGTH_MULTIPLE) * LENGTH_MULTIPLE) < lengths[:, None]  # [B, L]
     arrays = {}
-    for name, padding in (("ids", pad_id), ("positions", 0), ("owners", PAD)):
+    for name, padding in (("ids", pad_id), ("positions", 0), ("owners", PADDING_OWNER)):
         arrays[name] = np.full(filled.shape, padding, np.int64)
         arrays[name][filled] = np.concatenate([getattr(row, name) for row in rows])
-    numbers = np.repeat(np.arange(len(rows)), [len(row.reads) for row in rows])
-    reads = numbers[:, None] * filled.shape[1] + np.concatenate([row.reads for row in rows])
+    numbers = np.repeat(np.arange(len(rows)), [len(row.marker_starts) for row in rows])
+    starts = numbers[:, None] * filled.shape[1] + np.concatenate([row.marker_starts for row in rows])
     return {
         "input_ids": torch.from_numpy(arrays["ids"]),
         "position_ids": torch.from_numpy(arrays["positions"] + first_position),
         "owners": torch.from_numpy(arrays["owners"]),
-        "reads": torch.from_numpy(reads),
+        "marker_starts": torch.from_numpy(starts),
     }
 
 
-def visible(owners: torch.Tensor) -> torch.Tensor:
+def build_attention_mask(owners: torch.Tensor) -> torch.Tensor:
     """Which token sees which: `[B, 1, L, L]`. The text sees itself; markers see the text and those of their pair."""
     column, row = owners.unsqueeze(1), owners.unsqueeze(2)
     return ((column == 0) | ((column == row) & (column > 0))).unsqueeze(1)
 
 
-WHOLE = 2**31
-"""Words of a table: no sentence is cut, for there are no tables here."""
+class RelationData:
+    """Training data of a marker model: all pairs of gold entities with their gold relations.
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class MarkerInput:
-    """A sentence as an encoder reads it."""
-
-    place: TableSpan
-    passage: WindowGroup
-    """Its window; several, if it is longer than the encoder."""
-    sizes: NDArray[np.int64]
-    """Tokens of each word."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether one window holds all of it."""
-        return len(self.passage.windows) == 1
-
-    @property
-    def tokens(self) -> NDArray[np.int64]:
-        """Of the only window."""
-        return self.passage.windows[0].tokens
-
-    @property
-    def firsts(self) -> NDArray[np.int64]:
-        """The position of every word's first token in its window."""
-        return self.passage.word_index[:, 1]
-
-    @property
-    def lasts(self) -> NDArray[np.int64]:
-        """The position of every word's last token."""
-        return self.firsts + self.sizes - 1
-
-
-class MarkerReader:
-    """Lays out sentences: each with words of its document to the left and right.
+    Symmetric relations hold in both directions.
 
     Args:
-        tokenizer: The encoder's.
-        spec: What else is known of the encoder.
-        window: Words of a window, the sentence included.
-        spare: Tokens of a window that are left free, for markers.
+        documents: The annotated documents.
+        model: Decides how pairs become rows.
+        reader: Of the model's encoder.
+        labels: The label space.
     """
 
-    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, window: int, *, spare: int = 0) -> None:
-        room = replace(spec, max_pieces=spec.max_pieces - spare)
-        self.tokenizer = tokenizer
-        self.spec = spec
-        self.window_builder = WindowBuilder(tokenizer, room, layout="in-place", window=window, max_table=WHOLE)
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        model: MarkerModel | MarkerEnsemble,
+        reader: SentenceReader,
+        labels: LabelSpace,
+    ) -> None:
+        self._model = model
+        self._pad_id = reader.spec.pad_id
+        self.notes: Counter[str] = Counter(reason for document in documents for _, reason in spanning(document))
+        self.rows: list[MarkerRow] = []
+        self._gold: list[NDArray[np.int64]] = []
+        for tokenized in reader.read(documents):
+            sentence = documents[tokenized.span.document].sentences[tokenized.span.sentence]
+            entities = distinct_entities(sentence.entities)
+            gold = _gold_classes(sentence, entities, labels, self.notes)  # [n, n]
+            for row in build_rows(model, tokenized, entities, labels, self.notes):
+                self.rows.append(row)
+                self._gold.append(gold[row.pairs[:, 0], row.pairs[:, 1]])
+        self.lengths = [len(row.ids) for row in self.rows]
+        self.weights = [len(row.pairs) for row in self.rows]
 
-    @property
-    def way(self) -> tuple[object, ...]:
-        """All that decides how documents are laid out: readers that agree in it lay out the same."""
-        return self.tokenizer.to_str(), self.window_builder.spec, self.window_builder.window
+    def collate(self, items: Sequence[int]) -> Tensors:
+        """Rows with the class of every pair, `[P]`."""
+        tensors = collate_rows([self.rows[item] for item in items], self._pad_id, self._model.first_position)
+        return {**tensors, "gold": torch.from_numpy(np.concatenate([self._gold[item] for item in items]))}
 
-    def read(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[MarkerInput]:
-        """Every sentence that has words, in order; what needed special care is added to `notes`."""
-        for index, document in enumerate(documents):
-            bounds = self.window_builder.tokenize(document.words).bounds
-            for passage in self.window_builder.build([document], index):
-                (place,) = passage.tables
-                if notes is not None:
-                    notes.update(notes_of(passage))
-                yield MarkerInput(place, passage, np.diff(bounds[place.start : place.end + 1]))
+
+def distinct_entities(entities: Sequence[Entity]) -> list[Entity]:
+    """The entities without duplicates of span and type."""
+    return list({(entity.start, entity.end, entity.label): entity for entity in entities}.values())
+
+
+def _gold_classes(
+    sentence: Sentence, entities: Sequence[Entity], labels: LabelSpace, notes: Counter[str]
+) -> NDArray[np.int64]:
+    """The class of every ordered pair: `[n, n]`. The first of two labels on one pair counts."""
+    numbers = {(entity.start, entity.end, entity.label): i for i, entity in enumerate(entities)}
+    gold = np.zeros((len(entities), len(entities)), np.int64)
+    for relation in sentence.relations:
+        head, tail = (numbers[end.start, end.end, end.label] for end in (relation.head, relation.tail))
+        label = labels.relation_id(relation.label) - labels.relation_ids.start + 1
+        if head == tail:
+            notes[REFLEXIVE] += 1
+            continue
+        directions = labels.ways(relation.label, head, tail)
+        if any(gold[direction] not in (0, label) for direction in directions):
+            notes[TWO_LABELS] += 1
+            continue
+        for direction in directions:
+            gold[direction] = label
+    return gold

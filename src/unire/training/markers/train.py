@@ -19,12 +19,11 @@ from unire.hub.model_dir import ensure_writable
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
-from unire.training.config import TrainingConfig
+from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process
 from unire.training.initialization import encoder_provenance
-from unire.training.markers.checkpoint import new_classifier, save_classifier
-from unire.training.markers.config import marker_config
-from unire.training.markers.relations import RelationData
+from unire.training.markers.checkpoint import init_classifier, save_classifier
+from unire.training.markers.data import RelationData
 from unire.training.markers.trainer import fit
 
 __all__ = ["TrainedMarkers", "train_markers"]
@@ -81,13 +80,13 @@ def train_markers(
     labels.check([*documents, *dev])
     set_seed(config.seed)
     loaded, name = load_encoder(encoder, case_marks=config.case_marks), encoder_provenance(str(encoder))["encoder"]
-    finder = new_classifier(*loaded, labels, config, approximate=approximate, device=place)
-    data = RelationData(documents, finder.model, finder.reader, labels)
+    classifier = init_classifier(*loaded, labels, config, approximate=approximate, device=place)
+    data = RelationData(documents, classifier.model, classifier.reader, labels)
 
     def f1() -> float:
-        return score(dev, finder.find(dev), labels).relations.f1
+        return score(dev, classifier.predict(dev), labels).relations.f1
 
-    history = fit(finder.model, data, config, evaluate=f1 if dev else None, tell=tell)
-    save_classifier(finder, out, encoder=name, config=config)
+    history = fit(classifier.model, data, config, evaluate=f1 if dev else None, tell=tell)
+    save_classifier(classifier, out, encoder=name, config=config)
     best = max((epoch["dev"] for epoch in history), default=None) if dev else None
     return TrainedMarkers(history, best, round(time.monotonic() - began, 1), dict(data.notes))

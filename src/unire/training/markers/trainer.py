@@ -14,7 +14,7 @@ from unire.models.batch import Tensors
 from unire.prefetch import Prefetcher
 from unire.training.callbacks import Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.markers.inference import in_parts, moved, pinned, random_steps
+from unire.training.markers.inference import batch_by_length, pin_tensors, shuffle_into_steps, tensors_to_device
 from unire.training.optimizer import Schedule, build_optimizer
 from unire.training.trainer import use_bf16
 
@@ -59,7 +59,7 @@ def fit(
     with Interrupt() as interrupt:
         for epoch in range(config.epochs):
             rng = np.random.default_rng([config.seed, epoch])
-            steps = random_steps(data.lengths, data.weights, config.batch_size, rng)
+            steps = shuffle_into_steps(data.lengths, data.weights, config.batch_size, rng)
             model.train()
             total = torch.zeros((), device=device)
             for position, batches in enumerate(Prefetcher(_collated(steps, data, config, device))):
@@ -68,7 +68,7 @@ def fit(
                 weight = sum(data.weights[item] for item in steps[position])
                 for tensors in batches:
                     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-                        loss = model.loss(moved(tensors, device)) / weight
+                        loss = model.loss(tensors_to_device(tensors, device)) / weight
                     loss.backward()
                     total += loss.detach()
                 torch.nn.utils.clip_grad_norm_(parameters, config.clip)
@@ -95,4 +95,6 @@ def _collated(
 ) -> Iterator[list[Tensors]]:
     """The batches of every step: one, or where that were too much at once several whose gradients add up."""
     for step in steps:
-        yield [pinned(data.collate(part), device) for part in in_parts(step, data.lengths, config.max_pieces)]
+        yield [
+            pin_tensors(data.collate(batch), device) for batch in batch_by_length(step, data.lengths, config.max_pieces)
+        ]

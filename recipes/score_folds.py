@@ -1,9 +1,9 @@
-"""Score the models of a cross-validation in two ways: on all sentences, and without those of overlapping entities.
+"""Score the models of a cross-validation twice: on all sentences, and without sentences with overlapping entities.
 
-python recipes/counted.py DATA FOLDS MODELS
+python recipes/score_folds.py DATA FOLDS MODELS
 
-MODELS is the folder that `unire train --folds FOLDS` has made of DATA. Prints JSON: the means over
-folds of their macro averages.
+MODELS is the output folder of `unire train --data DATA --folds FOLDS`. Prints JSON: the macro averages,
+averaged over folds.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from unire.training.cross_validation import over_folds
 
 def main(data: str, folds: str, models: str) -> None:
     parts = list(split_folds(list(formats.read(data)), read_folds(Path(folds))))
-    found = []
+    results = []
     for number, part in enumerate(parts, start=1):
         extractor = Extractor.load(Path(models) / f"fold-{number:02d}")
-        found.append((part.test, list(extractor.annotate(part.test)), extractor.labels))
-    counted = {}
+        results.append((part.test, list(extractor.annotate(part.test)), extractor.labels))
+    protocols = {}
     for protocol in (Protocol(average="macro", drop_overlapping=drop) for drop in (False, True)):
-        scores = [score(gold, predicted, labels, protocol) for gold, predicted, labels in found]
-        counted[protocol.name] = {**over_folds(scores, "macro"), "dropped": sum(one.dropped for one in scores)}
-    print(json.dumps({"protocols": counted}))
+        scores = [score(gold, predicted, labels, protocol) for gold, predicted, labels in results]
+        protocols[protocol.name] = {**over_folds(scores, "macro"), "dropped": sum(one.dropped for one in scores)}
+    print(json.dumps({"protocols": protocols}))
 
 
 if __name__ == "__main__":

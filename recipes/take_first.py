@@ -1,6 +1,6 @@
-"""Take the first texts of a corpus, a document per line.
+"""Copy the first texts of a corpus, a document per line.
 
-python recipes/first.py CORPUS.txt N OUT.txt
+python recipes/take_first.py CORPUS.txt N OUT.txt
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from script import how_many, run
+from script import parse_count, run
 
 from unire.files import open_text_output
 from unire.training.text_corpus import read_documents
 
 
 def main(corpus: str, n: str, out: str) -> None:
-    count = how_many(n)
+    count = parse_count(n)
     with open_text_output(out) as file:
         file.writelines(f"{text}\n" for text in islice(read_documents([Path(corpus)]), count))
 

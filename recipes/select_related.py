@@ -1,6 +1,6 @@
-"""Choose the sentences of a corpus in which a model finds relations, as every sentence of CoNLL04 has some.
+"""Select the sentences of a corpus in which a model finds relations. Every sentence of CoNLL04 has some.
 
-python recipes/related.py CORPUS.txt MODEL OUT.txt
+python recipes/select_related.py CORPUS.txt MODEL OUT.txt
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from unire.files import open_text_output
 from unire.training.text_corpus import read_documents
 
 
-def related(texts: Iterator[str], model: str) -> Iterator[str]:
-    """The sentences with relations, a text of one line each."""
+def iter_related(texts: Iterator[str], model: str) -> Iterator[str]:
+    """The sentences with relations, one line each."""
     for document in Extractor.load(model).extract(texts):
         for sentence in document.sentences:
             if sentence.relations:
@@ -26,8 +26,8 @@ def related(texts: Iterator[str], model: str) -> Iterator[str]:
 
 def main(corpus: str, model: str, out: str) -> None:
     texts = read_documents([Path(corpus)])
-    with open_text_output(out) as chosen:
-        chosen.writelines(f"{sentence}\n" for sentence in related(texts, model))
+    with open_text_output(out) as file:
+        file.writelines(f"{sentence}\n" for sentence in iter_related(texts, model))
 
 
 if __name__ == "__main__":
