@@ -27,6 +27,7 @@ from unire.training.markers.data import (
     distinct_entities,
 )
 from unire.training.markers.model import MarkerEnsemble, MarkerModel
+from unire.utils import pin_memory
 from unire.windows.collator import MAX_SLICE_TOKENS
 from unire.windows.spans import TableSpan
 
@@ -90,7 +91,7 @@ def max_batch_tokens(model: Any) -> int:
 
 def pin_tensors(tensors: Tensors, device: torch.device) -> Tensors:
     """Copy tensors to pinned memory if the device is a GPU, so that later copies are asynchronous."""
-    return {name: tensor.pin_memory() for name, tensor in tensors.items()} if device.type == "cuda" else tensors
+    return {name: pin_memory(tensor) for name, tensor in tensors.items()} if device.type == "cuda" else tensors
 
 
 def tensors_to_device(tensors: Tensors, device: torch.device) -> Tensors:
