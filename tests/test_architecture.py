@@ -1,16 +1,28 @@
-"""The rules of the architecture that a test can enforce: layers, torch, safety, and unique class names."""
+"""The rules of the architecture that a test can enforce: layers, torch, safety, sizes and names."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from helpers.architecture import LAYERS
-from helpers.paths import SOURCE
+from helpers.architecture import (
+    FORBIDDEN_WORDS,
+    LARGE_MODULES,
+    LAYERS,
+    MAX_MODULE_LINES,
+    MIN_MODULE_LINES,
+    OTHER_TEST_FOLDERS,
+    SMALL_MODULES,
+    STARTS_COMMANDS,
+    UNFINISHED_FLAGS,
+    UNFINISHED_NAMES,
+)
+from helpers.paths import ROOT, SOURCE
 
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -153,3 +165,79 @@ def test_commands_print_user_text_without_markup():
         if node.args and not ast.unparse(node.args[0]).startswith(("TerminalView(", "terminal.TerminalView("))
     ]
     assert not wrong
+
+
+def test_modules_are_neither_long_nor_tiny():
+    wrong = []
+    for file in FILES:
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        if lines > MAX_MODULE_LINES and place(file) not in LARGE_MODULES:
+            wrong.append(f"{place(file)} has {lines} lines; split it")
+        if lines < MIN_MODULE_LINES and file.stem not in ENTRY_POINTS and place(file) not in SMALL_MODULES:
+            wrong.append(f"{place(file)} has {lines} lines; merge it with its neighbour")
+    assert not wrong
+
+
+def test_no_module_only_passes_on_names():
+    """A package may collect the names of its modules; a module defines something."""
+    wrong = []
+    for file in FILES:
+        body = [node for node in parsed(file).body if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)]
+        defines = [node for node in body if not ast.unparse(node).startswith("__all__")]
+        if file.stem not in ENTRY_POINTS and not defines:
+            wrong.append(place(file))
+    assert not wrong
+
+
+def words_of(name: str) -> set[str]:
+    """The words of `snake_case`, `CamelCase` and `CONSTANT_CASE`, in small letters."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def defined_names(file: Path) -> Iterator[str]:
+    """Names of the module, its packages, classes, functions and constants."""
+    yield from file.relative_to(SOURCE).with_suffix("").parts
+    tree = parsed(file)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_names_use_the_words_of_the_field():
+    assert words_of("_OldBox_rooms_HTMLPage") == {"old", "box", "rooms", "html", "page"}
+    wrong = [
+        f"{place(file)}: {name}"
+        for file in FILES
+        if package(file) not in UNFINISHED_NAMES
+        for name in defined_names(file)
+        if words_of(name) & FORBIDDEN_WORDS
+    ]
+    assert not wrong
+
+
+def test_the_library_names_no_option_of_the_command_line():
+    """Errors of the library name arguments, such as `resume=True`; the command translates where it must."""
+    wrong = []
+    for file in FILES:
+        if package(file) in {"cli", *UNFINISHED_FLAGS} or place(file) in STARTS_COMMANDS:
+            continue
+        tree = parsed(file)
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        wrong += [
+            f"{place(file)}, line {node.lineno}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+            if re.search(r"(?<![\w-])--[a-z]", node.value)
+        ]
+    assert not wrong
+
+
+def test_tests_mirror_the_package():
+    folders = {file.parent.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py")}
+    packages = {file.parent.relative_to(SOURCE) for file in FILES}
+    assert {
+        folder for folder in folders if folder.parts[:1] not in [(name,) for name in OTHER_TEST_FOLDERS]
+    } <= packages
