@@ -16,21 +16,20 @@ from typer.testing import CliRunner
 from helpers.noisy_extractor import noisy_extractor
 from helpers.paths import TWENTY
 from unire import Document, Extractor, formats, pretrained
-from unire.calibration import BEND, FLATTEST, Calibration, Curve
+from unire.calibration import LOG_ODDS_BEND, MIN_SLOPE, Calibration, CalibrationCurve
 from unire.cli.main import app
 from unire.config import ModelConfig
 from unire.errors import UnireError
-from unire.evaluation.calibration_error import Confidence, Reliability, outcomes
-from unire.evaluation.confidence import Effect, collect_log_odds, fit, fit_calibration
+from unire.evaluation.calibration_error import CalibrationErrors, Reliability, collect_outcomes
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import tuned
+from unire.evaluation.tuning import CalibrationEffect, collect_log_odds, fit_calibration, fit_curves, tune_config
 from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
 
 odds = st.floats(-104, 104)
 """All log-odds that there are in float32."""
 scores = st.lists(odds, min_size=1, max_size=50).map(np.array)
-curves = st.builds(Curve, st.floats(0.01, 20), st.floats(-20, 20), st.floats(0, 4))
+curves = st.builds(CalibrationCurve, st.floats(0.01, 20), st.floats(-20, 20), st.floats(0, 4))
 found_at = st.lists(st.tuples(odds, st.booleans()), max_size=60).map(
     lambda found: (np.array([score for score, _ in found]), np.array([right for _, right in found], bool))
 )
@@ -43,9 +42,9 @@ def logit(p: np.ndarray) -> np.ndarray:
     return np.log(p) - np.log1p(-p)
 
 
-def likelihood(curve: Curve, log_odds: np.ndarray, right: np.ndarray) -> float:
+def likelihood(curve: CalibrationCurve, log_odds: np.ndarray, right: np.ndarray) -> float:
     """The logarithm of it, less what moving the curve costs."""
-    x = curve.slope * np.arcsinh(BEND * log_odds) / BEND + curve.intercept
+    x = curve.slope * np.arcsinh(LOG_ODDS_BEND * log_odds) / LOG_ODDS_BEND + curve.intercept
     cost = ((curve.slope - 1) ** 2 + curve.intercept**2) / 2
     return float(-np.logaddexp(0, np.where(right, -x, x)).sum() - cost)
 
@@ -69,37 +68,40 @@ def test_a_curve_keeps_the_order_and_stays_between_0_and_1(curve, some):
 
 @given(scores)
 def test_a_curve_that_was_not_fitted_gives_the_chances_of_the_odds(some):
-    assert Curve()(some) == pytest.approx(1 / (1 + np.exp(-some)), rel=1e-12)
+    assert CalibrationCurve()(some) == pytest.approx(1 / (1 + np.exp(-some)), rel=1e-12)
 
 
 @given(st.floats(0.01, 0.3), st.floats(-3, 3), st.sets(st.integers(-1000, 1000), min_size=2))
 def test_a_fitted_curve_tells_all_odds_apart(slope, intercept, tenths):
     some = np.sort(np.array(list(tenths))) / 10
-    assert (np.diff(Curve(slope, intercept, BEND)(some)) > 0).all()
+    assert (np.diff(CalibrationCurve(slope, intercept, LOG_ODDS_BEND)(some)) > 0).all()
 
 
 @given(found_at, st.floats(0.5, 2), st.floats(-1, 1))
 def test_no_other_curve_makes_what_happened_more_likely(found, times, more):
-    curve = Curve.fit(*found)
-    assert curve.slope >= FLATTEST
-    for other in (Curve(1, 0, BEND), Curve(max(FLATTEST, curve.slope * times), curve.intercept + more, BEND)):
+    curve = CalibrationCurve.fit(*found)
+    assert curve.slope >= MIN_SLOPE
+    for other in (
+        CalibrationCurve(1, 0, LOG_ODDS_BEND),
+        CalibrationCurve(max(MIN_SLOPE, curve.slope * times), curve.intercept + more, LOG_ODDS_BEND),
+    ):
         assert likelihood(curve, *found) >= likelihood(other, *found) - 1e-6
 
 
 def test_without_findings_nothing_is_fitted():
-    assert Curve.fit(np.array([]), np.array([], bool)) == Curve(bend=BEND)
+    assert CalibrationCurve.fit(np.array([]), np.array([], bool)) == CalibrationCurve(bend=LOG_ODDS_BEND)
 
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_single_finding_moves_little(right):
     some = logit(np.array([0.6]))
-    assert abs(float(Curve.fit(some, np.array([right]))(some)[0]) - 0.6) < 0.2
+    assert abs(float(CalibrationCurve.fit(some, np.array([right]))(some)[0]) - 0.6) < 0.2
 
 
 def test_a_curve_rises_even_where_low_scores_were_right_more_often():
     some = np.repeat([-2.2, 2.2], 500)
-    curve = Curve.fit(some, some < 0)
-    assert curve.slope == FLATTEST
+    curve = CalibrationCurve.fit(some, some < 0)
+    assert curve.slope == MIN_SLOPE
     assert curve(some).mean() == pytest.approx(0.5, abs=0.01)
 
 
@@ -107,10 +109,10 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
     rng = np.random.default_rng(0)
     chance = rng.uniform(0.05, 0.95, 20_000)
     right = rng.random(20_000) < chance
-    too_sure = np.sinh((logit(chance) + 1.3) / 0.2 * BEND) / BEND
-    curve = Curve.fit(too_sure, right)
+    too_sure = np.sinh((logit(chance) + 1.3) / 0.2 * LOG_ODDS_BEND) / LOG_ODDS_BEND
+    curve = CalibrationCurve.fit(too_sure, right)
     assert (curve.slope, curve.intercept) == (pytest.approx(0.2, rel=0.05), pytest.approx(-1.3, abs=0.1))
-    assert Reliability.of(Curve()(too_sure), right).error > 0.2
+    assert Reliability.of(CalibrationCurve()(too_sure), right).error > 0.2
     assert Reliability.of(curve(too_sure), right).error < 0.015
 
 
@@ -130,7 +132,7 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
 def test_a_curve_that_does_not_rise_is_refused(wrong, wanted):
     ((name, value),) = wrong.items()
     with pytest.raises(UnireError, match=f"^calibration setting {name} = {value} makes no sense; it must be {wanted}$"):
-        Curve(**wrong)
+        CalibrationCurve(**wrong)
 
 
 # What is measured
@@ -156,14 +158,18 @@ def test_right_is_what_the_headline_protocol_counts():
     gold = Document.from_words(words, [(0, 1, "A"), (1, 2, "A"), (2, 3, "B")], [(0, 1, "S"), (0, 2, "R")])
     entities = [(0, 1, "A", 0.9), (1, 2, "A", 0.8), (2, 3, "A", 0.7)]
     relations = [(1, 0, "S", 0.6), (0, 2, "R", 0.5), (1, 0, "R", 0.4)]
-    found = outcomes([gold], [Document.from_words(words, entities, relations)], labels)
-    assert dict(zip(found.entities.scores, found.entities.right, strict=True)) == {0.9: True, 0.8: True, 0.7: False}
+    found = collect_outcomes([gold], [Document.from_words(words, entities, relations)], labels)
+    assert dict(zip(found.entities.scores, found.entities.correct, strict=True)) == {0.9: True, 0.8: True, 0.7: False}
     # the other way round of a symmetric relation is right, a relation of an entity of the wrong type is not
-    assert dict(zip(found.relations.scores, found.relations.right, strict=True)) == {0.6: True, 0.5: False, 0.4: False}
+    assert dict(zip(found.relations.scores, found.relations.correct, strict=True)) == {
+        0.6: True,
+        0.5: False,
+        0.4: False,
+    }
 
 
 def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
-    confidence = Confidence.of(outcomes(twenty, twenty, scierc_labels))
+    confidence = CalibrationErrors.of(collect_outcomes(twenty, twenty, scierc_labels))
     assert (confidence.entities.n, confidence.relations.n, confidence.entities.error) == (0, 0, 0.0)
     assert str(confidence) == "0.0% for 0 entities, 0.0% for 0 relations"
 
@@ -185,8 +191,8 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     assert changed
     assert collect_log_odds(fitted, twenty).entities.scores.tolist() == found.entities.scores.tolist()
 
-    effect = Effect.of(settings.calibration, found)
-    assert effect.after == Confidence.of(outcomes(twenty, after, scierc_labels))
+    effect = CalibrationEffect.of(settings.calibration, found)
+    assert effect.after == CalibrationErrors.of(collect_outcomes(twenty, after, scierc_labels))
     assert effect.after.relations.error < effect.before.relations.error
     errors = settings.provenance["calibration"]["errors"]
     assert errors["relations"] == {
@@ -198,8 +204,8 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
 
 def test_both_curves_are_fitted_apart(twenty, scierc_labels):
     found = collect_log_odds(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
-    calibration = fit(found)
-    assert calibration == Calibration(Curve.fit(*found.entities), Curve.fit(*found.relations))
+    calibration = fit_curves(found)
+    assert calibration == Calibration(CalibrationCurve.fit(*found.entities), CalibrationCurve.fit(*found.relations))
     assert calibration.entities != calibration.relations
 
 
@@ -210,7 +216,7 @@ def folder(unexported, tmp_path) -> Path:
 
 def test_another_decoder_is_not_calibrated_by_the_curves_of_the_first(folder):
     model = ModelDir.open(folder)
-    model.save(model.config.with_(calibration=Calibration(Curve(0.5, 0))))
+    model.save(model.config.with_(calibration=Calibration(CalibrationCurve(0.5, 0))))
     assert Extractor.load(folder).config.calibration.entities.slope == 0.5
     assert Extractor.load(folder, decoder="split", alpha=1.0).config.calibration.entities.slope == 0.5
     assert Extractor.load(folder, decoder="hard").config.calibration == Calibration()
@@ -248,7 +254,7 @@ def test_a_model_that_finds_nothing_is_not_calibrated(folder, tmp_path, options)
 
 def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twenty):
     before = ModelConfig.load(folder)
-    wanted = tuned(Extractor.load(folder), twenty)
+    wanted = tune_config(Extractor.load(folder), twenty)
     assert (wanted.alpha, wanted.relation_odds) != (before.alpha, before.relation_odds)
     run("calibrate", folder, "--data", TWENTY)
     assert ModelConfig.load(folder).alpha == before.alpha
@@ -272,7 +278,7 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
 
 
 def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
-    wanted = tuned(Extractor.load(folder, decoder="likely"), twenty)
+    wanted = tune_config(Extractor.load(folder, decoder="likely"), twenty)
     report = json.loads(run("calibrate", folder, "--tune", "--decoder", "likely", "--data", TWENTY, "--json"))
     settings = ModelConfig.load(folder)
     assert (settings.decoder, settings.alpha) == ("likely", wanted.alpha)
@@ -328,7 +334,7 @@ def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
     model = ModelDir.open("science")
     assert model.config.calibration != Calibration()
     assert not model.config.constraints
-    assert not model.labels.permits(model.config.signatures).all()
+    assert not model.labels.allowed_relations(model.config.signatures).all()
     assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
 
 

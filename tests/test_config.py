@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from unire.calibration import Calibration, Curve
+from unire.calibration import Calibration, CalibrationCurve
 from unire.config import EncoderSpec, HeadConfig, ModelConfig, checked_alpha
 from unire.errors import UnireError, fits
 from unire.models.encoder import build_encoder
@@ -23,7 +23,7 @@ def written(**changes: object) -> dict[str, Any]:
 def test_settings_come_back_as_they_were_written():
     settings = ModelConfig(SPEC, {"model_type": "bert"}, HeadConfig(20, 0.1), "shared", 0, 64, "hard", 1)
     settings = settings.with_(signatures=(("Peop", "Work_For", "Org"),), constraints=True, provenance={"seed": 3})
-    settings = settings.with_(calibration=Calibration(Curve(0.25, -1.5), Curve(2, 0.5)))
+    settings = settings.with_(calibration=Calibration(CalibrationCurve(0.25, -1.5), CalibrationCurve(2, 0.5)))
     assert ModelConfig.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 

@@ -112,5 +112,5 @@ def test_an_empty_space_says_that_it_has_none() -> None:
 
 def test_a_symmetric_relation_goes_both_ways_and_any_other_one_way() -> None:
     labels = LabelSpace(("X",), ("R", "S"), frozenset({"S"}))
-    assert labels.ways("R", 1, 2) == [(1, 2)]
-    assert labels.ways("S", 1, 2) == [(1, 2), (2, 1)]
+    assert labels.directions("R", 1, 2) == [(1, 2)]
+    assert labels.directions("S", 1, 2) == [(1, 2), (2, 1)]

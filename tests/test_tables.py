@@ -24,54 +24,54 @@ def fill(n: int, entities: list[EntityItem], relations: list[RelationItem] | Non
     document = Document.from_words([["w"] * n])
     found = [document.entity(*entity) for entity in entities]
     linked = [Relation(found[head], found[tail], label) for head, tail, label in relations or []]
-    return tables.fill(found, linked, LABELS, 0, n)
+    return tables.fill_table(found, linked, LABELS, 0, n)
 
 
 def reasons(table: FilledTable) -> list[str]:
-    return [reason for _, reason in table.unheld]
+    return [reason for _, reason in table.omitted]
 
 
 def test_an_entity_is_a_square_and_a_relation_a_rectangle() -> None:
     table = fill(4, [(0, 2, "A"), (3, 4, "B")], [(0, 1, "A")])
     assert table.labels.tolist() == [[A, A, 0, RA], [A, A, 0, RA], [0, 0, 0, 0], [0, 0, 0, B]]
-    assert table.unheld == ()
+    assert table.omitted == ()
 
 
 def test_a_symmetric_relation_is_a_rectangle_and_its_mirror_image() -> None:
     table = fill(3, [(0, 2, "A"), (2, 3, "B")], [(0, 1, "S")])
     assert table.labels.tolist() == [[A, A, RS], [A, A, RS], [RS, RS, B]]
-    assert table.unheld == ()
+    assert table.omitted == ()
 
 
 def test_a_symmetric_relation_annotated_both_ways_is_one_relation_both_ways() -> None:
     once = fill(3, [(0, 2, "A"), (2, 3, "B")], [(0, 1, "S")])
     twice = fill(3, [(0, 2, "A"), (2, 3, "B")], [(0, 1, "S"), (1, 0, "S")])
-    assert twice.unheld == ()
+    assert twice.omitted == ()
     assert np.array_equal(once.labels, twice.labels)
 
 
 def test_two_directions_may_have_two_labels_if_neither_is_symmetric() -> None:
     labels = LabelSpace(("A",), ("R", "Q"))
     document = Document.from_words([["a", "b"]], [(0, 1, "A"), (1, 2, "A")], [(0, 1, "R"), (1, 0, "Q")])
-    table = tables.fill(document.entities, document.relations, labels, 0, 2)
-    assert table.unheld == ()
+    table = tables.fill_table(document.entities, document.relations, labels, 0, 2)
+    assert table.omitted == ()
     assert table.labels.tolist() == [[1, 2], [3, 1]]
 
 
 def test_neighbours_of_one_type_stay_apart() -> None:
     table = fill(3, [(0, 1, "A"), (1, 3, "A")])
-    assert tables.read(table.labels, LABELS) == ([(0, 1, A), (1, 3, A)], [])
+    assert tables.read_table(table.labels, LABELS) == ([(0, 1, A), (1, 3, A)], [])
 
 
 def test_neighbours_of_one_type_stay_apart_when_a_relation_of_that_name_joins_them() -> None:
     table = fill(3, [(0, 1, "A"), (1, 3, "A")], [(0, 1, "A")])
-    assert tables.read(table.labels, LABELS) == ([(0, 1, A), (1, 3, A)], [(0, 1, RA)])
+    assert tables.read_table(table.labels, LABELS) == ([(0, 1, A), (1, 3, A)], [(0, 1, RA)])
 
 
 def test_repeating_annotation_loses_nothing_and_is_not_reported() -> None:
     once = fill(3, [(0, 1, "A"), (1, 3, "B")], [(0, 1, "A")])
     twice = fill(3, [(0, 1, "A"), (1, 3, "B"), (0, 1, "A")], [(0, 1, "A"), (2, 1, "A"), (0, 1, "A")])
-    assert twice.unheld == ()
+    assert twice.omitted == ()
     assert np.array_equal(once.labels, twice.labels)
 
 
@@ -79,27 +79,27 @@ def test_repeating_annotation_loses_nothing_and_is_not_reported() -> None:
 def test_of_overlapping_entities_the_longest_is_kept(order: list[int]) -> None:
     entities = [(0, 2, "A"), (1, 4, "B")]
     table = fill(4, [entities[i] for i in order])
-    assert tables.read(table.labels, LABELS)[0] == [(1, 4, B)]
-    assert [(unheld.item.label, unheld.reason) for unheld in table.unheld] == [("A", tables.OVERLAP)]
+    assert tables.read_table(table.labels, LABELS)[0] == [(1, 4, B)]
+    assert [(omitted.item.label, omitted.reason) for omitted in table.omitted] == [("A", tables.OVERLAP)]
 
 
 def test_of_equally_long_entities_the_first_is_kept() -> None:
     table = fill(3, [(1, 3, "B"), (0, 2, "A"), (1, 3, "A")])
-    assert tables.read(table.labels, LABELS)[0] == [(1, 3, B)]
+    assert tables.read_table(table.labels, LABELS)[0] == [(1, 3, B)]
     assert reasons(table) == [tables.OVERLAP, tables.OVERLAP]
 
 
 def test_a_relation_of_an_entity_that_is_not_held_is_not_held() -> None:
     table = fill(4, [(0, 2, "A"), (0, 1, "B"), (3, 4, "B")], [(1, 2, "A"), (2, 1, "S"), (0, 2, "A")])
     assert reasons(table) == [tables.OVERLAP, tables.NO_ARGUMENT, tables.NO_ARGUMENT]
-    assert tables.read(table.labels, LABELS)[1] == [(0, 1, RA)]
+    assert tables.read_table(table.labels, LABELS)[1] == [(0, 1, RA)]
 
 
 @pytest.mark.parametrize("second", [(0, 1, "S"), (1, 0, "S")])
 def test_of_two_labels_on_a_pair_the_first_is_kept(second: RelationItem) -> None:
     table = fill(2, [(0, 1, "A"), (1, 2, "B")], [(0, 1, "A"), second])
     assert reasons(table) == [tables.TWO_LABELS]
-    assert tables.read(table.labels, LABELS)[1] == [(0, 1, RA)]
+    assert tables.read_table(table.labels, LABELS)[1] == [(0, 1, RA)]
 
 
 def test_a_relation_from_an_entity_to_itself_is_not_held() -> None:
@@ -110,20 +110,20 @@ def test_a_relation_from_an_entity_to_itself_is_not_held() -> None:
 
 def test_an_entity_beyond_the_table_is_not_held() -> None:
     document = Document.from_words([["w"] * 6], [(1, 3, "A"), (2, 4, "B"), (5, 6, "A"), (4, 6, "A")], [(1, 3, "A")])
-    table = tables.fill(document.entities, document.relations, LABELS, 2, 5)
+    table = tables.fill_table(document.entities, document.relations, LABELS, 2, 5)
     assert reasons(table) == [tables.OUTSIDE, tables.OUTSIDE, tables.OUTSIDE, tables.NO_ARGUMENT]
-    assert tables.read(table.labels, LABELS)[0] == [(0, 2, B)]
+    assert tables.read_table(table.labels, LABELS)[0] == [(0, 2, B)]
 
 
 def test_a_table_of_no_words_is_empty() -> None:
     table = fill(0, [])
     assert table.labels.shape == (0, 0)
-    assert tables.read(table.labels, LABELS) == ([], [])
+    assert tables.read_table(table.labels, LABELS) == ([], [])
 
 
 def test_what_crosses_sentences_is_named() -> None:
     document = Document.from_words([["a"], ["b"]], [(0, 2, "A"), (0, 1, "A"), (1, 2, "B")], [(1, 2, "A")])
-    assert [reason for _, reason in tables.spanning(document)] == [tables.OUTSIDE, tables.ACROSS]
+    assert [reason for _, reason in tables.list_spanning(document)] == [tables.OUTSIDE, tables.ACROSS]
 
 
 @st.composite
@@ -143,7 +143,7 @@ def test_reading_a_table_gives_all_the_annotation_but_what_was_reported(
 ) -> None:
     n, entities, relations = drawn
     table = fill(n, entities, relations)
-    lost = [unheld.item for unheld in table.unheld]
+    lost = [omitted.item for omitted in table.omitted]
     held = set(entities) - {(*e.span, e.label) for e in lost if isinstance(e, Entity)}
     linked = {(entities[head], entities[tail], label) for head, tail, label in relations}
     linked -= {
@@ -151,7 +151,7 @@ def test_reading_a_table_gives_all_the_annotation_but_what_was_reported(
     }
     linked |= {(tail, head, label) for head, tail, label in linked if label in LABELS.symmetric}
 
-    read_entities, read_relations = tables.read(table.labels, LABELS)
+    read_entities, read_relations = tables.read_table(table.labels, LABELS)
     items = [(start, end, LABELS.names[label]) for start, end, label in read_entities]
     assert items == sorted(held)
     assert {(items[head], items[tail], LABELS.names[label]) for head, tail, label in read_relations} == linked
@@ -170,8 +170,8 @@ def test_the_parts_of_a_split_sentence_hold_or_report_everything_once(
     linked = 0
     for start, end in ((0, cut), (cut, n)):
         table = tables.fill_sentence(sentence, LABELS, start, end)
-        lost += [item for item, _ in table.unheld]
-        held, pairs = tables.read(table.labels, LABELS)
+        lost += [item for item, _ in table.omitted]
+        held, pairs = tables.read_table(table.labels, LABELS)
         found |= {(start + s, start + e, LABELS.names[label]) for s, e, label in held}
         linked += len(pairs)
     lost_entities = [(*item.span, item.label) for item in lost if isinstance(item, Entity)]
@@ -191,8 +191,8 @@ def test_an_entity_is_lost_only_to_a_held_one_that_is_at_least_as_long(
     drawn: tuple[int, list[EntityItem], list[RelationItem]],
 ) -> None:
     table = fill(*drawn)
-    held, _ = tables.read(table.labels, LABELS)
-    for start, end in (item.span for item, _ in table.unheld if isinstance(item, Entity)):
+    held, _ = tables.read_table(table.labels, LABELS)
+    for start, end in (item.span for item, _ in table.omitted if isinstance(item, Entity)):
         assert any(s < end and start < e and e - s >= end - start for s, e, _ in held)
 
 
@@ -204,8 +204,8 @@ def test_the_tables_of_a_data_set_without_overlaps_hold_all_of_it(name: str, lab
     for document in formats.read(FIXTURES / name):
         for sentence in document.sentences:
             table = tables.fill_sentence(sentence, space)
-            assert table.unheld == ()
-            entities, relations = tables.read(table.labels, space)
+            assert table.omitted == ()
+            entities, relations = tables.read_table(table.labels, space)
             spans = [(sentence.start + start, sentence.start + end) for start, end, _ in entities]
             assert [(*span, space.names[e[2]]) for span, e in zip(spans, entities, strict=True)] == [
                 (*entity.span, entity.label) for entity in sentence.entities
@@ -218,5 +218,5 @@ def test_the_tables_of_a_data_set_without_overlaps_hold_all_of_it(name: str, lab
 def test_of_overlapping_entities_the_longest_stay_and_of_equally_long_ones_the_first() -> None:
     spans = [(4, 6), (0, 2), (1, 3), (5, 9), (9, 10), (0, 2)]
     document = Document.from_words([["w"] * 10], [(*span, "X") for span in spans])
-    assert [entity.span for entity in tables.longest(document.entities)] == [(0, 2), (5, 9), (9, 10)]
-    assert tables.longest([]) == []
+    assert [entity.span for entity in tables.keep_longest(document.entities)] == [(0, 2), (5, 9), (9, 10)]
+    assert tables.keep_longest([]) == []

@@ -30,7 +30,7 @@ def run(*arguments: object) -> str:
 
 
 def facts(documents: list[Document]) -> set[tuple[str, str, str]]:
-    return set(LabelSpace.signatures(documents))
+    return set(LabelSpace.collect_signatures(documents))
 
 
 def mirrored(signatures: set[tuple[str, str, str]], labels: LabelSpace) -> set[tuple[str, str, str]]:
@@ -47,7 +47,7 @@ def folder(unexported, tmp_path) -> Path:
 def constrained(folder, twenty) -> Path:
     """The same, with the signatures of the twenty sentences, switched off."""
     model = ModelDir.open(folder)
-    model.save(model.config.with_(signatures=LabelSpace.signatures(twenty)))
+    model.save(model.config.with_(signatures=LabelSpace.collect_signatures(twenty)))
     return folder
 
 
@@ -57,10 +57,10 @@ def constrained(folder, twenty) -> Path:
 def test_constraints_are_given_as_a_mapping_or_as_a_file_of_it(tmp_path):
     given = {"Work_For": [["Peop", "Org"], ["Peop", "Org"], ["Org", "Org"]]}
     expected = (("Org", "Work_For", "Org"), ("Peop", "Work_For", "Org"))
-    assert LABELS.given_signatures(given) == expected
+    assert LABELS.load_signatures(given) == expected
     (tmp_path / "types.json").write_text(json.dumps(given), encoding="utf-8")
-    assert LABELS.given_signatures(tmp_path / "types.json") == expected
-    assert LABELS.given_signatures({}) == ()
+    assert LABELS.load_signatures(tmp_path / "types.json") == expected
+    assert LABELS.load_signatures({}) == ()
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_constraints_are_given_as_a_mapping_or_as_a_file_of_it(tmp_path):
 def test_constraints_that_cannot_be_get_one_sentence(given, message, tmp_path):
     (tmp_path / "types.json").write_text(json.dumps(given), encoding="utf-8")
     with pytest.raises(UnireError, match=rf"'.*types\.json': .*{message}") as caught:
-        LABELS.given_signatures(tmp_path / "types.json")
+        LABELS.load_signatures(tmp_path / "types.json")
     assert "\n" not in str(caught.value)
     if isinstance(given, dict):
         with pytest.raises(UnireError, match=message):
-            LABELS.given_signatures(given)
+            LABELS.load_signatures(given)
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"\xff"])
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_gets_one_sentence(content, tmp_path):
     if content is not None:
         (tmp_path / "types.json").write_bytes(content)
     with pytest.raises(UnireError, match=r"type constraints '.*types\.json' cannot be read: "):
-        LABELS.given_signatures(tmp_path / "types.json")
+        LABELS.load_signatures(tmp_path / "types.json")
 
 
 # Models
@@ -134,10 +134,10 @@ def test_training_learns_constraints_and_switches_them_on_by_its_setting(on, twe
     trained = train(encoder, twenty, dev=twenty[:5], labels=scierc_labels, config=config, out=tmp_path / "model")
     settings = ModelConfig.load(tmp_path / "model")
     assert settings == trained.model.config
-    assert settings.signatures == LabelSpace.signatures(twenty)
+    assert settings.signatures == LabelSpace.collect_signatures(twenty)
     assert settings.constraints == on
     extractor = Extractor.load(tmp_path / "model")
-    assert (extractor.permits is not None) == on
+    assert (extractor.allowed_relations is not None) == on
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert f"{len(settings.signatures)} learnt from the training data, {'on' if on else 'off'}" in card
     assert settings.provenance["calibration"]["data"] == ["dev"]

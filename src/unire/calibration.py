@@ -1,10 +1,11 @@
-"""Calibration: scores that mean what they say. Of the findings with a score of 0.8, four in five should be right.
+"""Calibration: turn log-odds into probabilities that predictions are correct.
 
-A table's mean probability ranks findings well and is far too sure of them. A rising curve, fitted on annotated
-documents that the model was not trained on, makes it the chance that a finding is right: an entity by its boundaries
-and type, a relation by its type and both entities. What is found, and in which order of confidence, stays the same.
+The mean probability of a rectangle ranks predictions well, but it is overconfident. A monotonic curve, fitted on
+annotated documents that the model was not trained on, corrects that. An entity is correct if its boundaries and its
+type are; a relation is correct if its type and both entities are. Calibration changes neither the predictions nor
+their order.
 
-Curves start from the log-odds of a finding, because next to 1 there are too few numbers to tell probabilities apart.
+Curves start from log-odds, because float32 cannot tell probabilities close to 1 apart.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from numpy.typing import NDArray
 
 from unire.errors import FINITE, NATURAL, POSITIVE, check_kinds, check_ranges
 
-__all__ = ["AsItIs", "Calibration", "Curve"]
+__all__ = ["Calibration", "CalibrationCurve", "IdentityCurve"]
 
 Floats = NDArray[np.float64]
 
-FLATTEST = 0.01
-"""The least slope: a curve rises, even where high scores were wrong more often than low ones."""
-BEND = 1 / 8
-"""How a fitted curve is bent: at log-odds of 8 the surer half begins, whose differences say less and less."""
-TRUST = 1.0
-"""Weight of staying as it was, against 1 for each finding: little data moves the curve little."""
+MIN_SLOPE = 0.01
+"""The smallest slope that is fitted. Curves must rise, even if high scores were wrong more often than low ones."""
+LOG_ODDS_BEND = 1 / 8
+"""The `bend` of fitted curves: they are about linear for log-odds below 8, and about logarithmic above."""
+PRIOR_WEIGHT = 1.0
+"""The weight of the prior (slope 1, intercept 0); each prediction has weight 1. Little data moves the curve little."""
 
 
 @dataclass(frozen=True)
-class Curve:
-    """x ↦ σ(slope · asinh(bend · x) / bend + intercept): log-odds become chances, just their own until it is fitted.
+class CalibrationCurve:
+    """x ↦ σ(slope · asinh(bend · x) / bend + intercept), from log-odds to probabilities; by default the sigmoid.
 
-    Without a bend it is Platt's, straight in the log-odds. A model's log-odds go on rising, to 40 and more, where the
-    share of right findings long stopped following; bent, they go on as their logarithm does.
+    Without a bend this is Platt scaling. The log-odds of a model rise to 40 and more, while the share of correct
+    predictions stops rising much earlier. The bend makes the curve follow the logarithm of large log-odds.
     """
 
     slope: float = 1.0
@@ -46,27 +47,27 @@ class Curve:
         check_ranges(vars(self), ranges, "calibration setting")
 
     def __call__(self, log_odds: Floats) -> Floats:
-        return _sigmoid(self.slope * _bent(log_odds, self.bend) + self.intercept)
+        return _sigmoid(self.slope * _bend(log_odds, self.bend) + self.intercept)
 
     @classmethod
-    def fit(cls, log_odds: Floats, right: NDArray[np.bool_]) -> Curve:
-        """The curve under which it is most likely that just these findings are right, and near to none at all.
+    def fit(cls, log_odds: Floats, correct: NDArray[np.bool_]) -> CalibrationCurve:
+        """Fit the curve by maximum a posteriori logistic regression.
 
         Args:
-            log_odds: [n] as they come from the table.
-            right: [n]
+            log_odds: [n] as the decoder returns them.
+            correct: [n] whether each prediction is correct.
         """
-        x, y = _bent(log_odds, BEND), right.astype(np.float64)
+        x, y = _bend(log_odds, LOG_ODDS_BEND), correct.astype(np.float64)
         ones = np.ones_like(x)
-        slope, intercept = _minimum(np.stack([x, ones], 1), np.zeros_like(x), y, np.array([1.0, 0.0]))
-        if slope < FLATTEST:  # the loss is convex: the best of the curves that rise enough is among the flattest
-            slope = FLATTEST
-            (intercept,) = _minimum(ones[:, None], slope * x, y, np.zeros(1))
-        return cls(float(slope), float(intercept), BEND)
+        slope, intercept = _fit_logistic(np.stack([x, ones], 1), np.zeros_like(x), y, np.array([1.0, 0.0]))
+        if slope < MIN_SLOPE:  # the loss is convex, so the best allowed curve has the smallest allowed slope
+            slope = MIN_SLOPE
+            (intercept,) = _fit_logistic(ones[:, None], slope * x, y, np.zeros(1))
+        return cls(float(slope), float(intercept), LOG_ODDS_BEND)
 
 
-class AsItIs(Curve):
-    """No curve: leaves log-odds what they are."""
+class IdentityCurve(CalibrationCurve):
+    """Returns log-odds unchanged."""
 
     def __call__(self, log_odds: Floats) -> Floats:
         return log_odds
@@ -74,37 +75,37 @@ class AsItIs(Curve):
 
 @dataclass(frozen=True)
 class Calibration:
-    """The curves of a model."""
+    """The calibration curves of a model."""
 
-    entities: Curve = Curve()
-    relations: Curve = Curve()
+    entities: CalibrationCurve = CalibrationCurve()
+    relations: CalibrationCurve = CalibrationCurve()
 
 
-def _bent(x: Floats, bend: float) -> Floats:
+def _bend(x: Floats, bend: float) -> Floats:
     bent: Floats = np.arcsinh(bend * x) / bend if bend else x
     return bent
 
 
 def _sigmoid(x: Floats) -> Floats:
     odds_against: Floats = np.negative(x)
-    with np.errstate(over="ignore"):  # then the chance is 0
+    with np.errstate(over="ignore"):  # an overflow gives the probability 0
         np.exp(odds_against, out=odds_against)
     odds_against += 1
     return np.reciprocal(odds_against, out=odds_against)
 
 
-def _minimum(X: Floats, offset: Floats, y: Floats, start: Floats) -> Floats:
-    """The weights with the least logistic loss of X·weights + offset, kept near `start`: Newton, with shorter steps."""
+def _fit_logistic(X: Floats, offset: Floats, y: Floats, prior: Floats) -> Floats:
+    """Minimise the logistic loss of X·w + offset plus ½ · PRIOR_WEIGHT · ‖w − prior‖², by damped Newton steps."""
 
     def loss(weights: Floats) -> float:
         z = X @ weights + offset
-        return float((np.logaddexp(0, z) - y * z).sum() + TRUST / 2 * ((weights - start) ** 2).sum())
+        return float((np.logaddexp(0, z) - y * z).sum() + PRIOR_WEIGHT / 2 * ((weights - prior) ** 2).sum())
 
-    weights = start
+    weights = prior
     while True:
         p = _sigmoid(X @ weights + offset)
-        gradient = X.T @ (p - y) + TRUST * (weights - start)
-        step = np.linalg.solve((X.T * (p * (1 - p))) @ X + TRUST * np.eye(len(start)), gradient)
+        gradient = X.T @ (p - y) + PRIOR_WEIGHT * (weights - prior)
+        step = np.linalg.solve((X.T * (p * (1 - p))) @ X + PRIOR_WEIGHT * np.eye(len(prior)), gradient)
         while loss(weights - step) > loss(weights):
             step /= 2
         if np.abs(step).max() < 1e-9:

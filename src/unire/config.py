@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tokenizers import Tokenizer
 
-from unire.calibration import Calibration, Curve
+from unire.calibration import Calibration, CalibrationCurve
 from unire.errors import COUNT, FRACTION, UnireError, check_kinds, check_ranges
 
 __all__ = ["FORMAT_VERSION", "EncoderSpec", "HeadConfig", "ModelConfig", "checked_alpha", "unbound"]
@@ -223,7 +223,7 @@ def _calibration(data: Mapping[str, Any]) -> Calibration:
     for name, curve in _known(Calibration, data).items():
         if not isinstance(curve, Mapping):
             raise UnireError(f"its config.json is incomplete or damaged: calibration of {name} is not an object")
-        curves[name] = Curve(**_known(Curve, curve))
+        curves[name] = CalibrationCurve(**_known(CalibrationCurve, curve))
     return Calibration(**curves)
 
 
@@ -241,6 +241,8 @@ def checked_odds(odds: float) -> float:
     return odds
 
 
-def _known(cls: type[ModelConfig | HeadConfig | Calibration | Curve], data: Mapping[str, Any]) -> dict[str, Any]:
+def _known(
+    cls: type[ModelConfig | HeadConfig | Calibration | CalibrationCurve], data: Mapping[str, Any]
+) -> dict[str, Any]:
     """What `data` says of the fields of `cls`; what other versions of unire wrote beside it is not looked at."""
     return {f.name: data[f.name] for f in fields(cls) if f.name in data}

@@ -1,4 +1,4 @@
-"""Whether values that come from outside, by JSON or the command line, are of the kind and size that is declared."""
+"""The error type, the guard for optional dependencies, and checks of values from JSON files or the command line."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ __all__ = [
 ]
 
 EXTRA = ("accelerate", "safetensors", "torch", "transformers")
-"""What comes with `unire[train]`."""
+"""The packages of the extra `unire[train]`."""
 NEEDS_EXTRA = 'this needs PyTorch and transformers: pip install "unire[train]"'
 
 
 class UnireError(Exception):
-    """Something the caller can mend: one sentence that says what is wrong, where, and what to do.
+    """An error that the caller can fix. Its message says what is wrong, where, and what to do.
 
-    The command line prints the sentence alone; a traceback means a bug of ours.
+    The command line prints only the message. A traceback means a bug in unire.
     """
 
 
 OnError = Callable[[UnireError], None]
-"""Told of one of many things that cannot be read or written; if it returns, the others still are."""
+"""Called for each item that cannot be read or written; if it returns, the item is skipped."""
 
 
 @contextmanager
 def require_extra() -> Iterator[None]:
-    """Whoever lacks the extra `train` is told so, instead of which module is missing."""
+    """Name the missing extra `train` instead of the missing module."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -62,7 +62,7 @@ class Range:
     with_high: bool = False
 
     def __contains__(self, number: float) -> bool:
-        """NaN is in none."""
+        """NaN is in no range."""
         high_enough = self.low <= number if self.with_low else self.low < number
         return high_enough and (number <= self.high if self.with_high else number < self.high)
 
@@ -81,42 +81,44 @@ POSITIVE = Range(0, with_low=False)
 FRACTION = Range(0, 1)
 FINITE = Range(-inf, with_low=False)
 
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
-"""Types as those know them who write JSON."""
+TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+"""The names of types in error messages, for people who write JSON."""
 
 
 def check_ranges(values: Mapping[str, Any], ranges: Mapping[str, Range], what: str) -> None:
-    """Refuse numbers that are out of range; what is left out (`None`) is not looked at.
+    """Refuse numbers that are out of range; `None` is allowed.
 
     Args:
-        values: By name; of the right kinds.
-        ranges: For some of the names.
-        what: What they are called in the error, "training setting" say.
+        values: Values of the right types, by name.
+        ranges: The ranges of some of the names.
+        what: The noun for a value in the error message, for example "training setting".
     """
     for name, allowed in ranges.items():
         value = values[name]
         if value is not None and value not in allowed:
-            # of infinity, "above 0" is true already
+            # "must be above 0" would not explain what is wrong with infinity
             wanted = FINITE if abs(value) == inf else allowed
             raise UnireError(f"{what} {name} = {value!r} makes no sense; it must be {wanted}")
 
 
 def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:
-    """Refuse values that are not of the types of the fields of the dataclass `cls`.
+    """Refuse values whose types differ from those of the fields of the dataclass `cls`.
 
     Args:
-        cls: Whose fields they will be.
-        values: By the names of fields.
-        what: What they are called in the error, "training setting" say.
+        cls: The dataclass.
+        values: Values by field name.
+        what: The noun for a value in the error message, for example "training setting".
     """
     kinds = get_type_hints(cls)
     for name, value in values.items():
         if not fits(value, kinds[name]):
-            raise UnireError(f"{what} {name} = {value!r} is of the wrong kind; it must be {_in_words(kinds[name])}")
+            raise UnireError(
+                f"{what} {name} = {value!r} is of the wrong kind; it must be {_describe_type(kinds[name])}"
+            )
 
 
 def fits(value: object, kind: Any) -> bool:
-    """Whether a value is of a type; a whole number is a number too, and nothing else is taken for something else."""
+    """Whether a value has a type. An int counts as a float; there are no other conversions."""
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         return value in options
@@ -134,16 +136,16 @@ def fits(value: object, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _in_words(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
         return f"one of {', '.join(options)}"
     if origin is tuple and options[-1] is not Ellipsis:
         return f"a list of {len(options)}"
     if origin is tuple:
-        return "a list" + (f", each part {_in_words(options[0])}" if get_origin(options[0]) is tuple else "")
+        return "a list" + (f", each part {_describe_type(options[0])}" if get_origin(options[0]) is tuple else "")
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "an object"
     if options:
-        return ", or ".join(map(_in_words, options))
-    return WORDS.get(kind, str(kind.__name__))
+        return ", or ".join(map(_describe_type, options))
+    return TYPE_NAMES.get(kind, str(kind.__name__))

@@ -48,7 +48,7 @@ class Extractor:
         self.engine = engine
         self.config = settings
         self.labels = labels
-        self.permits = labels.permits(settings.signatures) if settings.constraints else None
+        self.allowed_relations = labels.allowed_relations(settings.signatures) if settings.constraints else None
         self.window_builder = WindowBuilder(
             tokenizer,
             settings.spec,
@@ -224,7 +224,7 @@ class Extractor:
             self.labels,
             decoder=settings.decoder,
             alpha=settings.alpha,
-            permits=self.permits,
+            allowed_relations=self.allowed_relations,
             odds=settings.relation_odds,
         )
         return decoded.calibrated(settings.calibration)
@@ -274,7 +274,7 @@ def _constrained(
     if constraints == "none":
         return settings.with_(constraints=False)
     if constraints != "learnt":
-        return settings.with_(constraints=True, signatures=labels.given_signatures(constraints))
+        return settings.with_(constraints=True, signatures=labels.load_signatures(constraints))
     if not settings.signatures:
         raise UnireError("the model has learnt no type constraints; give them as a JSON file, or train it again")
     return settings.with_(constraints=True)

@@ -25,14 +25,14 @@ T = TypeVar("T")
 class LabelSpace:
     """Entity types, relation types, and which relations are symmetric.
 
-    Ids: 0 is ⊥ (no label), then the entity types, then the relation types, each in the order given. Entity and
-    relation types are looked up apart, so they may share a name.
+    Label ids: 0 is ⊥ (no label), then come the entity types and the relation types, in the given order. An entity type
+    and a relation type may have the same name.
     """
 
     entity_types: tuple[str, ...]
     relation_types: tuple[str, ...] = ()
     symmetric: frozenset[str] = frozenset()
-    """Relation types whose two directions mean the same (Y_sym holds them and every entity type)."""
+    """Relation types whose two directions mean the same. Y_sym consists of these and of all entity types."""
 
     NONE = 0
     """The id of ⊥."""
@@ -49,7 +49,7 @@ class LabelSpace:
 
     @classmethod
     def learn(cls, documents: Iterable[Document], symmetric: Iterable[str] = ()) -> LabelSpace:
-        """The types that occur in `documents`, in alphabetical order; pass the symmetric ones explicitly."""
+        """Collect the types that occur in `documents`, in alphabetical order; symmetric types must be passed."""
         entity_types: set[str] = set()
         relation_types: set[str] = set()
         for document in documents:
@@ -58,8 +58,11 @@ class LabelSpace:
         return cls(tuple(sorted(entity_types)), tuple(sorted(relation_types)), frozenset(symmetric))
 
     @classmethod
-    def asked(cls, name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
-        """A space by name; without one that of the documents, with some symmetric types, parted by commas."""
+    def resolve(cls, name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
+        """Load a label space by name, or learn it from the documents if `name` is `None`.
+
+        `symmetric` is a comma-separated list of relation types, for a space that is learned.
+        """
         if name is None:
             return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
         if symmetric is not None:
@@ -70,7 +73,7 @@ class LabelSpace:
 
     @classmethod
     def load(cls, name: str | Path) -> LabelSpace:
-        """A built-in label space by name (`scierc`, `ace04`, `ace05`, `conll04`, `ade`), or one from a JSON file."""
+        """Load a built-in label space (`scierc`, `ace04`, `ace05`, `conll04`, `ade`), or one from a JSON file."""
         if str(name) in cls.built_in():
             source: Any = resources.files("unire") / "label_spaces" / f"{name}.json"
         elif (source := Path(name)).is_dir():
@@ -89,7 +92,7 @@ class LabelSpace:
 
     @staticmethod
     def built_in() -> tuple[str, ...]:
-        """Names of the label spaces that come with unire."""
+        """The names of the label spaces in the package."""
         files = (resources.files("unire") / "label_spaces").iterdir()
         return tuple(sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json")))
 
@@ -116,22 +119,22 @@ class LabelSpace:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Name of every id; ⊥ is `⊥`."""
+        """The name of every label id."""
         return ("⊥", *self.entity_types, *self.relation_types)
 
     @property
     def entity_ids(self) -> slice:
-        """Y_e as a slice of the ids."""
+        """Y_e as a slice of the label ids."""
         return slice(1, 1 + len(self.entity_types))
 
     @property
     def relation_ids(self) -> slice:
-        """Y_r as a slice of the ids."""
+        """Y_r as a slice of the label ids."""
         return slice(1 + len(self.entity_types), len(self))
 
     @cached_property
     def symmetric_ids(self) -> tuple[int, ...]:
-        """Y_sym: every entity type and the symmetric relation types. ⊥ is not in it."""
+        """Y_sym: all entity types and the symmetric relation types, without ⊥."""
         entities = range(*self.entity_ids.indices(len(self)))
         return (*entities, *(self.relation_id(name) for name in self.relation_types if name in self.symmetric))
 
@@ -157,30 +160,30 @@ class LabelSpace:
             raise UnireError(f"unknown {kind} type {name!r}; the label space has {', '.join(ids) or 'none'}") from None
 
     @staticmethod
-    def signatures(documents: Iterable[Document]) -> tuple[tuple[str, str, str], ...]:
-        """Head type, relation type and tail type of all relations in `documents`, each once."""
+    def collect_signatures(documents: Iterable[Document]) -> tuple[tuple[str, str, str], ...]:
+        """The distinct (head type, relation type, tail type) of the relations in `documents`."""
         relations = (relation for document in documents for relation in document.relations)
         return tuple(sorted({(r.head.label, r.label, r.tail.label) for r in relations}))
 
-    def given_signatures(
-        self, given: str | Path | Mapping[str, Iterable[Sequence[str]]]
+    def load_signatures(
+        self, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]]
     ) -> tuple[tuple[str, str, str], ...]:
-        """Signatures that somebody wrote down: `{"Work_For": [["Peop", "Org"]]}`, or a JSON file that holds this."""
-        if isinstance(given, Mapping):
-            return self._checked_signatures(given)
+        """Read type constraints: `{"Work_For": [["Peop", "Org"]]}`, or a JSON file with such an object."""
+        if isinstance(constraints, Mapping):
+            return self._parse_signatures(constraints)
         try:
-            return self._checked_signatures(json.loads(Path(given).read_text(encoding="utf-8")))
+            return self._parse_signatures(json.loads(Path(constraints).read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
-            raise UnireError(f"type constraints {str(given)!r} cannot be read: {error}") from None
+            raise UnireError(f"type constraints {str(constraints)!r} cannot be read: {error}") from None
         except UnireError as error:
-            raise UnireError(f"{str(given)!r}: {error}") from None
+            raise UnireError(f"{str(constraints)!r}: {error}") from None
 
-    def _checked_signatures(self, given: object) -> tuple[tuple[str, str, str], ...]:
+    def _parse_signatures(self, constraints: object) -> tuple[tuple[str, str, str], ...]:
         form = 'type constraints are an object such as {"Work_For": [["Peop", "Org"]]}'
-        if not isinstance(given, Mapping):
+        if not isinstance(constraints, Mapping):
             raise UnireError(form)
-        found = []
-        for relation, pairs in given.items():
+        signatures = []
+        for relation, pairs in constraints.items():
             self.relation_id(relation)
             if not isinstance(pairs, (list, tuple)) or not pairs:
                 raise UnireError(f"{relation!r} has no list of the types that it joins; {form}")
@@ -190,30 +193,30 @@ class LabelSpace:
                 head, tail = pair
                 self.entity_id(head)
                 self.entity_id(tail)
-                found.append((head, relation, tail))
-        return tuple(sorted(set(found)))
+                signatures.append((head, relation, tail))
+        return tuple(sorted(set(signatures)))
 
-    def permits(self, signatures: Collection[tuple[str, str, str]]) -> NDArray[np.bool_]:
-        """Which relations may join which entities, by ids: [head type, tail type, relation type].
+    def allowed_relations(self, signatures: Collection[tuple[str, str, str]]) -> NDArray[np.bool_]:
+        """[|Y|, |Y|, |Y|]: whether a relation may link two entities, by label ids of head, tail and relation.
 
         Args:
-            signatures: Head type, relation type and tail type of what may be. A symmetric relation may go both ways,
-                and a relation that none of them names may join anything.
+            signatures: The allowed (head type, relation type, tail type). Symmetric relations are allowed in both
+                directions. A relation type without any signature is not restricted.
         """
-        permits = np.ones((len(self),) * 3, np.bool_)
-        permits[..., [self.relation_id(relation) for _, relation, _ in signatures]] = False
+        allowed = np.ones((len(self),) * 3, np.bool_)
+        allowed[..., [self.relation_id(relation) for _, relation, _ in signatures]] = False
         for head, relation, tail in signatures:
-            permits[self.entity_id(head), self.entity_id(tail), self.relation_id(relation)] = True
+            allowed[self.entity_id(head), self.entity_id(tail), self.relation_id(relation)] = True
             if relation in self.symmetric:
-                permits[self.entity_id(tail), self.entity_id(head), self.relation_id(relation)] = True
-        return permits
+                allowed[self.entity_id(tail), self.entity_id(head), self.relation_id(relation)] = True
+        return allowed
 
-    def ways(self, relation: str, head: T, tail: T) -> list[tuple[T, T]]:
-        """Head and tail of a relation of this type: both ways round if it is symmetric."""
+    def directions(self, relation: str, head: T, tail: T) -> list[tuple[T, T]]:
+        """The (head, tail) pairs of a relation of this type: both directions if it is symmetric."""
         return [(head, tail), (tail, head)] if relation in self.symmetric else [(head, tail)]
 
     def check(self, documents: Iterable[Document]) -> None:
-        """Refuse documents with a type that the space does not have."""
+        """Refuse documents with a type that is not in the label space."""
         for document in documents:
             try:
                 for entity in document.entities:

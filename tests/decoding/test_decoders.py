@@ -36,7 +36,7 @@ from unire.decoding import backend, decoders
 from unire.decoding.decoders import decode
 from unire.decoding.kernels import Decoded, label_spans
 from unire.labels import LabelSpace
-from unire.tables import read
+from unire.tables import read_table
 
 pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
 
@@ -227,7 +227,7 @@ def gold_tables(draw: st.DrawFn) -> NDArray[np.int64]:
 @given(gold_tables())
 def test_split_reads_gold_tables_without_loss(table: NDArray[np.int64]) -> None:
     found = of_table(decode_one(one_hot(table)), 0)
-    assert (found.entities, found.relations) == read(table, PER_LOC)
+    assert (found.entities, found.relations) == read_table(table, PER_LOC)
     assert set(found.entity_scores + found.relation_scores) <= {1.0}
 
 

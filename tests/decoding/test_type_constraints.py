@@ -41,7 +41,7 @@ def constrained(draw: st.DrawFn) -> tuple[Problem, Permits]:
     problem = draw(problems(noise, blocks, coarse))
     labels = problem.labels
     every = [(h, r, t) for h in labels.entity_types for r in labels.relation_types for t in labels.entity_types]
-    return problem, labels.permits(draw(st.sets(st.sampled_from(every))) if every else ())
+    return problem, labels.allowed_relations(draw(st.sets(st.sampled_from(every))) if every else ())
 
 
 def facts(found: Decoded) -> list[tuple[int, ...]]:
@@ -57,12 +57,13 @@ def facts(found: Decoded) -> list[tuple[int, ...]]:
 def test_what_is_forbidden_is_never_found_and_all_else_is_as_it_was(
     kind: str, decoder: str, drawn: tuple[Problem, Permits]
 ) -> None:
-    problem, permits = drawn
+    problem, allowed_relations = drawn
     P = AS_ARRAY[kind](problem.padded())
     free, bound = (
-        decode(P, problem.lengths, problem.labels, decoder=decoder, alpha=0.6, permits=rule) for rule in (None, permits)
+        decode(P, problem.lengths, problem.labels, decoder=decoder, alpha=0.6, allowed_relations=rule)
+        for rule in (None, allowed_relations)
     )
-    assert all(permits[fact] for fact in facts(bound))
+    assert all(allowed_relations[fact] for fact in facts(bound))
     assert (bound.entities == free.entities).all()
     assert (bound.entity_scores == free.entity_scores).all()
     assert (bound.cuts == free.cuts).all()
@@ -71,7 +72,7 @@ def test_what_is_forbidden_is_never_found_and_all_else_is_as_it_was(
         for result in (free, bound)
     )
     for (relation, score), fact in zip(found.items(), facts(free), strict=True):
-        if permits[fact]:
+        if allowed_relations[fact]:
             assert again[relation] == score
     taken = {relation[:2] for relation in found}
     assert all(relation[:2] in taken for relation in again)  # what was ⊥ stays ⊥
@@ -85,8 +86,12 @@ def test_the_next_best_relation_that_may_be_wins_or_none(decoder: str, as_array:
     tables = as_array(one_hot(table)[None])
 
     def found(*signatures: tuple[str, str, str]) -> list[int]:
-        permits = PER_LOC.permits(signatures)
-        return decode(tables, [5], PER_LOC, decoder=decoder, alpha=1.2, permits=permits).relations[:, 2].tolist()
+        allowed_relations = PER_LOC.allowed_relations(signatures)
+        return (
+            decode(tables, [5], PER_LOC, decoder=decoder, alpha=1.2, allowed_relations=allowed_relations)
+            .relations[:, 2]
+            .tolist()
+        )
 
     assert found() == [LIVES_IN]
     assert found(("Per", "Lives-in", "Loc")) == [LIVES_IN]
@@ -98,18 +103,18 @@ def test_a_relation_that_may_not_be_loses_even_against_nothing() -> None:
     """Where two halves of one entity were cut apart, neither ⊥ nor a relation has any probability between them."""
     P = one_hot([[PER, 0, PER], [0, 0, 0], [LOC, 0, LOC]])
     assert len(decode_one(P, alpha=0.5).relations) == 2
-    permits = PER_LOC.permits([("Loc", "Lives-in", "Loc"), ("Loc", "Married", "Loc")])
-    assert len(decode_one(P, alpha=0.5, permits=permits).relations) == 0
+    allowed_relations = PER_LOC.allowed_relations([("Loc", "Lives-in", "Loc"), ("Loc", "Married", "Loc")])
+    assert len(decode_one(P, alpha=0.5, allowed_relations=allowed_relations).relations) == 0
 
 
 def test_symmetric_relations_may_go_both_ways_and_those_not_named_anywhere() -> None:
-    permits = PER_LOC.permits([("Per", "Married", "Loc")])
-    assert permits[PER, LOC, MARRIED]
-    assert permits[LOC, PER, MARRIED]
-    assert not permits[PER, PER, MARRIED]
-    assert permits[..., LIVES_IN].all()
-    assert permits[..., LabelSpace.NONE].all()
-    one_way = PER_LOC.permits([("Per", "Lives-in", "Loc")])
+    allowed_relations = PER_LOC.allowed_relations([("Per", "Married", "Loc")])
+    assert allowed_relations[PER, LOC, MARRIED]
+    assert allowed_relations[LOC, PER, MARRIED]
+    assert not allowed_relations[PER, PER, MARRIED]
+    assert allowed_relations[..., LIVES_IN].all()
+    assert allowed_relations[..., LabelSpace.NONE].all()
+    one_way = PER_LOC.allowed_relations([("Per", "Lives-in", "Loc")])
     assert one_way[PER, LOC, LIVES_IN]
     assert not one_way[LOC, PER, LIVES_IN]
-    assert PER_LOC.permits(()).all()
+    assert PER_LOC.allowed_relations(()).all()

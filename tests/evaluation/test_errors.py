@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire.documents import Document
-from unire.evaluation.errors import ERRORS, diagnose
+from unire.evaluation.errors import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 
@@ -76,4 +76,4 @@ def test_on_every_sentence_errors_and_correct_ones_are_the_gold_relations(gold, 
         counts = Counter(diagnosis.kind for diagnosis in found if diagnosis.sentence == position)
         expected = score([alone], [predicted], LABELS).relations.total
         assert counts["correct"] == expected.true_positives
-        assert counts["correct"] + sum(counts[kind] for kind in ERRORS) == expected.gold
+        assert counts["correct"] + sum(counts[kind] for kind in ERROR_KINDS) == expected.gold

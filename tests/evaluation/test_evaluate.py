@@ -13,7 +13,7 @@ from unire import Document, Extractor, LabelSpace, Protocol, Report, evaluate, e
 from unire.errors import UnireError
 from unire.evaluation import scorer
 from unire.evaluation.bootstrap import bootstrap
-from unire.evaluation.calibration_error import Confidence, outcomes
+from unire.evaluation.calibration_error import CalibrationErrors, collect_outcomes
 from unire.evaluation.evaluate import ONE_WAY_NOTE
 from unire.evaluation.scorer import score
 
@@ -33,7 +33,7 @@ def test_a_report_holds_what_its_parts_compute(report, random_findings, twenty, 
     assert report.scores == score(twenty, random_findings, scierc_labels)
     assert report.protocols == [score(twenty, random_findings, scierc_labels, each) for each in Protocol.all()]
     assert report.intervals == bootstrap(twenty, random_findings, scierc_labels, samples=50)
-    assert report.confidence == Confidence.of(outcomes(twenty, random_findings, scierc_labels))
+    assert report.confidence == CalibrationErrors.of(collect_outcomes(twenty, random_findings, scierc_labels))
 
 
 def test_the_command_prints_the_report(report, random_model):

@@ -29,7 +29,7 @@ from unire.errors import UnireError
 from unire.evaluation.bootstrap import bootstrap
 from unire.evaluation.counts import Counts
 from unire.evaluation.protocol import Protocol
-from unire.evaluation.scorer import one_way, score
+from unire.evaluation.scorer import count_one_way, score
 from unire.labels import LabelSpace
 
 
@@ -79,8 +79,14 @@ def test_a_directed_relation_predicted_backwards_is_wrong_under_every_protocol()
 
 def test_a_symmetric_pair_is_one_way_unless_both_directions_are_predicted() -> None:
     itself = predict(*ENTITIES, (1, 1, "Compare"), (1, 0, "Used-for"))
-    assert [one_way([some], LABELS) for some in (ONE_WAY, OTHER_WAY, BOTH_WAYS, NEITHER_WAY, itself)] == [1, 1, 0, 0, 0]
-    assert one_way([ONE_WAY, BOTH_WAYS, WRONG_TYPE], LABELS) == 2
+    assert [count_one_way([some], LABELS) for some in (ONE_WAY, OTHER_WAY, BOTH_WAYS, NEITHER_WAY, itself)] == [
+        1,
+        1,
+        0,
+        0,
+        0,
+    ]
+    assert count_one_way([ONE_WAY, BOTH_WAYS, WRONG_TYPE], LABELS) == 2
 
 
 def test_an_entity_is_its_boundaries_and_its_type() -> None:

@@ -11,7 +11,7 @@ from unire.decoding.kernels import label_spans
 from unire.documents import Document
 from unire.evaluation import tuning
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import ALPHAS, ODDS, sweep, tune_alpha, tune_odds
+from unire.evaluation.tuning import ALPHA_GRID, RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
 from unire.extractor import Extractor
 from unire.inference.engine import PendingTables
 from unire.labels import LabelSpace
@@ -59,7 +59,8 @@ def extractor(documents, p, decoder="split"):
 def test_a_lone_entity_of_probability_p_is_found_for_alpha_below_sqrt_two_p(documents):
     """√2 · 0.8 ≈ 1.13: every smaller α finds all entities, every larger one none."""
     found = {
-        a: s.entities.f1 for a, s in zip(ALPHAS["split"], sweep(extractor(documents, 0.8), documents), strict=True)
+        a: s.entities.f1
+        for a, s in zip(ALPHA_GRID["split"], sweep_alphas(extractor(documents, 0.8), documents), strict=True)
     }
     assert all(f1 == (1.0 if alpha < 0.8 * 2**0.5 else 0.0) for alpha, f1 in found.items())
 
@@ -70,19 +71,19 @@ def test_the_middle_of_the_best_is_taken(documents):
 
 def test_a_sweep_costs_one_pass(documents):
     tuned = extractor(documents, 0.8)
-    sweep(tuned, documents)
+    sweep_alphas(tuned, documents)
     assert tuned.engine.passes == 1
 
 
 def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monkeypatch):
     decoded: list[tuple[float, int]] = []
 
-    def decode(prepared, alpha, permits, odds):
+    def decode(prepared, alpha, allowed_relations, odds):
         decoded.append((alpha, len(prepared.P)))
-        return label_spans(prepared, alpha, permits, odds)
+        return label_spans(prepared, alpha, allowed_relations, odds)
 
     monkeypatch.setattr(tuning, "label_spans", decode)
-    sweep(extractor(documents, 0.8), documents)
+    sweep_alphas(extractor(documents, 0.8), documents)
     assert decoded == [(0.4, 3), (1.15, 3)]  # √2 · 0.8 ≈ 1.13
 
 
@@ -101,7 +102,7 @@ class Unsure(SoftGold):
         return P
 
 
-@pytest.mark.parametrize("decoder", ALPHAS)
+@pytest.mark.parametrize("decoder", ALPHA_GRID)
 def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
     """Also for sentences that have several tables, and documents without any."""
     words = [list("abcd") * 3, list("dcba") * 8, list("ab")]
@@ -114,7 +115,7 @@ def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
     unsure.engine = Unsure(documents, 0.0)
     unsure.config = unsure.config.with_(max_table=15)
     alphas = (1.4, *(round(0.1 * step, 1) for step in range(1, 25)), 0.7)
-    swept = sweep(unsure, documents, alphas)
+    swept = sweep_alphas(unsure, documents, alphas)
     found = set()
     for alpha, scores in zip(alphas, swept, strict=True):
         unsure.config = unsure.config.with_(alpha=alpha)
@@ -127,7 +128,7 @@ def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
 def test_what_speaks_for_a_square_is_weighed_in_the_same_way(documents):
     """An entity of probability 0.8 has ln 4 = 1.39 in its favour."""
     likely = extractor(documents, 0.8, "likely")
-    found = {a: s.entities.f1 for a, s in zip(ALPHAS["likely"], sweep(likely, documents), strict=True)}
+    found = {a: s.entities.f1 for a, s in zip(ALPHA_GRID["likely"], sweep_alphas(likely, documents), strict=True)}
     assert all(f1 == (1.0 if alpha < 1.38 else 0.0) for alpha, f1 in found.items())
     assert tune_alpha(likely, documents) == 0.75  # the middle of 0.25 to 1.25
 
@@ -171,31 +172,31 @@ def test_a_relation_is_found_that_is_so_many_times_as_probable_as_none(related, 
 
 
 def test_relation_odds_are_tuned_by_relations_alone_and_no_larger_than_they_must_be(related):
-    assert tune_odds(eager(related, 0.9, 0.7), related) == 2.5
-    assert tune_odds(eager(related, 0.9, 0.7, relation_odds=7.0), related) == 2.5  # its own do not matter
-    assert tune_odds(eager(related, 0.9, 0.1), related) == 1
-    assert tune_odds(eager(related, 0.6, 0.7), related) == 1  # what is wrong cannot be told by its odds
-    assert tune_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
-    assert ODDS[0] == 1
+    assert tune_relation_odds(eager(related, 0.9, 0.7), related) == 2.5
+    assert tune_relation_odds(eager(related, 0.9, 0.7, relation_odds=7.0), related) == 2.5  # its own do not matter
+    assert tune_relation_odds(eager(related, 0.9, 0.1), related) == 1
+    assert tune_relation_odds(eager(related, 0.6, 0.7), related) == 1  # what is wrong cannot be told by its odds
+    assert tune_relation_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
+    assert RELATION_ODDS_GRID[0] == 1
 
 
 def test_relation_odds_stay_as_they_are_where_they_make_no_difference(related):
     uncut = eager(related, 0.9, 0.7, alpha=5.0, relation_odds=7.0)  # so that nothing is found
-    assert tune_odds(uncut, related) == 7
-    assert tune_odds(uncut, []) == 7
+    assert tune_relation_odds(uncut, related) == 7
+    assert tune_relation_odds(uncut, []) == 7
 
 
 def test_relation_odds_are_tuned_from_one_pass_over_the_tables(related):
     once = eager(related, 0.9, 0.7)
-    tune_odds(once, related)
+    tune_relation_odds(once, related)
     assert once.engine.passes == 1
 
 
 def test_a_sweep_over_alpha_keeps_to_the_relation_odds(related):
     strict = eager(related, 0.9, 0.7, relation_odds=2.5)
-    (scores,) = sweep(strict, related, [0.9])
+    (scores,) = sweep_alphas(strict, related, [0.9])
     assert scores.relations.f1 == 1
-    (scores,) = sweep(eager(related, 0.9, 0.7), related, [0.9])
+    (scores,) = sweep_alphas(eager(related, 0.9, 0.7), related, [0.9])
     assert scores.relations.precision == 0.5
 
 

@@ -8,7 +8,7 @@ from helpers.scored_documents import LABELS
 from unire.documents import Document, Entity
 from unire.evaluation.counts import Counts, Scores, TypedCounts
 from unire.evaluation.protocol import Protocol
-from unire.tables import fill, read
+from unire.tables import fill_table, read_table
 
 
 def naive_counts(gold: Sequence[object], predicted: Sequence[object]) -> Counts:
@@ -64,8 +64,10 @@ def naive_score(gold: Document, predicted: Document, protocol: Protocol) -> Scor
             if use_cuts and sentence.cuts is not None:
                 found += sentence.cuts
             else:
-                table = fill(sentence.entities, (), LABELS, sentence.start, sentence.end).labels
-                found += [sentence.start + edge for start, end, _ in read(table, LABELS)[0] for edge in (start, end)]
+                table = fill_table(sentence.entities, (), LABELS, sentence.start, sentence.end).labels
+                found += [
+                    sentence.start + edge for start, end, _ in read_table(table, LABELS)[0] for edge in (start, end)
+                ]
         inside = [i for s in document.sentences for i in range(s.start + 1, s.end) if i not in out_words]
         return [i for i in found if i in inside]
 

@@ -22,7 +22,7 @@ from unire.rendering import html
 from unire.rendering.common import visible
 from unire.rendering.html.data import SCALE
 from unire.rendering.views import View, decoded_at, gold_views, views
-from unire.tables import fill_sentence, read
+from unire.tables import fill_sentence, read_table
 
 
 class Reader(HTMLParser):
@@ -155,7 +155,9 @@ def test_the_data_of_a_table_is_what_the_model_said_in_thousandths(noisy, twenty
             assert [(names[y], score) for _, _, y, score in model["relations"]] == [
                 (r.label, round(r.score, 4)) for r in sentence.relations
             ]
-            gold = read(fill_sentence(view.gold.sentences[table.place.sentence], scierc_labels).labels, scierc_labels)
+            gold = read_table(
+                fill_sentence(view.gold.sentences[table.place.sentence], scierc_labels).labels, scierc_labels
+            )
             assert (
                 [tuple(e) for e in written["gold"]["entities"]],
                 [tuple(r) for r in written["gold"]["relations"]],

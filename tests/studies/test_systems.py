@@ -68,7 +68,7 @@ def test_a_distance_is_counted_at_the_side_that_gold_says():
     counted = threshold_module._Distances([document], labels)
     apart = 2 * np.array([[math.inf, 9.0, 0.25]])
     tables = BoundaryScorer(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.array([3]), apart)
-    counted.see([TableSpan(0, 0, 0, 3)], tables)
+    counted.add([TableSpan(0, 0, 0, 3)], tables)
     assert counted.counts["boundary"][-1] == 1  # far away: in the last bin
     assert counted.counts["other"][2] == 1
 

@@ -295,7 +295,9 @@ def test_relation_odds_are_tuned_on_dev_if_that_is_wanted(
     wanted, odds, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
     seen = []
-    monkeypatch.setattr("unire.evaluation.tuning.tune_odds", lambda extractor, documents: seen.append(documents) or 3.0)
+    monkeypatch.setattr(
+        "unire.evaluation.tuning.tune_relation_odds", lambda extractor, documents: seen.append(documents) or 3.0
+    )
     how = {"dev": twenty[:5], "labels": scierc_labels, "config": quick(epochs=1, tune_odds=wanted)}
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert seen == [twenty[:5]] * wanted
@@ -311,7 +313,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.training.trainer.tuned", interrupted)
+    monkeypatch.setattr("unire.training.trainer.tune_config", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted
@@ -493,7 +495,7 @@ def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twen
     before, after = (Extractor.load(tmp_path / name, device="cpu") for name in ("model", "further"))
     for name in ("alpha", "constraints", "signatures", "calibration"):
         assert getattr(after.config, name) == getattr(before.config, name), name
-    assert before.config.signatures != LabelSpace.signatures(twenty[:1])
+    assert before.config.signatures != LabelSpace.collect_signatures(twenty[:1])
     assert before.config.calibration != Calibration()
     tables = [[P for _, P in extractor.tables(twenty)] for extractor in (before, after)]
     assert all(np.allclose(one, other, atol=1e-3) for one, other in zip(*tables, strict=True))

@@ -231,7 +231,7 @@ def _of_document(document: Document, file: str, labels: LabelSpace) -> Iterator[
     for relation in document.relations:
         if relation.label not in labels.relation_types:
             yield Issue(IssueKind.UNKNOWN_TYPE, file, here, str(relation))
-    for item, reason in tables.spanning(document):
+    for item, reason in tables.list_spanning(document):
         yield Issue(IssueKind.of_unheld(reason), file, here, str(item))
     for i, sentence in enumerate(document.sentences):
         for kind, item in _of_sentence(sentence, labels):
@@ -246,8 +246,8 @@ def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[Issue
         if r.label in labels.relation_types and {r.head.label, r.tail.label} <= set(labels.entity_types)
     ]
     spans = {(*entity.span, entity.label) for entity in entities}
-    held = tables.fill(entities, relations, labels, sentence.start, sentence.end)
-    for item, reason in held.unheld:
+    held = tables.fill_table(entities, relations, labels, sentence.start, sentence.end)
+    for item, reason in held.omitted:
         kind = IssueKind.of_unheld(reason)
         if kind is IssueKind.OVERLAP and isinstance(item, Entity):
             others = {label for start, end, label in spans if (start, end) == item.span and label != item.label}

@@ -135,11 +135,11 @@ class Statistics:
 
 def _of_document(document: Document, labels: LabelSpace) -> Statistics:
     cells = np.zeros(len(labels), dtype=np.int64)
-    unheld = [reason for _, reason in tables.spanning(document)]
+    unheld = [reason for _, reason in tables.list_spanning(document)]
     for sentence in document.sentences:
         table = tables.fill_sentence(sentence, labels)
         cells += np.bincount(table.labels.ravel(), minlength=len(labels))
-        unheld += [reason for _, reason in table.unheld]
+        unheld += [reason for _, reason in table.omitted]
     by_id = cells.tolist()
     relations = DataCounts(Counter(relation.label for relation in document.relations))
     return Statistics(

@@ -80,7 +80,7 @@ class Run:
         """What findings depend on: a run that is resumed must have the same."""
         given: Any = self.constraints
         if given not in (None, "none", "learnt"):
-            given = LabelSpace.load(self.folder).given_signatures(given)
+            given = LabelSpace.load(self.folder).load_signatures(given)
         return {
             "input": asdict(self.given),
             "model": fingerprint(self.folder),

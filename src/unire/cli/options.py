@@ -97,4 +97,4 @@ def documents_from(
 
 def label_space(name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
     """The label space that the options ask for."""
-    return LabelSpace.asked(name, symmetric, documents)
+    return LabelSpace.resolve(name, symmetric, documents)

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unire.evaluation.bootstrap import Intervals
-from unire.evaluation.calibration_error import Confidence
+from unire.evaluation.calibration_error import CalibrationErrors
 from unire.evaluation.counts import Counts, Scores, TypedCounts
 from unire.rendering.common import visible
 
@@ -94,7 +94,7 @@ def print_intervals(intervals: Intervals) -> None:
     table(title, ("", "P", "R", "F1"), rows)
 
 
-def print_confidence(confidence: Confidence, *, bins: bool) -> None:
+def print_confidence(confidence: CalibrationErrors, *, bins: bool) -> None:
     """How far scores can be believed, in one line, and by scores where that is asked for."""
     say(f"Expected calibration error of the scores: {confidence}", to=out)
     for name, part in (("Entities", confidence.entities), ("Relations", confidence.relations)):

@@ -225,7 +225,7 @@ def decode_hard(
     labels: LabelSpace,
     *,
     alpha: float = 0.0,
-    permits: NDArray[np.bool_] | None = None,
+    allowed_relations: NDArray[np.bool_] | None = None,
     odds: float = 1.0,
 ) -> Decoded:
     """Decode a batch. `alpha` is not used: it is there so that all decoders are called alike."""
@@ -255,8 +255,10 @@ def decode_hard(
     )
     upper = counts[here, top, right] - counts[here, top, left]
     rectangles = counts[here, bottom, right] - counts[here, bottom, left] - upper
-    if permits is not None:
-        rectangles = mask_forbidden(rectangles, asarray_like(label[head], P), asarray_like(label[tail], P), permits)
+    if allowed_relations is not None:
+        rectangles = mask_forbidden(
+            rectangles, asarray_like(label[head], P), asarray_like(label[tail], P), allowed_relations
+        )
     related, relation = argmax_or_none(rectangles, labels.relation_ids, odds)
     shared = to_host(gather_columns(gather(rectangles, related), relation))
     related, relation, shared = (x[shared > 0] for x in (to_host(related), to_host(relation), shared))
@@ -323,10 +325,10 @@ def _cutting(prepare: Callable[..., kernels.SpanScorer]) -> Callable[..., Decode
         labels: LabelSpace,
         *,
         alpha: float,
-        permits: NDArray[np.bool_] | None,
+        allowed_relations: NDArray[np.bool_] | None,
         odds: float,
     ) -> Decoded:
-        return kernels.label_spans(prepare(P, lengths, labels), alpha, permits, odds)
+        return kernels.label_spans(prepare(P, lengths, labels), alpha, allowed_relations, odds)
 
     return decode
 
@@ -345,7 +347,7 @@ def decode(
     *,
     decoder: str = "split",
     alpha: float | None = None,
-    permits: NDArray[np.bool_] | None = None,
+    allowed_relations: NDArray[np.bool_] | None = None,
     odds: float = 1.0,
 ) -> Decoded:
     """Find the entities and relations of a batch of tables.
@@ -357,7 +359,7 @@ def decode(
         labels: The label space, in the order of P's last axis.
         decoder: `split` (the paper's), `hard` (its baseline) or `likely`.
         alpha: The distance above which `split` cuts, or what a square must have in its favour where `likely` does.
-        permits: Which relations may join which entities, as `LabelSpace.permits` says it; all may when left out.
+        allowed_relations: As `LabelSpace.allowed_relations` returns them. By default all relations are allowed.
         odds: How many times as probable as ⊥ a relation must be to be found; 1 in the paper.
     """
     if decoder not in DECODERS:
@@ -365,7 +367,7 @@ def decode(
     lengths = _checked(P, lengths, labels)
     threshold = default_alpha(decoder) if alpha is None else alpha
     with high_priority_stream(P):
-        return DECODERS[decoder](P, lengths, labels, alpha=threshold, permits=permits, odds=odds)
+        return DECODERS[decoder](P, lengths, labels, alpha=threshold, allowed_relations=allowed_relations, odds=odds)
 
 
 def _checked(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:

@@ -120,12 +120,12 @@ def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
     return odds
 
 
-def mask_forbidden(scores: Array, heads: Array, tails: Array, permits: NDArray[np.bool_]) -> Array:
+def mask_forbidden(scores: Array, heads: Array, tails: Array, allowed_relations: NDArray[np.bool_]) -> Array:
     """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`: -1 where the relation may not join them.
 
     Then it loses against ⊥ even where that has nothing.
     """
-    return library(scores).where(asarray_like(permits, scores)[heads, tails], scores, -1)
+    return library(scores).where(asarray_like(allowed_relations, scores)[heads, tails], scores, -1)
 
 
 class Pairs(NamedTuple):
@@ -188,7 +188,7 @@ class SpanScorer(ABC):
 
 
 def label_spans(
-    prepared: SpanScorer, alpha: float, permits: NDArray[np.bool_] | None = None, odds: float = 1.0
+    prepared: SpanScorer, alpha: float, allowed_relations: NDArray[np.bool_] | None = None, odds: float = 1.0
 ) -> Decoded:
     """Cut the tables by `alpha`, and name the spans and the pairs of entities."""
     P, labels, weight = prepared.P, prepared.labels, prepared.weight
@@ -218,8 +218,8 @@ def label_spans(
     pairs = rectangle_means(P, row + column, height, width)
     mirror = gather(pairs, mirrored)
     symmetric = lerp(pairs, mirror, weight)
-    if permits is not None:
-        symmetric = mask_forbidden(symmetric, gather(label, head), gather(label, tail), permits)
+    if allowed_relations is not None:
+        symmetric = mask_forbidden(symmetric, gather(label, head), gather(label, tail), allowed_relations)
     related, relation = argmax_or_none(symmetric, labels.relation_ids, odds)
     relations = gather(stack_rows(head, tail), related, 1)
     own_weight = gather(weight, relation)[:, None]  # a label is read from one way, or from both

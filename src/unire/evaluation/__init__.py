@@ -1,4 +1,4 @@
-"""One scorer, named protocols: counts, precision, recall and F1, and how sure one may be of them.
+"""Evaluation: protocols, counts, precision, recall and F1, bootstrap intervals, calibration error, tuning on dev.
 
 >>> from unire.documents import Document
 >>> from unire.labels import LabelSpace
@@ -18,15 +18,15 @@ from unire.evaluation.bootstrap import (
     bootstrap,
     paired_bootstrap,
 )
-from unire.evaluation.calibration_error import Confidence, Outcomes, Reliability, outcomes
+from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, Reliability, collect_outcomes
 from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.evaluation.protocol import HEADLINE, Protocol
-from unire.evaluation.scorer import one_way, score
+from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
+from unire.evaluation.scorer import count_one_way, score
 
 __all__ = [
-    "HEADLINE",
+    "DEFAULT_PROTOCOL",
+    "CalibrationErrors",
     "Comparison",
-    "Confidence",
     "Counts",
     "Difference",
     "Interval",
@@ -38,8 +38,8 @@ __all__ = [
     "Scores",
     "TypedCounts",
     "bootstrap",
-    "one_way",
-    "outcomes",
+    "collect_outcomes",
+    "count_one_way",
     "paired_bootstrap",
     "score",
 ]

@@ -1,6 +1,6 @@
-"""How sure one may be of a score: documents are drawn again, with replacement, many times.
+"""Bootstrap: confidence intervals of scores, and significance of differences, by resampling documents.
 
-Each document is counted once; a resample is then a weighted sum of those counts, so the scorer itself never runs again.
+Each document is counted once. A resample is a weighted sum of these counts, so the scorer does not run again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.counts import average_rates
-from unire.evaluation.protocol import HEADLINE, Protocol
-from unire.evaluation.scorer import MatchCounts, tallies
+from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
+from unire.evaluation.scorer import MatchCounts, count_matches
 from unire.labels import LabelSpace
 
 __all__ = [
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value on the documents as they are, and the range in which resampled documents put it."""
+    """A value on the original documents, and its confidence interval."""
 
     value: float
     low: float
@@ -77,8 +77,8 @@ class Difference:
 
     f1: Interval
     p_value: float
-    """Two-sided: twice the share of resamples with a difference ≤ 0, or of those with one ≥ 0, whichever is smaller.
-    One is added to both counts of the share, so that it is never 0."""
+    """Two-sided: twice the smaller share of resamples, those with a difference ≤ 0 or those with one ≥ 0. One is added
+    to numerator and denominator, so it is never 0."""
 
     def __str__(self) -> str:
         return f"{self.f1} (p = {self.p_value:.3f})"
@@ -107,7 +107,7 @@ def bootstrap(
     gold: Iterable[Document],
     predicted: Iterable[Document],
     labels: LabelSpace,
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     samples: int = 1000,
     seed: int = 0,
@@ -115,33 +115,32 @@ def bootstrap(
 ) -> Intervals:
     """Percentile confidence intervals of precision, recall and F1.
 
-    Documents are the unit that is drawn, as sentences of one document are not independent; where every document is a
-    single sentence, sentences are.
+    Documents are resampled, because the sentences of one document are not independent.
 
     Args:
         gold: The annotated documents, at least two.
-        predicted: The same documents with predicted annotation; in another order only where all have ids.
+        predicted: The same documents with predicted annotation. The order may differ if all documents have ids.
         labels: The types to count, and which relations are symmetric.
-        protocol: What counts as right.
-        samples: How often to draw.
+        protocol: What counts as correct.
+        samples: The number of resamples.
         seed: The same seed gives the same intervals.
-        confidence: Share of the resamples that an interval holds.
+        confidence: The confidence level.
     """
-    counts = tallies(gold, predicted, labels, protocol)
+    counts = count_matches(gold, predicted, labels, protocol)
     return bootstrap_counts(counts, labels, protocol, samples=samples, seed=seed, confidence=confidence)
 
 
 def bootstrap_counts(
     counts: Iterable[MatchCounts],
     labels: LabelSpace,
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     samples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Intervals:
     """Compute the intervals of `bootstrap` from the match counts of each document."""
-    [value], resampled = _resampled([counts], labels, protocol, samples, seed)
+    [value], resampled = _resample([counts], labels, protocol, samples, seed)
     low, high = _bounds(resampled[:, 0], confidence)
     entities, relations = (
         RateIntervals(*(Interval(*map(float, rate)) for rate in zip(value[kind], low[kind], high[kind], strict=True)))
@@ -155,27 +154,27 @@ def paired_bootstrap(
     first: Iterable[Document],
     second: Iterable[Document],
     labels: LabelSpace,
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     samples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Whether `second` is better than `first`: both are scored on the same resamples.
+    """Test whether `second` is better than `first`, on the same resamples.
 
     Args:
         gold: The annotated documents, at least two.
         first: Predictions of one system (the baseline).
         second: Predictions of the other.
         labels: The types to count, and which relations are symmetric.
-        protocol: What counts as right.
-        samples: How often to draw.
+        protocol: What counts as correct.
+        samples: The number of resamples.
         seed: The same seed gives the same comparison.
-        confidence: Share of the resamples that an interval holds.
+        confidence: The confidence level.
     """
     gold = list(gold)
-    systems = [tallies(gold, system, labels, protocol) for system in (first, second)]
-    value, resampled = _resampled(systems, labels, protocol, samples, seed)
+    systems = [count_matches(gold, system, labels, protocol) for system in (first, second)]
+    value, resampled = _resample(systems, labels, protocol, samples, seed)
     f1 = 2
     difference = value[1, :, f1] - value[0, :, f1]
     differences = resampled[:, 1, :, f1] - resampled[:, 0, :, f1]
@@ -189,10 +188,10 @@ def paired_bootstrap(
     return Comparison(protocol, entities, relations, confidence, samples)
 
 
-def _resampled(
+def _resample(
     systems: Sequence[Iterable[MatchCounts]], labels: LabelSpace, protocol: Protocol, samples: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Rates on the documents as they are and on each resample: `[systems, 2, 3]` and `[samples, systems, 2, 3]`.
+    """Rates on the original documents and on each resample: `[systems, 2, 3]` and `[samples, systems, 2, 3]`.
 
     The last two axes are entities and relations; precision, recall and F1.
     """
@@ -204,7 +203,7 @@ def _resampled(
         raise UnireError(f"a bootstrap needs at least 2 documents to draw from, not {n}")
     rng = np.random.default_rng(seed)
     by_document = counts.reshape(n, -1)
-    # One resample at a time: n weights, however many samples are drawn.
+    # one resample at a time, so memory does not grow with their number
     drawn = [np.bincount(rng.integers(n, size=n), minlength=n) @ by_document for _ in range(samples)]
     totals = np.stack([by_document.sum(axis=0), *drawn]).reshape(samples + 1, *counts.shape[1:])
     rates = np.stack(
@@ -215,7 +214,7 @@ def _resampled(
 
 
 def _bounds(resampled: Floats, confidence: float) -> Floats:
-    """The low and the high end of what the middle `confidence` of the resamples gave."""
+    """The lower and upper percentiles of the resampled values."""
     if not 0 < confidence < 1:
         raise UnireError(f"a confidence lies between 0 and 1, not at {confidence:g}; 0.95 is customary")
     bounds: Floats = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)

@@ -12,9 +12,14 @@ from unire.config import ModelConfig
 from unire.decoding.decoders import SPAN_SCORERS
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.confidence import Effect, check_found, collect_log_odds, fit_calibration
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import tuned
+from unire.evaluation.tuning import (
+    CalibrationEffect,
+    check_has_predictions,
+    collect_log_odds,
+    fit_calibration,
+    tune_config,
+)
 from unire.extractor import Extractor
 from unire.files import check_output_folder
 from unire.hub.model_dir import ModelDir
@@ -30,7 +35,7 @@ class CalibrationReport:
     """The folder of the calibrated model."""
     config: ModelConfig
     """The configuration with the fitted calibration and thresholds."""
-    effects: Mapping[str, Effect]
+    effects: Mapping[str, CalibrationEffect]
     """The calibration error before and after, on `data` and, if given, on `test`."""
     scores: Mapping[str, Any]
     """P, R and F1 on `dev` and `test` with the tuned thresholds, as the model card shows them; empty if not tuned."""
@@ -103,12 +108,12 @@ def calibrate(
     for documents in parts.values():
         extractor.labels.check(documents)
     if tune:
-        extractor.config = tuned(extractor, parts["data"])
+        extractor.config = tune_config(extractor, parts["data"])
         extractor.config = _with_scores(extractor, {"dev": parts["data"], "test": parts.get("test", ())})
     outcomes = {part: collect_log_odds(extractor, documents) for part, documents in parts.items()}
-    check_found(outcomes["data"])
+    check_has_predictions(outcomes["data"])
     config = fit_calibration(extractor.config, outcomes["data"], data_names)
-    effects = {part: Effect.of(config.calibration, found) for part, found in outcomes.items()}
+    effects = {part: CalibrationEffect.of(config.calibration, found) for part, found in outcomes.items()}
     ModelDir.open(model).save(config, None if out is None else Path(out))
     return CalibrationReport(Path(out or model), config, effects, config.provenance["scores"] if tune else {})
 

@@ -1,4 +1,4 @@
-"""How far scores can be believed: what findings claim to be, against how many of them are right."""
+"""Calibration error: how far the scores of predictions are from the share of predictions that are correct."""
 
 from __future__ import annotations
 
@@ -10,50 +10,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.documents import Document
-from unire.evaluation.protocol import HEADLINE
-from unire.evaluation.scorer import Matches, compared
+from unire.evaluation.protocol import DEFAULT_PROTOCOL
+from unire.evaluation.scorer import Matches, match_documents
 from unire.labels import LabelSpace
 
-__all__ = ["BINS", "Bin", "Confidence", "Outcomes", "Reliability", "outcomes", "outcomes_of_matches"]
+__all__ = [
+    "N_BINS",
+    "CalibrationErrors",
+    "Outcomes",
+    "Reliability",
+    "ReliabilityBin",
+    "ScoredPredictions",
+    "collect_outcomes",
+    "outcomes_of_matches",
+]
 
-BINS = 10
-"""Of equal width, from 0 to 1."""
+N_BINS = 10
+"""Bins of a reliability diagram. They have equal width and cover the scores from 0 to 1."""
 
 
-class Scored(NamedTuple):
-    """Findings of one kind: entities, or relations."""
+class ScoredPredictions(NamedTuple):
+    """The predictions of one kind: entities or relations."""
 
     scores: NDArray[np.float64]
-    right: NDArray[np.bool_]
+    """[n]"""
+    correct: NDArray[np.bool_]
+    """[n]"""
 
 
 class Outcomes(NamedTuple):
-    """How findings turned out."""
+    """Predictions with their scores, and whether they are correct."""
 
-    entities: Scored
-    relations: Scored
-
-
-def outcomes(gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace) -> Outcomes:
-    """All predictions that have a score: whether each is right, under the headline protocol."""
-    return outcomes_of_matches(compared(gold, predicted, labels, HEADLINE), labels)
+    entities: ScoredPredictions
+    relations: ScoredPredictions
 
 
-def outcomes_of_matches(matches: Iterable[Matches], labels: LabelSpace) -> Outcomes:
-    """All predictions that have a score: whether each is right, under the protocol of the matches."""
+def collect_outcomes(gold: Iterable[Document], predicted: Iterable[Document], labels: LabelSpace) -> Outcomes:
+    """Compare all predictions that have a score with gold, under the default protocol."""
+    return outcomes_of_matches(match_documents(gold, predicted, labels, DEFAULT_PROTOCOL), labels)
+
+
+def outcomes_of_matches(matched: Iterable[Matches], labels: LabelSpace) -> Outcomes:
+    """The outcomes of all predictions that have a score."""
     entities: list[tuple[float, bool]] = []
     relations: list[tuple[float, bool]] = []
-    for document in matches:
-        for key, score in document.found.items():
+    for matches in matched:
+        for key, score in matches.predicted_keys.items():
             if score is not None:
-                (entities if key[0] < labels.entity_ids.stop else relations).append((score, key in document.true))
-    columns = (np.reshape(found, (-1, 2)).T for found in (entities, relations))
-    return Outcomes(*(Scored(scores, right > 0) for scores, right in columns))
+                kind = entities if key[0] < labels.entity_ids.stop else relations
+                kind.append((score, key in matches.gold_keys))
+    columns = (np.reshape(pairs, (-1, 2)).T for pairs in (entities, relations))
+    return Outcomes(*(ScoredPredictions(scores, correct > 0) for scores, correct in columns))
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Findings whose scores are alike."""
+class ReliabilityBin:
+    """The predictions whose scores are from `low` to `high`."""
 
     low: float
     high: float
@@ -61,23 +73,23 @@ class Bin:
     score: float
     """Their mean score."""
     right: float
-    """The share of them that is right."""
+    """The share of them that is correct."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Findings by their scores."""
+    """A reliability diagram: predictions binned by score."""
 
-    bins: tuple[Bin, ...]
-    """Those that hold any finding, from low scores to high ones."""
+    bins: tuple[ReliabilityBin, ...]
+    """The bins that are not empty, by increasing score."""
 
     @classmethod
-    def of(cls, scores: NDArray[np.float64], right: NDArray[np.bool_]) -> Reliability:
-        place = np.minimum((scores * BINS).astype(np.int64), BINS - 1)
-        filled, n = np.unique(place, return_counts=True)
-        means = ((np.bincount(place, weights=values)[filled] / n).tolist() for values in (scores, right))
-        edges = (filled / BINS).tolist(), ((filled + 1) / BINS).tolist()
-        return cls(tuple(Bin(*values) for values in zip(*edges, n.tolist(), *means, strict=True)))
+    def of(cls, scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> Reliability:
+        bin_of_each = np.minimum((scores * N_BINS).astype(np.int64), N_BINS - 1)
+        filled, n = np.unique(bin_of_each, return_counts=True)
+        means = ((np.bincount(bin_of_each, weights=values)[filled] / n).tolist() for values in (scores, correct))
+        edges = (filled / N_BINS).tolist(), ((filled + 1) / N_BINS).tolist()
+        return cls(tuple(ReliabilityBin(*values) for values in zip(*edges, n.tolist(), *means, strict=True)))
 
     @property
     def n(self) -> int:
@@ -85,7 +97,7 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """The expected calibration error: how far score and share of right ones are apart, in the mean of findings."""
+        """The expected calibration error: Σ n_b / n · |mean score − share correct| over the bins b."""
         return sum(part.n * abs(part.score - part.right) for part in self.bins) / max(self.n, 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,15 +105,15 @@ class Reliability:
 
 
 @dataclass(frozen=True)
-class Confidence:
-    """How far a model's scores can be believed."""
+class CalibrationErrors:
+    """How well the scores of a model are calibrated."""
 
     entities: Reliability
     relations: Reliability
 
     @classmethod
-    def of(cls, found: Outcomes) -> Confidence:
-        return cls(Reliability.of(*found.entities), Reliability.of(*found.relations))
+    def of(cls, outcomes: Outcomes) -> CalibrationErrors:
+        return cls(Reliability.of(*outcomes.entities), Reliability.of(*outcomes.relations))
 
     def to_dict(self) -> dict[str, Any]:
         return {"entities": self.entities.to_dict(), "relations": self.relations.to_dict()}

@@ -1,7 +1,7 @@
-"""True positives, predicted, gold: plain integers that add, and the rates they give.
+"""Counts of true positives, predicted and gold annotations, and their precision, recall and F1.
 
-Rates are fractions between 0 and 1; they are shown as percentages only in print. Nothing predicted, or nothing in gold,
-gives a rate of 0.
+Counts add. Rates are fractions between 0 and 1; only printed text shows percentages. A rate without predictions or
+without gold is 0.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from numpy.typing import ArrayLike, NDArray
 from unire.errors import UnireError
 from unire.evaluation.protocol import Average, Protocol
 
-__all__ = ["Counts", "Scores", "TypedCounts", "average_rates", "rates"]
+__all__ = ["Counts", "Scores", "TypedCounts", "average_rates", "compute_rates"]
 
 
-def rates(counts: ArrayLike) -> NDArray[np.float64]:
-    """Precision, recall and F1 of true positives, predicted and gold, along the last axis."""
-    hits, predicted, gold = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
-    whole = np.stack([predicted, gold, (predicted + gold) / 2], axis=-1)
-    divided: NDArray[np.float64] = np.divide(hits[..., None], whole, out=np.zeros_like(whole), where=whole > 0)
-    return divided
+def compute_rates(counts: ArrayLike) -> NDArray[np.float64]:
+    """`[..., 3]` true positives, predicted and gold → `[..., 3]` precision, recall and F1."""
+    true_positives, predicted, gold = np.moveaxis(np.asarray(counts, dtype=np.float64), -1, 0)
+    denominators = np.stack([predicted, gold, (predicted + gold) / 2], axis=-1)
+    rates: NDArray[np.float64] = np.divide(
+        true_positives[..., None], denominators, out=np.zeros_like(denominators), where=denominators > 0
+    )
+    return rates
 
 
 def average_rates(counts: ArrayLike, average: Average) -> NDArray[np.float64]:
-    """Precision, recall and F1 of many types, `[..., types, 3]` to `[..., 3]`.
+    """`[..., types, 3]` counts → `[..., 3]` precision, recall and F1 over all types.
 
-    `micro` adds up the counts of all types first. `macro` is the mean of each rate over the types that occur in gold or
-    in predictions: a type that nobody mentioned has no rate to average. Its F1 is thus the mean of the types' F1.
+    `micro` first adds up the counts of all types. `macro` is the mean of each rate over the types that occur in gold or
+    in predictions. So macro F1 is the mean of the F1 of these types.
     """
     counts = np.asarray(counts)
     if average == "micro":
-        return rates(counts.sum(axis=-2))
+        return compute_rates(counts.sum(axis=-2))
     occurring = counts.any(axis=-1).sum(axis=-1)
-    mean: NDArray[np.float64] = rates(counts).sum(axis=-2) / np.maximum(occurring, 1)[..., None]
+    mean: NDArray[np.float64] = compute_rates(counts).sum(axis=-2) / np.maximum(occurring, 1)[..., None]
     return mean
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was right, what was predicted, what was there."""
+    """The numbers of true positives, of predictions and of gold annotations."""
 
     true_positives: int = 0
     predicted: int = 0
@@ -60,15 +62,15 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        return float(rates(self.row)[0])
+        return float(compute_rates(self.row)[0])
 
     @property
     def recall(self) -> float:
-        return float(rates(self.row)[1])
+        return float(compute_rates(self.row)[1])
 
     @property
     def f1(self) -> float:
-        return float(rates(self.row)[2])
+        return float(compute_rates(self.row)[2])
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -86,7 +88,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TypedCounts:
-    """Counts of every type, and their rates overall: the micro or the macro average."""
+    """Counts by type, and their micro or macro averages."""
 
     by_type: Mapping[str, Counts]
     average: Average = "micro"
@@ -99,7 +101,7 @@ class TypedCounts:
 
     @property
     def total(self) -> Counts:
-        """The counts of all types together."""
+        """The sum of the counts of all types."""
         return sum(self.by_type.values(), start=Counts())
 
     @property
@@ -120,7 +122,7 @@ class TypedCounts:
         return average_rates(np.reshape(rows, (len(rows), 3)), self.average)
 
     def to_dict(self) -> dict[str, Any]:
-        """The rates overall, the counts of all types together, and both for each type."""
+        """The average rates, the total counts, and both for each type."""
         overall = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         types = {name: counts.to_dict() for name, counts in self.by_type.items()}
         return {**self.total.to_dict(), **overall, "types": types}
@@ -133,17 +135,16 @@ class TypedCounts:
 class Scores:
     """Scores of predictions under one protocol.
 
-    `a + b` are the scores of both sets of documents together (the counts add; rates follow from them), and `a > b`
-    compares Ent F1 + Rel F1, by which models are selected.
+    `a + b` adds the counts of two sets of documents. `a > b` compares Ent F1 + Rel F1, by which models are selected.
     """
 
     protocol: Protocol
     entities: TypedCounts
     relations: TypedCounts
     spans: Counts | None
-    """Split positions; `None` under `spans="characters"`, where the two sides need not have the same words."""
+    """Split positions. `None` under `spans="characters"`, where the words of gold and predictions may differ."""
     dropped: int = 0
-    """Sentences left out because their gold entities overlap; 0 unless the protocol asks for it."""
+    """Sentences left out by `drop_overlapping`."""
 
     def __add__(self, other: Scores) -> Scores:
         self._require_same_protocol(other)
@@ -157,7 +158,7 @@ class Scores:
 
     @property
     def ent_plus_rel(self) -> float:
-        """Ent F1 + Rel F1: what model selection looks at."""
+        """Ent F1 + Rel F1, the criterion of model selection."""
         return self.entities.f1 + self.relations.f1
 
     def __lt__(self, other: Scores) -> bool:
@@ -185,8 +186,8 @@ class Scores:
         }
 
     def __str__(self) -> str:
-        said = [f"Ent {self.entities}", f"Rel {self.relations}"]
+        parts = [f"Ent {self.entities}", f"Rel {self.relations}"]
         if self.spans is not None:
-            said.append(f"Span {100 * self.spans.f1:.1f}")
+            parts.append(f"Span {100 * self.spans.f1:.1f}")
         dropped = f": {self.dropped} sentences" if self.protocol.drop_overlapping else ""
-        return "  ".join([*said, f"[{self.protocol}{dropped}]"])
+        return "  ".join([*parts, f"[{self.protocol}{dropped}]"])

@@ -1,16 +1,16 @@
-"""Why a relation was missed: the paper's five kinds of error (its Figure 6), defined so that exactly one applies.
+"""Error analysis: the paper's five kinds of error (Figure 6), defined so that exactly one applies.
 
-The paper names them and does not define them. Here every gold relation is `correct` under the strict protocol, or is of
-the first kind that holds for it:
+The paper names the kinds without defining them. Here a gold relation is `correct` under the strict protocol, or has the
+first kind of error that applies:
 
-1. `span splitting`: an argument's span is not that of a predicted entity, but shares words with one.
-2. `entity not found`: no word of an argument is in a predicted entity.
-3. `entity type`: both spans are those of predicted entities, but one of them has another type.
-4. `relation not found`: both entities are predicted, and no relation from the one to the other.
-5. `relation type`: both entities are predicted, and a relation of another type.
+1. `span splitting`: the span of an argument was not predicted, but a predicted entity shares words with it.
+2. `entity not found`: no predicted entity shares a word with an argument.
+3. `entity type`: both spans were predicted, at least one with a different type.
+4. `relation not found`: both entities were predicted, but no relation between them.
+5. `relation type`: both entities were predicted, with a relation of a different type.
 
-Symmetric relations are looked for in both directions, as in the headline protocol. Only what was predicted is looked
-at, not where a table was cut, so that any system's predictions can be diagnosed.
+Symmetric relations count in both directions, as in the default protocol. Only predictions matter, not the cuts of
+tables, so the predictions of any system can be diagnosed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Literal, get_args
 from unire.documents import Document, Entity, Relation
 from unire.labels import LabelSpace
 
-__all__ = ["ERRORS", "Diagnosis", "ErrorKind", "diagnose"]
+__all__ = ["ERROR_KINDS", "Diagnosis", "ErrorKind", "diagnose"]
 
 ErrorKind = Literal["span splitting", "entity not found", "entity type", "relation not found", "relation type"]
-ERRORS: tuple[ErrorKind, ...] = get_args(ErrorKind)
-"""In the order in which they are looked for."""
+ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+"""In the order in which they are checked."""
 
 Argument = tuple[int, int, str]
 """Start, end and type."""
@@ -35,44 +35,44 @@ Argument = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What became of a gold relation."""
+    """The outcome of a gold relation."""
 
     relation: Relation
-    """In the direction that was looked for."""
+    """In the direction that is diagnosed."""
     kind: Literal["correct"] | ErrorKind
     sentence: int | None
-    """Its position in the document; `None` for a relation across sentences."""
+    """The index of its sentence; `None` for a relation across sentences."""
 
 
 def diagnose(gold: Document, predicted: Document, labels: LabelSpace) -> Iterator[Diagnosis]:
-    """What became of each gold relation of a document; repeated ones count once.
+    """Diagnose each gold relation of a document; repeated relations count once.
 
     Args:
         gold: The annotated document.
         predicted: The same words with predicted annotation.
         labels: Which relations are symmetric.
     """
-    found = _Found(predicted)
-    homes = [(i, sentence.relations) for i, sentence in enumerate(gold.sentences)]
-    for sentence, relations in [*homes, (None, gold.spanning_relations)]:
-        for relation in _directed(relations, labels):
-            yield Diagnosis(relation, found.kind(relation), sentence)
+    predictions = _Predictions(predicted)
+    by_sentence = [(i, sentence.relations) for i, sentence in enumerate(gold.sentences)]
+    for sentence, relations in [*by_sentence, (None, gold.spanning_relations)]:
+        for relation in _expand_symmetric(relations, labels):
+            yield Diagnosis(relation, predictions.diagnose(relation), sentence)
 
 
-def _directed(relations: tuple[Relation, ...], labels: LabelSpace) -> Iterator[Relation]:
-    """Each relation once, symmetric ones in both directions."""
+def _expand_symmetric(relations: tuple[Relation, ...], labels: LabelSpace) -> Iterator[Relation]:
+    """Yield each relation once, symmetric relations in both directions."""
     seen = set()
     for relation in relations:
-        for head, tail in labels.ways(relation.label, relation.head, relation.tail):
-            way = relation if head is relation.head else Relation(head, tail, relation.label)
-            key = (_argument(way.head), _argument(way.tail), way.label)
+        for head, tail in labels.directions(relation.label, relation.head, relation.tail):
+            directed = relation if head is relation.head else Relation(head, tail, relation.label)
+            key = (_argument(head), _argument(tail), relation.label)
             if key not in seen:
                 seen.add(key)
-                yield way
+                yield directed
 
 
-class _Found:
-    """The predictions for a document, as they are asked for."""
+class _Predictions:
+    """The predictions for a document, indexed for lookup."""
 
     def __init__(self, predicted: Document) -> None:
         self.entities = {_argument(entity) for entity in predicted.entities}
@@ -82,7 +82,7 @@ class _Found:
         for relation in predicted.relations:
             self.relations[_argument(relation.head), _argument(relation.tail)].add(relation.label)
 
-    def kind(self, relation: Relation) -> Literal["correct"] | ErrorKind:
+    def diagnose(self, relation: Relation) -> Literal["correct"] | ErrorKind:
         arguments = (relation.head, relation.tail)
         labels = self.relations.get((_argument(relation.head), _argument(relation.tail)), set())
         if relation.label in labels:

@@ -19,11 +19,18 @@ from unire.decoding.oracle import oracle
 from unire.documents import Document
 from unire.errors import UnireError, require_extra
 from unire.evaluation.bootstrap import Intervals, bootstrap_counts
-from unire.evaluation.calibration_error import Confidence, outcomes_of_matches
+from unire.evaluation.calibration_error import CalibrationErrors, outcomes_of_matches
 from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.evaluation.errors import ERRORS, diagnose
-from unire.evaluation.protocol import HEADLINE, Protocol
-from unire.evaluation.scorer import Matches, compared, one_way, paired, tally, total
+from unire.evaluation.errors import ERROR_KINDS, diagnose
+from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
+from unire.evaluation.scorer import (
+    Matches,
+    align_documents,
+    count_document,
+    count_one_way,
+    match_documents,
+    sum_scores,
+)
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 
@@ -57,8 +64,8 @@ class Report:
     """Scores under each of the six ways to count relations, if requested."""
     intervals: Intervals | None = None
     """95% bootstrap confidence intervals, if requested."""
-    confidence: Confidence | None = None
-    """Expected calibration error of the model's scores, under the headline protocol; `None` without a model."""
+    confidence: CalibrationErrors | None = None
+    """Expected calibration error of the model's scores, under the default protocol; `None` without a model."""
     notes: Mapping[str, int] = field(default_factory=dict)
     """What needed special care, and how often."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -72,11 +79,11 @@ class Report:
             UnireError: Gold and predictions do not have the same words.
         """
         kinds: Counter[str] = Counter()
-        for gold, predicted in paired(self.gold, self.predicted):
+        for gold, predicted in align_documents(self.gold, self.predicted):
             if gold.words != predicted.words:
                 raise UnireError("the error analysis compares words; predict on the gold words")
             kinds.update(diagnosis.kind for diagnosis in diagnose(gold, predicted, self.labels))
-        return {kind: kinds[kind] for kind in ERRORS}
+        return {kind: kinds[kind] for kind in ERROR_KINDS}
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the report to plain JSON values, as `unire evaluate` prints them; rates are fractions."""
@@ -120,7 +127,7 @@ class Report:
 def evaluate(
     model: Extractor | UniRE | str | Path,
     documents: Iterable[Document],
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     all_protocols: bool = False,
     bootstrap: int = 0,
@@ -166,7 +173,7 @@ def evaluate(
 def evaluate_oracle(
     documents: Iterable[Document],
     labels: LabelSpace | str | None = None,
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     decoder: str = "split",
     alpha: float | None = None,
@@ -210,7 +217,7 @@ def evaluate_predictions(
     gold: Iterable[Document],
     predicted: Iterable[Document],
     labels: LabelSpace | str | None = None,
-    protocol: Protocol = HEADLINE,
+    protocol: Protocol = DEFAULT_PROTOCOL,
     *,
     all_protocols: bool = False,
     bootstrap: int = 0,
@@ -238,7 +245,7 @@ def evaluate_predictions(
     gold, predicted = _check_documents(gold), _check_documents(predicted)
     space = _to_labels(labels, [*gold, *predicted])
     notes = Counter() if notes is None else notes
-    notes[ONE_WAY_NOTE] = one_way(predicted, space) if protocol.symmetric == "doubled" else 0
+    notes[ONE_WAY_NOTE] = count_one_way(predicted, space) if protocol.symmetric == "doubled" else 0
     return _compare(
         gold, predicted, space, protocol, all_protocols=all_protocols, resamples=bootstrap, notes=notes, inputs={}
     )
@@ -278,21 +285,21 @@ def _compare(
 
     @cache
     def match(protocol: Protocol) -> list[Matches]:
-        return list(compared(gold, predicted, labels, protocol))
+        return list(match_documents(gold, predicted, labels, protocol))
 
     def count(protocol: Protocol) -> Scores:
-        return total((tally(matches, labels, protocol) for matches in match(protocol)), labels, protocol)
+        return sum_scores((count_document(matches, labels, protocol) for matches in match(protocol)), labels, protocol)
 
     others = Protocol.all(spans=protocol.spans, average=protocol.average, drop_overlapping=protocol.drop_overlapping)
-    counts = [tally(matches, labels, protocol) for matches in match(protocol)]
+    counts = [count_document(matches, labels, protocol) for matches in match(protocol)]
     return Report(
-        total(counts, labels, protocol),
+        sum_scores(counts, labels, protocol),
         gold,
         predicted,
         labels,
         [count(other) for other in others] if all_protocols else (),
         bootstrap_counts(counts, labels, protocol, samples=resamples) if resamples else None,
-        Confidence.of(outcomes_of_matches(match(HEADLINE), labels)) if calibrated else None,
+        CalibrationErrors.of(outcomes_of_matches(match(DEFAULT_PROTOCOL), labels)) if calibrated else None,
         notes,
         inputs,
     )
@@ -313,7 +320,7 @@ def _check_documents(documents: Iterable[Document]) -> list[Document]:
 
 
 def _to_labels(labels: LabelSpace | str | None, documents: Iterable[Document]) -> LabelSpace:
-    return labels if isinstance(labels, LabelSpace) else LabelSpace.asked(labels, None, documents)
+    return labels if isinstance(labels, LabelSpace) else LabelSpace.resolve(labels, None, documents)
 
 
 def _percentages(counts: Counts | TypedCounts) -> str:

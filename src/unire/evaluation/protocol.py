@@ -1,4 +1,4 @@
-"""What counts as right: published numbers differ in it, so every score says which protocol it follows."""
+"""Evaluation protocols: what counts as correct. Published numbers differ in it, so every score names its protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from unire.errors import UnireError
 
-__all__ = ["HEADLINE", "Average", "Protocol", "RelationMatch", "SpanUnit", "SymmetricGold"]
+__all__ = ["DEFAULT_PROTOCOL", "Average", "Protocol", "RelationMatch", "SpanUnit", "SymmetricGold"]
 
 RelationMatch = Literal["strict", "boundaries"]
 SymmetricGold = Literal["doubled", "once", "as-annotated"]
@@ -18,21 +18,21 @@ Average = Literal["micro", "macro"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How predictions are compared with gold. An entity is always its boundaries and its type."""
+    """How predictions are compared with gold. An entity is always compared by its boundaries and its type."""
 
     relations: RelationMatch = "strict"
-    """`strict`: type, both spans and both entity types; `boundaries`: entity types are ignored."""
+    """`strict`: relation type, both spans and both entity types; `boundaries`: entity types are ignored."""
     symmetric: SymmetricGold = "doubled"
-    """A symmetric relation is, in gold, `doubled`: both directions, each predicted direction counting for itself (the
-    paper, PL-Marker); `once`: an unordered pair, predicted if either direction is (SpERT); `as-annotated`: the
-    annotated direction alone, each predicted direction counting for itself (PURE)."""
+    """How gold counts a symmetric relation. `doubled`: as two directed relations (the paper, PL-Marker). `once`: as an
+    unordered pair, which is predicted if either direction is (SpERT). `as-annotated`: in the annotated direction only
+    (PURE). Except for `once`, each predicted direction counts separately."""
     spans: SpanUnit = "words"
-    """`words`: both sides have the same words; `characters`: the same text, however it was split, and the
-    exact characters of entities that are not whole words."""
+    """`words`: gold and predictions have the same words. `characters`: they have the same text, and exact character
+    spans are compared."""
     average: Average = "micro"
-    """`micro`: of the counts of all types (the paper); `macro`: the mean over types (ADE's custom)."""
+    """`micro`: over the counts of all types (the paper); `macro`: the mean over types (usual for ADE)."""
     drop_overlapping: bool = False
-    """Leave out sentences with overlapping gold entities, as the released code does, to compare with its scores."""
+    """Leave out sentences with overlapping gold entities, as the released code does."""
 
     def __post_init__(self) -> None:
         for field, choices in (
@@ -48,20 +48,20 @@ class Protocol:
     def all(
         cls, *, spans: SpanUnit = "words", average: Average = "micro", drop_overlapping: bool = False
     ) -> Iterator[Protocol]:
-        """The six ways to count relations, `strict` before `boundaries`, otherwise alike."""
+        """All six combinations of `relations` and `symmetric`, `strict` before `boundaries`."""
         for relations in get_args(RelationMatch):
             for symmetric in get_args(SymmetricGold):
                 yield cls(relations, symmetric, spans, average, drop_overlapping)
 
     @property
     def name(self) -> str:
-        """Short and unambiguous; the defaults `words` and "nothing dropped" go without saying."""
-        said: list[str] = [self.relations, self.symmetric, self.average]
+        """A short, unambiguous name. It omits the defaults `words` and "nothing dropped"."""
+        parts: list[str] = [self.relations, self.symmetric, self.average]
         if self.spans != "words":
-            said.append(self.spans)
+            parts.append(self.spans)
         if self.drop_overlapping:
-            said.append("overlapping dropped")
-        return ", ".join(said)
+            parts.append("overlapping dropped")
+        return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, **asdict(self)}
@@ -70,5 +70,5 @@ class Protocol:
         return self.name
 
 
-HEADLINE = Protocol()
-"""Strict, doubled, micro, nothing dropped: what is reported when nothing else is said."""
+DEFAULT_PROTOCOL = Protocol()
+"""Strict, doubled, micro, nothing dropped."""

@@ -1,135 +1,219 @@
-"""α and relation odds tuned on dev: they belong to the model, and are saved with it."""
+"""Tuning on dev, without training: the threshold α, the relation odds, and the calibration curves of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from unire.calibration import Calibration, CalibrationCurve, IdentityCurve
 from unire.config import ModelConfig
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_host
 from unire.decoding.decoders import SPAN_SCORERS
-from unire.decoding.kernels import Decoded, SpanScorer, label_spans
+from unire.decoding.kernels import SpanScorer, label_spans
 from unire.documents import Document
+from unire.errors import UnireError
+from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, collect_outcomes
 from unire.evaluation.counts import Scores
-from unire.evaluation.scorer import tallies, total
+from unire.evaluation.scorer import count_matches, sum_scores
 from unire.extractor import Extractor
 from unire.windows.spans import TableSpan
 
-__all__ = ["ALPHAS", "ODDS", "sweep", "tune_alpha", "tune_odds", "tuned"]
+__all__ = [
+    "ALPHA_GRID",
+    "RELATION_ODDS_GRID",
+    "CalibrationEffect",
+    "check_has_predictions",
+    "collect_log_odds",
+    "fit_calibration",
+    "fit_curves",
+    "sweep_alphas",
+    "tune_alpha",
+    "tune_config",
+    "tune_relation_odds",
+]
 
-ALPHAS = {
+ALPHA_GRID = {
     "split": tuple(round(0.4 + 0.05 * step, 2) for step in range(33)),
     "likely": tuple(0.25 * step for step in range(1, 33)),
 }
-"""0.4 to 2: √2·p is the distance at a lone entity's edge that has probability p. Up to 8: e⁸ is 3,000 to 1."""
+"""The values of α that are tried, by decoder.
 
-ODDS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
-NEAR = 0.001
-"""A difference in F1 that says nothing: a tenth of a point."""
+`split`: 0.4 to 2. At the edge of a lone entity of probability p, the distance is √2·p. `likely`: up to 8, which stands
+for odds of e⁸ ≈ 3,000 to 1.
+"""
+
+RELATION_ODDS_GRID = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
+MIN_F1_DIFFERENCE = 0.001
+"""A smaller difference in F1 (a tenth of a point) counts as none."""
+
+# α and relation odds
 
 
-def sweep(
+def sweep_alphas(
     extractor: Extractor,
     documents: Sequence[Document],
     alphas: Sequence[float] | None = None,
     *,
-    see: Callable[[Sequence[TableSpan], Any], None] = lambda places, prepared: None,
+    on_batch: Callable[[Sequence[TableSpan], Any], None] = lambda tables, scorer: None,
 ) -> list[Scores]:
-    """Scores on `documents` for every α, from one pass of the encoder.
+    """Score the model for every α, with one pass of the encoder.
 
-    From one α to the next few tables are cut otherwise. Only these are decoded, and only their documents counted, anew.
+    Few tables change from one α to the next. Only these are decoded again, and only their documents counted again.
 
     Args:
-        extractor: The model, whose own α does not matter; it decodes by cutting tables.
+        extractor: The model. It decodes by `split` or `likely`; its own α does not matter.
         documents: The annotated documents.
-        alphas: The thresholds; those of `ALPHAS` when left out.
-        see: Shown where the tables of every batch belong, and what their decoder has prepared.
+        alphas: The thresholds. By default those of `ALPHA_GRID`.
+        on_batch: Called for every batch, with its tables and their span scorer.
     """
-    alphas = ALPHAS[extractor.config.decoder] if alphas is None else alphas
-    rising = sorted(set(alphas))
-    changes = [DocumentAssembler(documents, extractor.labels) for _ in rising]
+    labels = extractor.labels
+    alphas = ALPHA_GRID[extractor.config.decoder] if alphas is None else alphas
+    increasing = sorted(set(alphas))
+    changes = [DocumentAssembler(documents, labels) for _ in increasing]
     for batch, P in extractor.tables(documents):
-        prepared = SPAN_SCORERS[extractor.config.decoder](P, batch.lengths, extractor.labels)
-        see(batch.tables, prepared)
-        _decode(batch.tables, prepared, rising, changes, extractor)
-    found = DocumentAssembler(documents, extractor.labels)
-    tallied = list(tallies(documents, found.documents(), extractor.labels))
+        scorer = SPAN_SCORERS[extractor.config.decoder](P, batch.lengths, labels)
+        on_batch(batch.tables, scorer)
+        _decode_changes(batch.tables, scorer, increasing, changes, extractor)
+    current = DocumentAssembler(documents, labels)
+    counts = list(count_matches(documents, current.documents(), labels))
     scores = {}
-    for alpha, changed in zip(rising, changes, strict=True):
-        for place in found.update(changed):
-            (tallied[place],) = tallies([documents[place]], [found.document(place)], extractor.labels)
-        scores[alpha] = total(tallied, extractor.labels)
+    for alpha, changed in zip(increasing, changes, strict=True):
+        for index in current.update(changed):
+            (counts[index],) = count_matches([documents[index]], [current.document(index)], labels)
+        scores[alpha] = sum_scores(counts, labels)
     return [scores[alpha] for alpha in alphas]
 
 
-def _decode(
-    places: Sequence[TableSpan],
-    prepared: SpanScorer,
-    rising: Sequence[float],
+def _decode_changes(
+    tables: Sequence[TableSpan],
+    scorer: SpanScorer,
+    alphas: Sequence[float],
     changes: Sequence[DocumentAssembler],
     extractor: Extractor,
 ) -> None:
-    """Decode a batch for every α, but only the tables that are cut otherwise than for the one before."""
-    before = np.zeros(prepared.P.shape[:2], np.bool_)
-    for alpha, changed in zip(rising, changes, strict=True):
-        begins = to_host(prepared.begins(alpha))
-        anew = np.flatnonzero((begins != before).any(1))
-        if len(anew):
-            some = [places[k] for k in anew.tolist()]
-            changed.add(some, _decoded(prepared.only(anew), extractor, alpha, extractor.config.relation_odds))
-        before = begins
-
-
-def _decoded(prepared: SpanScorer, extractor: Extractor, alpha: float, odds: float) -> Decoded:
-    return label_spans(prepared, alpha, extractor.permits, odds)
+    """Decode a batch for every α, but only the tables whose spans differ from those of the α before."""
+    previous = np.zeros(scorer.P.shape[:2], np.bool_)
+    for alpha, assembler in zip(alphas, changes, strict=True):
+        starts = to_host(scorer.begins(alpha))
+        changed = np.flatnonzero((starts != previous).any(1))
+        if len(changed):
+            decoded = label_spans(
+                scorer.only(changed), alpha, extractor.allowed_relations, extractor.config.relation_odds
+            )
+            assembler.add([tables[k] for k in changed.tolist()], decoded)
+        previous = starts
 
 
 def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] | None = None) -> float:
-    """The α with the best Ent + Rel F1; of several equally good ones the middle one; as it was if all are."""
+    """Find the α with the best Ent + Rel F1: the middle one of several, or the current one if all are equal."""
     decoder = extractor.config.decoder
     if decoder not in SPAN_SCORERS:
         return extractor.config.alpha
-    alphas = ALPHAS[decoder] if alphas is None else alphas
-    totals = [scores.ent_plus_rel for scores in sweep(extractor, documents, alphas)]
+    alphas = ALPHA_GRID[decoder] if alphas is None else alphas
+    totals = [scores.ent_plus_rel for scores in sweep_alphas(extractor, documents, alphas)]
     if min(totals) == max(totals):
         return extractor.config.alpha
     best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
     return best[len(best) // 2]
 
 
-def tune_odds(extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = ODDS) -> float:
-    """The least relation odds whose Rel F1 is, for the model's α, as good as any or `NEAR` it; as they were if all are.
+def tune_relation_odds(
+    extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = RELATION_ODDS_GRID
+) -> float:
+    """Find the smallest relation odds whose Rel F1 is at most `MIN_F1_DIFFERENCE` below the best.
 
-    ⊥ has by far the most cells, yet a relation that has little more than ⊥ is seldom right. From some odds on, F1
-    changes little, for precision rises as recall falls.
+    If all are equal, the current odds stay. Most cells are ⊥, and a relation that is barely more probable than ⊥ is
+    seldom correct. Beyond some odds F1 changes little, because precision rises as recall falls.
     """
-    settings, labels = extractor.config, extractor.labels
-    if settings.decoder not in SPAN_SCORERS:
-        return settings.relation_odds
-    found = {value: DocumentAssembler(documents, labels) for value in odds}
+    config, labels = extractor.config, extractor.labels
+    if config.decoder not in SPAN_SCORERS:
+        return config.relation_odds
+    predicted = {value: DocumentAssembler(documents, labels) for value in odds}
     for batch, P in extractor.tables(documents):
-        prepared = SPAN_SCORERS[settings.decoder](P, batch.lengths, labels)
-        for value, findings in found.items():
-            findings.add(batch.tables, _decoded(prepared, extractor, settings.alpha, value))
-    rates = {
-        value: total(tallies(documents, findings.documents(), labels), labels).relations.f1
-        for value, findings in found.items()
+        scorer = SPAN_SCORERS[config.decoder](P, batch.lengths, labels)
+        for value, assembler in predicted.items():
+            assembler.add(batch.tables, label_spans(scorer, config.alpha, extractor.allowed_relations, value))
+    f1 = {
+        value: sum_scores(count_matches(documents, assembler.documents(), labels), labels).relations.f1
+        for value, assembler in predicted.items()
     }
-    best = max(rates.values())
-    if min(rates.values()) == best:
-        return settings.relation_odds
-    return min(value for value, rate in rates.items() if rate >= best - NEAR)
+    best = max(f1.values())
+    if min(f1.values()) == best:
+        return config.relation_odds
+    return min(value for value, rate in f1.items() if rate >= best - MIN_F1_DIFFERENCE)
 
 
-def tuned(extractor: Extractor, documents: Sequence[Document], *, alpha: bool = True, odds: bool = True) -> ModelConfig:
-    """The model's settings with what does best on `documents`: first α, then relation odds."""
+def tune_config(
+    extractor: Extractor, documents: Sequence[Document], *, alpha: bool = True, relation_odds: bool = True
+) -> ModelConfig:
+    """The model's config with the values that are best on `documents`: first α, then the relation odds."""
     other = copy(extractor)
     if alpha:
         other.config = other.config.with_(alpha=tune_alpha(other, documents))
-    if odds:
-        other.config = other.config.with_(relation_odds=tune_odds(other, documents))
+    if relation_odds:
+        other.config = other.config.with_(relation_odds=tune_relation_odds(other, documents))
     return other.config
+
+
+# Calibration
+
+
+def collect_log_odds(extractor: Extractor, documents: Sequence[Document]) -> Outcomes:
+    """Predict annotated documents; the scores are the decoder's log-odds, before any calibration."""
+    raw = copy(extractor)
+    raw.config = extractor.config.with_(calibration=Calibration(IdentityCurve(), IdentityCurve()))
+    return collect_outcomes(documents, raw.annotate(documents), extractor.labels)
+
+
+def check_has_predictions(outcomes: Outcomes) -> None:
+    """Refuse to calibrate a model that predicts nothing."""
+    if not any(kind.scores.size for kind in outcomes):
+        raise UnireError(
+            "the model finds nothing in this data, so there is nothing to fit its scores to; give other data"
+        )
+
+
+def fit_curves(log_odds: Outcomes) -> Calibration:
+    """Fit the curve of entities and that of relations."""
+    return Calibration(CalibrationCurve.fit(*log_odds.entities), CalibrationCurve.fit(*log_odds.relations))
+
+
+def fit_calibration(config: ModelConfig, log_odds: Outcomes, data: Sequence[str]) -> ModelConfig:
+    """The model's config with a calibration fitted on the files `data`, whose outcomes are `log_odds`."""
+    calibration = fit_curves(log_odds)
+    record = {"data": list(data), "errors": CalibrationEffect.of(calibration, log_odds).to_dict()}
+    return config.with_(calibration=calibration, provenance={**config.provenance, "calibration": record})
+
+
+@dataclass(frozen=True)
+class CalibrationEffect:
+    """The calibration error without and with a calibration."""
+
+    before: CalibrationErrors
+    after: CalibrationErrors
+
+    @classmethod
+    def of(cls, calibration: Calibration, log_odds: Outcomes) -> CalibrationEffect:
+        before, after = (CalibrationErrors.of(_calibrate(each, log_odds)) for each in (Calibration(), calibration))
+        return cls(before, after)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Expected calibration errors, and the number of predictions."""
+        return {
+            name: {"n": before.n, "before": before.error, "after": after.error}
+            for name, before, after in (
+                ("entities", self.before.entities, self.after.entities),
+                ("relations", self.before.relations, self.after.relations),
+            )
+        }
+
+
+def _calibrate(calibration: Calibration, log_odds: Outcomes) -> Outcomes:
+    """The outcomes with probabilities instead of log-odds."""
+    curves = (calibration.entities, calibration.relations)
+    return Outcomes(*(kind._replace(scores=curve(kind.scores)) for curve, kind in zip(curves, log_odds, strict=True)))

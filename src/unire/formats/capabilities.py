@@ -14,7 +14,7 @@ from functools import cache
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.formats.alignment import locate
-from unire.tables import longest
+from unire.tables import keep_longest
 
 __all__ = ["ARGUMENT", "EVERYTHING", "SERIOUS", "Capability", "project"]
 
@@ -119,7 +119,7 @@ def _leave_out_spanning_relations(document: Document, lost: Counter[str]) -> Doc
 
 def _leave_out_overlaps(document: Document, lost: Counter[str]) -> Document:
     """Of overlapping entities the longest stays, of equally long ones the first, as in a table."""
-    return _with_entities(document, longest(document.entities), Capability.OVERLAPS, lost)
+    return _with_entities(document, keep_longest(document.entities), Capability.OVERLAPS, lost)
 
 
 def _leave_out_twins(document: Document, lost: Counter[str]) -> Document:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.errors import UnireError
 from unire.evaluation.bootstrap import paired_bootstrap
-from unire.evaluation.protocol import HEADLINE, Protocol
+from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
@@ -106,12 +106,16 @@ def charts(result: Json) -> dict[str, str]:
     names = [system["name"] for system in result["systems"]]
     headline = {
         title: [
-            [100 * scores[kind]["f1"] for scores in system["scores"] if scores["protocol"] == HEADLINE.to_dict()]
+            [
+                100 * scores[kind]["f1"]
+                for scores in system["scores"]
+                if scores["protocol"] == DEFAULT_PROTOCOL.to_dict()
+            ]
             for system in result["systems"]
         ]
         for title, kind in (("Ent", "entities"), ("Rel", "relations"))
     }
-    note = f"n = {result['sentences']:,} sentences; {HEADLINE}"
+    note = f"n = {result['sentences']:,} sentences; {DEFAULT_PROTOCOL}"
     return {"compare": draw.dots(names, headline, unit="F1, %", note=note)}
 
 
@@ -154,7 +158,7 @@ def _items(sentence: Sentence, symmetric_in: LabelSpace | None = None) -> dict[o
     items: dict[object, Entity | Relation] = {_key(entity): entity for entity in sentence.entities}
     for relation in sentence.relations:
         ends = (relation.head, relation.tail)
-        for head, tail in [ends] if symmetric_in is None else symmetric_in.ways(relation.label, *ends):
+        for head, tail in [ends] if symmetric_in is None else symmetric_in.directions(relation.label, *ends):
             way = relation if head is relation.head else Relation(head, tail, relation.label)
             items[_key(head), _key(tail), relation.label] = way
     return items

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unire.documents import Document
-from unire.evaluation.errors import ERRORS, diagnose
+from unire.evaluation.errors import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
@@ -44,7 +44,7 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
         "gold": counts.total(),
         "predicted": scores.relations.total.predicted,
         "correct": counts["correct"],
-        "errors": {kind: counts[kind] for kind in ERRORS},
+        "errors": {kind: counts[kind] for kind in ERROR_KINDS},
         "cases": cases,
     }
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.scorer import paired
+from unire.evaluation.scorer import align_documents
 from unire.extractor import Extractor
 from unire.files import get_suffix
 from unire.hub.model_dir import fingerprint, locate_model
@@ -57,7 +57,7 @@ def check_labels(source: str | Path, labels: LabelSpace, gold: Sequence[Document
 
 def in_sentences_of(gold: Sequence[Document], predicted: Sequence[Document]) -> list[Document]:
     """Predictions for the same words, in the order and the sentences of gold: a file may have others."""
-    return [truth.annotated(guess.entities, guess.relations) for truth, guess in paired(gold, predicted)]
+    return [truth.annotated(guess.entities, guess.relations) for truth, guess in align_documents(gold, predicted)]
 
 
 def common_labels(systems: Sequence[System]) -> LabelSpace | None:

@@ -1,4 +1,4 @@
-"""Figures 4 and 5: how far adjacent rows and columns are apart, and what the scores do as α moves; on dev."""
+"""Figures 4 and 5 of the paper: distances between adjacent rows and columns, and F1 over the threshold α; on dev."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryScorer
 from unire.documents import Document
-from unire.evaluation.tuning import sweep
+from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
 from unire.studies.results import Json, ResultTable, n_sentences, percent
-from unire.tables import fill_sentence, read
+from unire.tables import fill_sentence, read_table
 from unire.windows.spans import TableSpan
 
 __all__ = ["ALPHAS", "charts", "tables", "threshold"]
@@ -23,20 +23,20 @@ __all__ = ["ALPHAS", "charts", "tables", "threshold"]
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(1, 51))
 """0.05 to 2.5."""
 EDGES = tuple(round(0.1 * step, 1) for step in range(51))
-"""Of the histogram's bins; the last one takes what is farther apart, too."""
+"""The bin edges of the histogram; the last bin also holds all larger distances."""
 CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
 
 
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
-    """One pass of the encoder: the distances, sorted by what gold has there, and the scores for every α.
+    """Measure the distances at and off entity boundaries, and the scores for every α, with one pass of the encoder.
 
-    Of the paper's decoder, whichever the model has. The α of a model that has another one does not count here.
+    The study uses the decoder `split`. If the model has another decoder, its own α is not used.
     """
     own = extractor.config.alpha if extractor.config.decoder == "split" else None
     extractor = extractor.with_decoder("split")
     distances = _Distances(documents, extractor.labels)
     alphas = sorted({*ALPHAS, extractor.config.alpha})
-    scores = sweep(extractor, documents, alphas, see=distances.see)
+    scores = sweep_alphas(extractor, documents, alphas, on_batch=distances.add)
     return {
         "study": "threshold",
         "sentences": n_sentences(documents),
@@ -55,16 +55,19 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
 
 
 def tables(result: Json) -> list[ResultTable]:
-    swept = {point["alpha"]: point for point in result["sweep"]}
+    by_alpha = {point["alpha"]: point for point in result["sweep"]}
     own = result["alpha"]
-    asked = {
+    rows_by_name = {
         "the paper's α": BOUNDARY_ALPHA,
-        **({} if own is None else {"the model's α": min(swept, key=lambda alpha: abs(alpha - own))}),
+        **({} if own is None else {"the model's α": min(by_alpha, key=lambda alpha: abs(alpha - own))}),
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
-    rows = [(name, f"{alpha:g}", *(percent(swept[alpha][curve]) for curve in CURVES)) for name, alpha in asked.items()]
+    rows = [
+        (name, f"{alpha:g}", *(percent(by_alpha[alpha][curve]) for curve in CURVES))
+        for name, alpha in rows_by_name.items()
+    ]
     edges = result["distances"]["edges"]
-    apart = [
+    distance_rows = [
         (
             name,
             f"{sum(counts):,}",
@@ -77,7 +80,9 @@ def tables(result: Json) -> list[ResultTable]:
     ]
     return [
         ResultTable(f"F1 over α (Figure 5): {result['sentences']:,} sentences", ("", "α", *CURVES.values()), rows),
-        ResultTable("Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), apart),
+        ResultTable(
+            "Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), distance_rows
+        ),
     ]
 
 
@@ -104,13 +109,13 @@ def charts(result: Json) -> dict[str, str]:
 
 
 def _best(result: Json, curve: str) -> float:
-    """The α with the best of a curve."""
+    """The α where a curve has its maximum."""
     return float(max(result["sweep"], key=lambda point: point[curve])["alpha"])
 
 
 @dataclass
 class _Distances:
-    """Counts distances, apart by whether gold has an entity boundary there."""
+    """Histograms of the distances at gold entity boundaries and elsewhere."""
 
     documents: Sequence[Document]
     labels: LabelSpace
@@ -118,12 +123,12 @@ class _Distances:
         default_factory=lambda: {name: np.zeros(len(EDGES) - 1, np.int64) for name in ("boundary", "other")}
     )
 
-    def see(self, places: Sequence[TableSpan], prepared: BoundaryScorer) -> None:
-        for place, row in zip(places, prepared.distances, strict=False):  # tables of padding may follow
-            found = row[: len(place) - 1]
-            at_boundary = np.zeros(len(place) + 1, bool)
-            sentence = self.documents[place.document].sentences[place.sentence]
-            entities, _ = read(fill_sentence(sentence, self.labels, place.start, place.end).labels, self.labels)
+    def add(self, tables: Sequence[TableSpan], scorer: BoundaryScorer) -> None:
+        for table, row in zip(tables, scorer.distances, strict=False):  # padding tables may follow
+            distances = row[: len(table) - 1]
+            at_boundary = np.zeros(len(table) + 1, bool)
+            sentence = self.documents[table.document].sentences[table.sentence]
+            entities, _ = read_table(fill_sentence(sentence, self.labels, table.start, table.end).labels, self.labels)
             at_boundary[[border for start, end, _ in entities for border in (start, end)]] = True
-            for name, chosen in (("boundary", at_boundary[1:-1]), ("other", ~at_boundary[1:-1])):
-                self.counts[name] += np.histogram(np.minimum(found[chosen], EDGES[-1]), EDGES)[0]
+            for name, selected in (("boundary", at_boundary[1:-1]), ("other", ~at_boundary[1:-1])):
+                self.counts[name] += np.histogram(np.minimum(distances[selected], EDGES[-1]), EDGES)[0]

@@ -188,7 +188,7 @@ class Setup:
     @cached_property
     def label_space(self) -> LabelSpace:
         """That of all cells."""
-        return LabelSpace.asked(self.labels, self.symmetric, [*self.documents(self.data), *self.documents(self.dev)])
+        return LabelSpace.resolve(self.labels, self.symmetric, [*self.documents(self.data), *self.documents(self.dev)])
 
     def documents(self, files: Sequence[Path]) -> list[Document]:
         """All documents of some files; what readers note of them is in the record of every training."""

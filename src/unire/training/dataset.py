@@ -17,7 +17,7 @@ from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.losses import IGNORED, TableWeights
-from unire.tables import fill_sentence, spanning
+from unire.tables import fill_sentence, list_spanning
 from unire.training.config import TrainingConfig
 from unire.windows.collator import Batch, Padding, bucket_batches, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
@@ -80,14 +80,14 @@ class TrainingSet:
         self._gold: dict[tuple[int, int], NDArray[np.unsignedinteger]] = {}
         smallest = np.min_scalar_type(len(labels))  # a whole corpus is kept: a byte a cell, not eight
         for index, document in enumerate(documents):
-            self.notes.update(reason for _, reason in spanning(document))
+            self.notes.update(reason for _, reason in list_spanning(document))
             for group in window_builder.build([document], index):
                 self.groups.append(group)
                 self.notes.update(notes_of(group))
                 for table in group.tables:
                     filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
                     self._gold[table.document, table.start] = filled.labels.astype(smallest)
-                    self.notes.update(reason for _, reason in filled.unheld)
+                    self.notes.update(reason for _, reason in filled.omitted)
         if not self.groups:
             raise UnireError("the training data holds no words; give at least one sentence")
 

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.confidence import collect_log_odds, fit_calibration
 from unire.evaluation.counts import Scores
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import tuned
+from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
 from unire.extractor import Extractor
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
@@ -111,7 +110,7 @@ class Trainer:
         accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
         set_seed(config.seed)
         model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-        signatures = {*model.config.signatures, *LabelSpace.signatures(documents)}
+        signatures = {*model.config.signatures, *LabelSpace.collect_signatures(documents)}
         model.config = model.config.with_(signatures=tuple(sorted(signatures)))
         if reporter is None or not accelerator.is_main_process:
             reporter = Callback()
@@ -257,7 +256,7 @@ class Trainer:
         config, extractor = self.config, self.extractor
         extractor.config = self.model.config
         if config.tunes and (examples := self._examples()):
-            extractor.config = tuned(extractor, examples, alpha=config.tune_alpha, odds=config.tune_odds)
+            extractor.config = tune_config(extractor, examples, alpha=config.tune_alpha, relation_odds=config.tune_odds)
         if self.dev:
             found = collect_log_odds(self.extractor, self.dev)
             self.extractor.config = fit_calibration(self.extractor.config, found, ["dev"])

@@ -24,7 +24,7 @@ from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.tuning import ALPHAS, sweep
+from unire.evaluation.tuning import ALPHA_GRID, sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
@@ -166,7 +166,9 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
     student = taught([teacher], encoder, tmp_path / "s", config=quick(epochs=8)).model
     tuned = Extractor.load(tmp_path / "s", device="cpu")
     expected = list(Extractor.load(teacher, device="cpu").annotate(twenty))
-    totals = dict(zip(ALPHAS["split"], (scores.ent_plus_rel for scores in sweep(tuned, expected)), strict=True))
+    totals = dict(
+        zip(ALPHA_GRID["split"], (scores.ent_plus_rel for scores in sweep_alphas(tuned, expected)), strict=True)
+    )
     assert max(totals.values()) > min(totals.values())
     assert totals[student.config.alpha] == max(totals.values())
     taught([teacher], encoder, tmp_path / "fixed", config=quick(epochs=1, tune_alpha=False))

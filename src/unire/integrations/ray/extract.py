@@ -97,7 +97,7 @@ def _job(inputs: TextSources, out: Path, model: str, gpus: int, min_score: float
     given: Any = constraints
     if constraints not in (None, "none", "learnt"):
         given = {}
-        for head, relation, tail in opened.labels.given_signatures(constraints):
+        for head, relation, tail in opened.labels.load_signatures(constraints):
             given.setdefault(relation, []).append([head, tail])
     # workers are told how to read and not what: a million names would go with it
     return RayJob(

@@ -19,7 +19,7 @@ from unire.labels import LabelSpace
 from unire.rendering.common import Palette, visible
 from unire.rendering.html.text import relation_list, sentences
 from unire.rendering.views import SentenceTable, View
-from unire.tables import fill_sentence, read
+from unire.tables import fill_sentence, read_table
 
 __all__ = ["SCALE", "of_document", "of_labels", "of_view", "script"]
 
@@ -114,8 +114,8 @@ def _gold(gold: Document, table: SentenceTable, labels: LabelSpace) -> Json:
     """The gold table, read back: squares and rectangles as a table holds them."""
     place = table.place
     filled = fill_sentence(gold.sentences[place.sentence], labels, place.start, place.end)
-    entities, relations = read(filled.labels, labels)
-    return {"entities": entities, "relations": relations, "unheld": len(filled.unheld)}
+    entities, relations = read_table(filled.labels, labels)
+    return {"entities": entities, "relations": relations, "unheld": len(filled.omitted)}
 
 
 def _packed(numbers: NDArray[Any]) -> str:

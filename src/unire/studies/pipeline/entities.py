@@ -17,7 +17,7 @@ from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.unire import encode_tokens
 from unire.studies.pipeline.config import PipelineConfig
-from unire.tables import spanning
+from unire.tables import list_spanning
 from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.training.markers.inference import best_class, iter_chunks, predict_batches
 from unire.windows.collator import collate
@@ -92,7 +92,7 @@ def unreachable(documents: Sequence[Document], max_span: int) -> Counter[str]:
     """Annotation that no span model can find, by reason."""
     notes: Counter[str] = Counter()
     for document in documents:
-        notes.update(reason for _, reason in spanning(document))
+        notes.update(reason for _, reason in list_spanning(document))
         for sentence in document.sentences:
             spans = {(entity.start, entity.end, entity.label) for entity in sentence.entities}
             notes[_longer(max_span)] += sum(end - start > max_span for start, end, _ in spans)

@@ -17,7 +17,7 @@ from unire.documents import Document, Entity, Sentence
 from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.batch import Tensors
-from unire.tables import REFLEXIVE, TWO_LABELS, spanning
+from unire.tables import REFLEXIVE, TWO_LABELS, list_spanning
 from unire.windows.spans import TableSpan
 from unire.windows.windows import WindowBuilder, WindowGroup
 
@@ -290,7 +290,7 @@ class RelationData:
     ) -> None:
         self._model = model
         self._pad_id = reader.spec.pad_id
-        self.notes: Counter[str] = Counter(reason for document in documents for _, reason in spanning(document))
+        self.notes: Counter[str] = Counter(reason for document in documents for _, reason in list_spanning(document))
         self.rows: list[MarkerRow] = []
         self._gold: list[NDArray[np.int64]] = []
         for tokenized in reader.read(documents):
@@ -326,7 +326,7 @@ def _gold_classes(
         if head == tail:
             notes[REFLEXIVE] += 1
             continue
-        directions = labels.ways(relation.label, head, tail)
+        directions = labels.directions(relation.label, head, tail)
         if any(gold[direction] not in (0, label) for direction in directions):
             notes[TWO_LABELS] += 1
             continue
