@@ -47,13 +47,13 @@ def test_the_command_prints_the_report(report, random_model):
 
 def test_gold_and_predictions_are_compared_once_per_protocol(extractor, twenty, monkeypatch):
     compared = []
-    original = scorer.compared
+    original = scorer.match_documents
 
     def count(gold, predicted, labels, protocol):
         compared.append(protocol)
         return original(gold, predicted, labels, protocol)
 
-    monkeypatch.setattr("unire.evaluation.evaluate.compared", count)
+    monkeypatch.setattr("unire.evaluation.evaluate.match_documents", count)
     evaluate(extractor, twenty, bootstrap=10)
     assert compared == [Protocol()]
     evaluate(extractor, twenty, all_protocols=True, bootstrap=10)
