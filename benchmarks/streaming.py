@@ -56,7 +56,7 @@ def tiny(folder: Path) -> Path:
     import torch
     from transformers import BertConfig
 
-    from unire.export.export import export
+    from unire.export.export import export_onnx
     from unire.hub.model_dir import ModelDir
     from unire.models.unire import UniRE
 
@@ -70,7 +70,7 @@ def tiny(folder: Path) -> Path:
     torch.nn.init.normal_(model.biaffine.U, std=0.3)
     model.biaffine.U.data[LabelSpace.NONE, -1, -1] += 6  # about as much to find as in real tables
     model.save_pretrained(folder / "unexported")
-    export(folder / "unexported", folder / "tiny")
+    export_onnx(folder / "unexported", folder / "tiny")
     return folder / "tiny"
 
 

@@ -174,10 +174,10 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
 @pytest.fixture(scope="session")
 def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same in eight bits, for both engines."""
-    from unire.export.export import export
+    from unire.export.export import export_onnx
 
     about = {"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"}
-    return made_once(tmp_path_factory, "exported", lambda out: export(unexported, out, test=twenty, about=about))
+    return made_once(tmp_path_factory, "exported", lambda out: export_onnx(unexported, out, test=twenty, about=about))
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,13 @@ from unire.errors import require_extra
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaptationConfig": "unire.training.adaptation.adapt",
     "CalibrationReport": "unire.evaluation.calibrate",
     "DistillConfig": "unire.training.distillation.distill",
     "Document": "unire.documents",
     "Documents": "unire.document_list",
     "Entity": "unire.documents",
+    "ExportReport": "unire.export.export",
     "Extractor": "unire.extractor",
     "LabelSpace": "unire.labels",
     "ModelInfo": "unire.pretrained",
@@ -27,11 +29,14 @@ _HOMES = {
     "TrainingConfig": "unire.training.config",
     "UniRE": "unire.models.unire",
     "UnireError": "unire.errors",
+    "adapt": "unire.training.adaptation.adapt",
     "calibrate": "unire.evaluation.calibrate",
+    "cross_validate": "unire.training.cross_validation",
     "distill": "unire.training.distillation.distill",
     "evaluate": "unire.evaluation.evaluate",
     "evaluate_oracle": "unire.evaluation.evaluate",
     "evaluate_predictions": "unire.evaluation.evaluate",
+    "export_onnx": "unire.export.export",
     "list_models": "unire.pretrained",
     "push_to_hub": "unire.hub.model_dir",
     "relabel": "unire.training.markers.relabel",
@@ -43,11 +48,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaptationConfig",
     "CalibrationReport",
     "DistillConfig",
     "Document",
     "Documents",
     "Entity",
+    "ExportReport",
     "Extractor",
     "LabelSpace",
     "ModelInfo",
@@ -60,11 +67,14 @@ __all__ = [
     "UniRE",
     "UnireError",
     "__version__",
+    "adapt",
     "calibrate",
+    "cross_validate",
     "distill",
     "evaluate",
     "evaluate_oracle",
     "evaluate_predictions",
+    "export_onnx",
     "list_models",
     "push_to_hub",
     "relabel",
@@ -84,12 +94,15 @@ if TYPE_CHECKING:
     from unire.evaluation.evaluate import Report, evaluate, evaluate_oracle, evaluate_predictions
     from unire.evaluation.protocol import Protocol
     from unire.evaluation.scorer import score
+    from unire.export.export import ExportReport, export_onnx
     from unire.extractor import Extractor
     from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
     from unire.models.unire import UniRE
     from unire.pretrained import ModelInfo, list_models
+    from unire.training.adaptation.adapt import AdaptationConfig, adapt
     from unire.training.config import TrainingConfig
+    from unire.training.cross_validation import cross_validate
     from unire.training.distillation.distill import DistillConfig, distill
     from unire.training.distillation.teach import teach
     from unire.training.markers.relabel import relabel

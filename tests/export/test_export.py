@@ -17,7 +17,7 @@ from helpers.tiny_encoders import FAMILIES, tiny_encoder
 from unire import TrainingConfig
 from unire.config import ModelConfig
 from unire.errors import UnireError
-from unire.export.export import Exported, export
+from unire.export.export import ExportReport, export_onnx
 from unire.export.onnx_graph import OPSET
 from unire.export.onnx_layers import Int8Linear
 from unire.export.parity import SENTENCES
@@ -28,14 +28,14 @@ from unire.models.unire import UniRE
 from unire.training.initialization import init_model
 
 
-def exported_family(family: str, twenty, labels, folder: Path, precision: str) -> Exported:
+def exported_family(family: str, twenty, labels, folder: Path, precision: str) -> ExportReport:
     words = {word for document in twenty for word in document.words}
     encoder = tiny_encoder(family, folder / "encoder", words)
     model = init_model(str(encoder), labels, TrainingConfig(layout="shared", alpha=0.5))
     torch.manual_seed(0)
     torch.nn.init.normal_(model.biaffine.U, std=0.1)
     model.save_pretrained(folder / "model")
-    return export(folder / "model", folder / "out", precision=precision, test=twenty)
+    return export_onnx(folder / "model", folder / "out", precision=precision, test=twenty)
 
 
 @pytest.mark.no_cover
@@ -96,7 +96,7 @@ def test_torch_reads_the_same_file(unexported, exported):
 
 @pytest.mark.no_cover
 def test_an_exported_model_can_be_exported_again_into_a_folder_in_which_there_is_nothing(exported, tmp_path):
-    again = export(exported, tmp_path)
+    again = export_onnx(exported, tmp_path)
     assert again.folder == tmp_path
     assert again.engines == again.model
     assert again.model.sentences == len(SENTENCES)
@@ -121,7 +121,7 @@ def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path,
 
     monkeypatch.setattr(torch.onnx, "export", fail)
     with pytest.raises(UnireError, match="encoders bert cannot be exported: no") as caught:
-        export(unexported, tmp_path / "out")
+        export_onnx(unexported, tmp_path / "out")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -132,7 +132,7 @@ def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, mo
     for source in before:
         for there in before:
             with pytest.raises(UnireError, match=f"'{there}' already exists and holds .*; pass a new folder"):
-                export(source, there)
+                export_onnx(source, there)
     assert {folder: fingerprint(folder) for folder in before} == before
 
 

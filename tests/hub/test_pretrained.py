@@ -14,7 +14,7 @@ from helpers.paths import TWENTY
 from unire import Extractor, list_models, pretrained, score
 from unire.cli.main import app
 from unire.errors import UnireError
-from unire.export.export import Exported
+from unire.export.export import ExportReport
 from unire.export.parity import Parity
 from unire.hub.model_dir import is_model_dir, locate_model
 
@@ -111,8 +111,8 @@ def test_a_model_is_exported_by_command(unexported, tmp_path):
 def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
     agreement = Parity(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
     scores = score(twenty, twenty, scierc_labels)
-    report = Exported(exported, "int8", 34_700_000, agreement, agreement, scores)
-    monkeypatch.setattr("unire.export.export.export", lambda *args, **kwargs: report)
+    report = ExportReport(exported, "int8", 34_700_000, agreement, agreement, scores)
+    monkeypatch.setattr("unire.export.export.export_onnx", lambda *args, **kwargs: report)
     text = run("export", "model", "--out", "out")
     assert "Entities  " in text
     assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text

@@ -15,7 +15,7 @@ from helpers.tiny_encoders import FAMILIES, tiny_tokenizer
 from unire import Document, Extractor, LabelSpace, TrainingConfig
 from unire.config import EncoderSpec, ModelConfig
 from unire.errors import UnireError
-from unire.export.export import export
+from unire.export.export import export_onnx
 from unire.export.parity import compare_engines
 from unire.training.initialization import init_model
 from unire.windows.tokenizer import WordTokenizer
@@ -145,7 +145,7 @@ def write_marked(encoder: Path, labels: LabelSpace, folder: Path) -> None:
     ours = init_model(str(folder / "encoder"), labels, TrainingConfig(case_marks=True, alpha=0.5))
     torch.nn.init.normal_(ours.biaffine.U, std=0.1)
     ours.save_pretrained(folder / "model")
-    export(folder / "model", folder / "exported", precision="fp32")
+    export_onnx(folder / "model", folder / "exported", precision="fp32")
 
 
 @pytest.mark.no_cover

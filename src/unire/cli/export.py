@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,16 +56,15 @@ def export(
     and its encoder trained further. Both engines use the same weights, and
     are compared before the folder is kept.
     """
-    from unire.export.export import export as run
+    from unire.export.export import export_onnx
 
     given = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
     about = {key: value for key, value in given.items() if value}
     documents = documents_from(test or [], format)
     with printing.errors.status("drawing the graph and comparing the engines", spinner="dots"):
-        exported = run(model, out, precision=precision, test=documents, about=about)
+        exported = export_onnx(model, out, precision=precision, test=documents, about=about)
     if json:
-        scores = exported.scores and exported.scores.to_dict()
-        printing.print_json({**asdict(exported), "folder": str(exported.folder), "scores": scores})
+        printing.print_json(exported.to_dict())
         return
     if exported.scores is not None:
         printing.print_scores(exported.scores)

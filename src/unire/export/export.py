@@ -1,10 +1,11 @@
-"""From a checkpoint to a folder that runs in both engines, with one file of weights."""
+"""`export_onnx`: write a trained model as a folder that runs in both engines, with one file of weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import unire
 from unire.documents import Document
@@ -18,12 +19,12 @@ from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.checkpoint import dequantized, load, writing
 
-__all__ = ["Exported", "export"]
+__all__ = ["ExportReport", "export_onnx"]
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What an export was."""
+@dataclass(frozen=True, repr=False)
+class ExportReport:
+    """What `export_onnx` wrote, and how closely it computes what the model computes."""
 
     folder: Path
     precision: Precision
@@ -34,27 +35,49 @@ class Exported:
     model: Parity
     """onnxruntime against the model as it was, in PyTorch."""
     scores: Scores | None
-    """Of the exported model, by onnxruntime, on the test documents."""
+    """Of the exported model, by onnxruntime, on the test documents; `None` without any."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert the report to plain JSON values, as `unire export` prints them."""
+        scores = self.scores and self.scores.to_dict()
+        return {**asdict(self), "folder": str(self.folder), "scores": scores}
+
+    def __repr__(self) -> str:
+        lines = [f"Exported model in {str(self.folder)!r}: {self.size / 1e6:.1f} MB of {self.precision}"]
+        lines += [f"  {self.scores}"] if self.scores else []
+        lines += [f"  onnxruntime against PyTorch with the same weights: {self.engines}"]
+        lines += [f"  onnxruntime against the model itself: {self.model}"]
+        return "\n".join(lines)
 
 
-def export(
+def export_onnx(
     source: str | Path,
     out: str | Path,
     *,
     precision: Precision = "int8",
     test: Sequence[Document] = (),
     about: Mapping[str, str] | None = None,
-) -> Exported:
-    """Write a trained model as a folder that needs no torch, and check that it computes the same.
+) -> ExportReport:
+    """Export a trained model to ONNX, and check that both engines compute the same.
+
+    The new folder needs no PyTorch, and is still a model like any other: PyTorch can load it and train it further.
+
+    >>> export_onnx("models/mine", "models/mine-int8", test=test)  # doctest: +SKIP
 
     Args:
-        source: The model: a folder, a name in the box or on the Hub.
+        source: The model: a folder, the name of a bundled model, or a name on the Hub.
         out: A new folder.
-        precision: Of the weights in the file.
-        test: Annotated documents. The engines are compared on them, and the exported model is scored, for its card;
-            without any, the engines are compared on a few sentences.
-        about: What the card should say that the checkpoint does not know: `title`, `description`, `base` (the
-            checkpoint that the encoder comes from), `licence`, `rebuild` (how to make the model again).
+        precision: Precision of the stored weights: `int8` (a quarter of the size) or `fp32` (exact).
+        test: Annotated documents. The engines are compared on them, and the exported model is scored for its card.
+            Without any, the engines are compared on a few sentences.
+        about: Facts for the model card: `title`, `description`, `base` (the checkpoint that the encoder comes from),
+            `licence`, `rebuild` (the commands that train the model again).
+
+    Returns:
+        Size, agreement of the engines, and scores.
+
+    Raises:
+        UnireError: `out` is not empty, there is no such model, or it cannot be exported.
     """
     out = Path(out)
     check_output_folder(out)
@@ -87,4 +110,4 @@ def export(
             }
         )
     size = sum(file.stat().st_size for file in out.iterdir())
-    return Exported(out, precision, size, to_weights, to_model, scores)
+    return ExportReport(out, precision, size, to_weights, to_model, scores)
