@@ -58,7 +58,7 @@ def runs(
             collate(bucket, model.config.spec)
             for bucket in bucket_batches(groups, max_cells=engine.max_cells, max_tokens=engine.max_tokens)
         ]
-        return lambda: [engine.tables(batch) for batch in batches]
+        return lambda: [engine.predict_tables(batch) for batch in batches]
 
     return {name: run(engine) for name, engine in engines.items()}
 

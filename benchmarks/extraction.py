@@ -34,11 +34,12 @@ from unire import Document, Extractor, LabelSpace, formats, pretrained
 from unire.cli.extract_run import tune_gc
 from unire.config import Layout, ModelConfig
 from unire.decoding import decoders
+from unire.inference.streaming import iter_chunks
 from unire.inference.torch_engine import TorchEngine
 from unire.models.batch import TensorBatch
 from unire.models.unire import UniRE
 from unire.segmentation import restored
-from unire.studies.profiling import stage_seconds
+from unire.studies.profiling import measure_stages
 
 LABELS = LabelSpace.load("scierc")
 LARGE = 30.0
@@ -52,7 +53,7 @@ def bert_base(like: str, layout: Layout, device: str) -> Extractor:
     torch.manual_seed(0)
     model = UniRE(settings, LABELS, tokenizer).to(device)
     torch.nn.init.normal_(model.biaffine.U, std=0.02)  # something to decode
-    return Extractor(TorchEngine.frozen(model), tokenizer, settings, LABELS)
+    return Extractor(TorchEngine.for_inference(model), tokenizer, settings, LABELS)
 
 
 def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
@@ -77,7 +78,10 @@ def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
 
 def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
     """The distance that so many neighbouring words exceed."""
-    found = [decoders.score_boundaries(P, batch.lengths, LABELS).distances for batch, P in extractor.tables(documents)]
+    found = [
+        decoders.score_boundaries(P, batch.lengths, LABELS).distances
+        for batch, P in extractor.predict_tables(documents)
+    ]
     distances = np.sort(np.concatenate([some[~np.isnan(some)] for some in found]))
     return float(distances[-min(cuts + 1, len(distances))])
 
@@ -119,8 +123,10 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
         tune_gc()  # as the command does
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
         whole = min(passes)
-        batches = [batch for _, batch, _ in extractor.decoded(repeated) if batch is not None]
-        moved = [(TensorBatch.from_batch(batch, "cuda"), list(engine.slices(batch))) for batch in batches]
+        batches = [
+            batch for chunk in iter_chunks(repeated, engine.max_tokens) for batch in extractor.build_batches(chunk)
+        ]
+        moved = [(TensorBatch.from_batch(batch, "cuda"), list(engine.iter_slices(batch))) for batch in batches]
 
         @torch.inference_mode()
         def encode(model: UniRE = engine.model, moved: list[tuple[TensorBatch, Any]] = moved) -> None:
@@ -130,7 +136,7 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
             torch.cuda.synchronize()
 
         encoder = min(seconds(encode) for _ in range(3))
-        watched = (stage_seconds(engine, engine.model, extractor.config, repeated)[0] for _ in range(3))
+        watched = (measure_stages(engine, engine.model, extractor.config, repeated)[0] for _ in range(3))
         stages = min(watched, key=sum)
         once = list(extractor.annotate(documents))
         found |= {f"{layout} sentences/s": count / whole, f"{layout} encoder alone": count / encoder}

@@ -17,9 +17,8 @@ from unire import Document, Extractor
 from unire.decoding import decoders
 from unire.errors import UnireError
 from unire.inference.engine import PendingTables
-from unire.inference.streaming import count_characters
+from unire.inference.streaming import Prefetcher, count_characters
 from unire.inference.torch_engine import choose_device
-from unire.prefetch import Prefetcher
 from unire.segmentation import segment
 
 
@@ -96,20 +95,24 @@ def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, mo
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 8 * 128)
     extractor = Extractor.load(folder, device="cpu")
     extractor.engine.max_tokens = 8  # two documents
-    start, lay_out = extractor.engine.start, extractor.window_builder.build
-    begun: list[str] = []
-    left = []
+    start, build = extractor.engine.start, extractor.window_builder.build
+    in_flight: list[str] = []
+    counts = []
 
-    def counted(batch):
-        begun.append("batch")
+    def start_counted(batch):
+        in_flight.append("batch")
         started = start(batch)
-        return PendingTables(lambda: begun.pop() and started.tables())
+        return PendingTables(lambda: in_flight.pop() and started.result())
 
-    monkeypatch.setattr(extractor.engine, "start", counted)
-    monkeypatch.setattr(extractor.window_builder, "build", lambda chunk: left.append(len(begun)) or lay_out(chunk))
+    def build_counted(chunk, first_index):
+        counts.append(len(in_flight))
+        return build(chunk, first_index)
+
+    monkeypatch.setattr(extractor.engine, "start", start_counted)
+    monkeypatch.setattr(extractor.window_builder, "build", build_counted)
     assert len(extractor.extract([f"word {i}" for i in range(64)])) == 64
-    assert len(left) == 8
-    assert min(left[1:]) >= 2
+    assert len(counts) == 8
+    assert min(counts[1:]) >= 2
 
 
 def test_an_error_in_the_stream_reaches_the_caller(folder):
@@ -159,7 +162,7 @@ def test_whoever_leaves_early_leaves_the_engine_idle(folder):
     extractor = Extractor.load(folder, device="cpu")
     cancelled = []
     start = extractor.engine.start
-    extractor.engine.start = lambda batch: PendingTables(start(batch).tables, lambda: cancelled.append(batch))
+    extractor.engine.start = lambda batch: PendingTables(start(batch).result, lambda: cancelled.append(batch))
     extractor.engine.max_cells = 1  # so that every sentence is a batch
     stream = extractor.extract(f"word {i}" for i in range(100))
     next(stream)

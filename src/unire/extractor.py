@@ -1,10 +1,11 @@
-"""The user's object: texts or documents in, documents with entities and relations out."""
+"""The extractor: texts or documents in, documents with entities and relations out."""
 
 from __future__ import annotations
 
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -15,16 +16,22 @@ from tokenizers import Tokenizer
 
 from unire.calibration import Calibration
 from unire.config import ModelConfig
-from unire.decoding.assemble import DocumentAssembler
+from unire.decoding.assemble import StreamAssembler
 from unire.decoding.decoders import DECODERS, decode, default_alpha
 from unire.decoding.kernels import Decoded
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.hub.model_dir import ModelDir
 from unire.inference.engine import Engine, start_engine
-from unire.inference.streaming import InferencePipeline, count_characters
+from unire.inference.streaming import (
+    Chunker,
+    ChunkSource,
+    chunk_characters,
+    count_characters,
+    iter_ready,
+    to_chunk_source,
+)
 from unire.labels import LabelSpace
-from unire.prefetch import Chunker, ChunkSource
 from unire.segmentation import segment
 from unire.windows.collator import Batch, bucket_batches, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
@@ -32,30 +39,42 @@ from unire.windows.windows import WindowBuilder, WindowGroup
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Extractor", "decoding_by", "notes_of"]
+__all__ = ["Extractor", "OnBatch", "notes_of", "use_decoder"]
+
+OnBatch = Callable[[Batch, Any], None]
+"""Called after a batch was decoded, with the batch and its probability tables P. Positions of documents count from the
+start of the stream. It may raise an error, which stops the extraction."""
 
 
 class Extractor:
-    """Finds entities and relations: windows, tables, decoding. Threads may share it.
+    """Finds entities and relations: windows, probability tables, decoding. Threads may share it.
 
     >>> extractor = Extractor.load("models/mine")  # doctest: +SKIP
     >>> extractor.extract("Ada lives in London.").relations  # doctest: +SKIP
+
+    Args:
+        engine: Computes the probability tables.
+        tokenizer: The encoder's tokenizer.
+        config: How windows are laid out and tables decoded.
+        labels: The label space of the tables.
     """
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, settings: ModelConfig, labels: LabelSpace) -> None:
-        if settings.decoder not in DECODERS:
-            raise UnireError(f"no decoder {settings.decoder!r}: there are {', '.join(DECODERS)}")
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, config: ModelConfig, labels: LabelSpace) -> None:
+        if config.decoder not in DECODERS:
+            raise UnireError(f"no decoder {config.decoder!r}: there are {', '.join(DECODERS)}")
         self.engine = engine
-        self.config = settings
+        self.config = config
         self.labels = labels
-        self.allowed_relations = labels.allowed_relations(settings.signatures) if settings.constraints else None
+        self.allowed_relations = labels.allowed_relations(config.signatures) if config.constraints else None
         self.window_builder = WindowBuilder(
             tokenizer,
-            settings.spec,
-            layout=settings.layout,
-            window=settings.window,
-            max_table=settings.max_table,
+            config.spec,
+            layout=config.layout,
+            window=config.window,
+            max_table=config.max_table,
         )
+        self.max_batch_tokens: int | None = None
+        """Largest number of padded tokens in a batch. [default: that of the engine]"""
 
     @classmethod
     def load(
@@ -70,126 +89,180 @@ class Extractor:
         constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
         threads: int | None = None,
     ) -> Self:
-        """A trained model from the box, a folder or the Hub.
+        """Load a trained model.
 
         Args:
-            source: A name in the box, a folder, or a name on the Hub, `USER/MODEL` or `USER/MODEL@REVISION`.
-            engine: `onnx` or `torch`; when left out, torch where there is a GPU for it, otherwise onnxruntime if the
-                model was exported, otherwise torch.
-            device: `cpu`, `cuda`, …; a GPU when there is one.
-            decoder: `split`, `likely` or `hard`; the model's own when left out, for which alone α, relation odds and
-                scores are fitted.
-            alpha: The distance above which `split` cuts, or what a square must have in its favour where `likely` does;
-                the model's own when left out.
-            relation_odds: How many times as probable as ⊥ a relation must be; the model's own when left out.
-            constraints: Which types of entities a relation may join: `learnt` (those that it joins in the training
-                data), `none` (any), or types that are given, as `{"Work_For": [["Peop", "Org"]]}` or a JSON file of
-                that form; the model's own choice of the first two when left out.
-            threads: How many onnxruntime computes with; as many as there are cores when left out.
+            source: The name of a bundled model, a folder, or a name on the Hub: `USER/MODEL` or `USER/MODEL@REVISION`.
+            engine: `onnx` or `torch`. [default: torch on a GPU, else onnx if the model was exported, else torch]
+            device: `cpu`, `cuda`, … [default: a GPU if there is one]
+            decoder: `split`, `likely` or `hard`. α, relation odds and calibration are fitted to the model's own decoder
+                only. [default: the model's own]
+            alpha: The decoder's threshold: for `split` the distance above which it cuts, for `likely` the log-odds in
+                favour of a span. [default: the model's own]
+            relation_odds: A relation must be this many times as probable as ⊥. [default: the model's own]
+            constraints: Entity types that a relation may join: `learnt` (seen in training), `none` (any), a mapping
+                such as `{"Work_For": [["Peop", "Org"]]}`, or a JSON file of that form. [default: the model's own choice
+                of `learnt` or `none`]
+            threads: Threads of onnxruntime. [default: one per core]
         """
         model = ModelDir.open(source)
-        settings = _constrained(model.config, model.labels, constraints)
+        config = _constrain(model.config, model.labels, constraints)
         if decoder is not None:
-            settings = decoding_by(settings, decoder)
+            config = use_decoder(config, decoder)
         if alpha is not None:
-            settings = settings.with_(alpha=alpha)
+            config = config.with_(alpha=alpha)
         if relation_odds is not None:
-            settings = settings.with_(relation_odds=relation_odds)
-        return cls(start_engine(model, engine, device, threads), model.tokenizer, settings, model.labels)
+            config = config.with_(relation_odds=relation_odds)
+        return cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
 
-    # A string is an iterable of strings too, and so is a list: the first that fits is meant.
+    # Both a string and a list are iterables of strings: the first overload that fits counts.
     @overload
     def extract(  # type: ignore[overload-overlap]
-        self, texts: str, *, id: str = "", notes: Counter[str] | None = None
+        self, texts: str, *, id: str = "", notes: Counter[str] | None = None, on_batch: OnBatch | None = None
     ) -> Document: ...
 
     @overload
     def extract(  # type: ignore[overload-overlap]
-        self, texts: list[str] | tuple[str, ...], *, notes: Counter[str] | None = None
+        self,
+        texts: list[str] | tuple[str, ...],
+        *,
+        notes: Counter[str] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> list[Document]: ...
 
     @overload
-    def extract(self, texts: Iterable[str], *, notes: Counter[str] | None = None) -> Iterator[Document]: ...
+    def extract(
+        self, texts: Iterable[str], *, notes: Counter[str] | None = None, on_batch: OnBatch | None = None
+    ) -> Iterator[Document]: ...
 
     def extract(
-        self, texts: str | Iterable[str], *, id: str = "", notes: Counter[str] | None = None
+        self,
+        texts: str | Iterable[str],
+        *,
+        id: str = "",
+        notes: Counter[str] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Document | list[Document] | Iterator[Document]:
         """Find the entities and relations of raw text.
 
         Args:
-            texts: A text, a list of texts, or any other iterable of them, which is read as its results are taken: a
-                bounded number of texts is in memory at a time.
-            id: That of the document, where a single text is given.
-            notes: Counts, when given, what needed special care, in the words of `notes_of`.
+            texts: A text, a list of texts, or any other iterable of texts. An iterable is read as the results are
+                consumed, so that a bounded number of texts is in memory.
+            id: The id of the document, for a single text.
+            notes: Counts what needed special care, in the words of `notes_of`.
+            on_batch: Called after each batch.
 
         Returns:
-            A document for a text, a list for a list, an iterator for anything else; in the order of the texts.
+            A document for a text, a list for a list, an iterator for any other iterable; in the order of the texts.
         """
         if isinstance(texts, str):
-            return next(self.annotate([segment(texts, id=id)], notes=notes))
+            return next(self.annotate([segment(texts, id=id)], notes=notes, on_batch=on_batch))
         if isinstance(texts, (bytes, bytearray)) or not isinstance(texts, Iterable):
             raise UnireError(f"a text is a string, but {type(texts).__name__} was given; decode or read it first")
         if id:
             raise UnireError("an id is for a single text; give none where there are several")
-        documents = map(_segmented, texts)
+        documents = map(_segment_text, texts)
         if isinstance(texts, (list, tuple)):
-            return list(self.annotate(Chunker(documents, count_characters), notes=notes))
-        return self.annotate(documents, notes=notes)
+            return list(self.annotate(Chunker(documents, count_characters), notes=notes, on_batch=on_batch))
+        return self.annotate(documents, notes=notes, on_batch=on_batch)
 
     def extract_words(
         self, sentences: Iterable[Sequence[str]], *, id: str = "", notes: Counter[str] | None = None
     ) -> Document:
-        """Annotate one document whose words are already split: a list of words for each sentence.
+        """Annotate one document whose words are already split.
 
         Args:
-            sentences: Of the document.
-            id: That of the document.
-            notes: Counts, when given, what needed special care, in the words of `notes_of`.
+            sentences: The words of each sentence.
+            id: The id of the document.
+            notes: Counts what needed special care, in the words of `notes_of`.
         """
-        split = [_checked_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
-        return next(self.annotate([Document.from_words(split, id=id)], notes=notes))
+        words = [_check_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
+        return next(self.annotate([Document.from_words(words, id=id)], notes=notes))
 
     def annotate(
-        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
+        self,
+        documents: Iterable[Document] | ChunkSource[Document],
+        *,
+        notes: Counter[str] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Iterator[Document]:
-        """The documents, in order, with what the model finds in place of their annotation.
+        """Yield the documents, in order, with the model's annotation in place of their own.
 
-        Streams: a bounded number of documents is in memory at a time. While tables are decoded, the engine computes the
-        next ones. Where reading documents fails, those before the failure are given first.
+        Streams: a bounded number of documents is in memory. While one batch is decoded, the engine computes the next.
+        If reading a document fails, all documents before it are yielded before the error is raised.
 
         Args:
-            documents: Documents; annotation that they have is not looked at. They are read in the caller's thread, or
-                by the thread of an `Ahead`, which is for streams that may have to be waited for.
-            notes: Counts, when given, what needed special care, in the words of `notes_of`.
+            documents: The documents. They are read in the caller's thread, or in the background if this is a
+                `Prefetcher`, which is made for slow streams.
+            notes: Counts what needed special care, in the words of `notes_of`.
+            on_batch: Called after each batch, for example by a progress bar.
         """
-        for findings, batch, _ in self.decoded(documents, notes=notes):
-            if batch is None:
-                yield from findings.documents()
+        result = StreamAssembler(self.labels)
+        with closing(to_chunk_source(documents)) as source:
+            for chunks in iter_ready(source, chunk_characters(self._max_tokens)):
+                for batch, P in self.engine.run(self._iter_batches(chunks, result, notes)):
+                    result.add(batch.tables, self.decode(P, batch.lengths))
+                    if on_batch is not None:
+                        on_batch(batch, P)
+                    yield from result.pop_complete()
+                yield from result.pop_complete()  # documents without words are in no batch
 
-    def decoded(
-        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
-    ) -> Iterator[tuple[DocumentAssembler, Batch | None, Any]]:
-        """What `annotate` goes through, for whoever wants to see the tables too.
+    def _iter_batches(
+        self, chunks: Iterable[Sequence[Document]], result: StreamAssembler, notes: Counter[str] | None
+    ) -> Iterator[Batch]:
+        for chunk in chunks:
+            yield from self.build_batches(chunk, notes=notes, first_index=result.expect(chunk))
 
-        Yields, chunk by chunk of the documents, each batch with its tables and the findings to which they have been
-        added; and at the end of a chunk its findings, which are whole then, and `None`.
+    def build_batches(
+        self, documents: Sequence[Document], *, notes: Counter[str] | None = None, first_index: int = 0
+    ) -> Iterator[Batch]:
+        """Lay out documents in windows, and yield the windows in batches of similar length.
+
+        Args:
+            documents: The documents.
+            notes: Counts what needed special care, in the words of `notes_of`.
+            first_index: `TableSpan.document` of the first document.
         """
-        flow = InferencePipeline(self.engine, self.labels, lambda chunk: self.batches(chunk, notes), documents)
-        try:
-            for findings, batch, started in flow:
-                P = started.tables()
-                if batch is not None:
-                    findings.add(batch.tables, self.decode(batch, P))
-                yield findings, batch, P
-        finally:
-            flow.close()
+        groups = self.window_builder.build(documents, first_index)
+        if notes is not None:
+            for group in groups:
+                notes.update(notes_of(group))
+        for bucket in bucket_batches(groups, max_cells=self.engine.max_cells, max_tokens=self._max_tokens):
+            yield collate(bucket, self.config.spec, padding=self.engine.padding)
 
-    def tables(
-        self, documents: Sequence[Document], *, notes: Counter[str] | None = None
-    ) -> Iterator[tuple[Batch, Any]]:
-        """The probability tables of `documents`, batch by batch, in an order that suits the engine."""
-        for batch in self.batches(documents, notes):
-            yield batch, self.engine.tables(batch)
+    @property
+    def _max_tokens(self) -> int:
+        return min(self.engine.max_tokens, self.max_batch_tokens or self.engine.max_tokens)
+
+    def predict_tables(self, documents: Sequence[Document]) -> Iterator[tuple[Batch, Any]]:
+        """Yield the probability tables P of `documents`, batch by batch, in an order that suits the engine."""
+        return self.engine.run(self.build_batches(documents))
+
+    def decode(self, P: Any, lengths: Sequence[int] | NDArray[np.int64]) -> Decoded:
+        """Decode tables of `lengths` words, with calibrated scores."""
+        config = self.config
+        decoded = decode(
+            P,
+            lengths,
+            self.labels,
+            decoder=config.decoder,
+            alpha=config.alpha,
+            allowed_relations=self.allowed_relations,
+            odds=config.relation_odds,
+        )
+        return decoded.calibrated(config.calibration)
+
+    def with_decoder(self, decoder: str) -> Extractor:
+        """Return a copy with another decoder, without what is fitted to the model's own one."""
+        other = copy(self)
+        other.config = use_decoder(self.config, decoder)
+        return other
+
+    def with_alpha(self, alpha: float) -> Extractor:
+        """Return a copy with another decoder threshold."""
+        other = copy(self)
+        other.config = self.config.with_(alpha=alpha)
+        return other
 
     def __copy__(self) -> Extractor:
         other = object.__new__(type(self))
@@ -199,48 +272,8 @@ class Extractor:
     def __reduce__(self) -> NoReturn:
         raise UnireError("an extractor cannot be sent to another process; load the model there")
 
-    def with_decoder(self, decoder: str) -> Extractor:
-        """The same extractor, which decodes in another way; what is fitted to its own does not count there."""
-        other = copy(self)
-        other.config = decoding_by(self.config, decoder)
-        return other
 
-    def with_alpha(self, alpha: float) -> Extractor:
-        """The same extractor with another threshold by which it cuts."""
-        other = copy(self)
-        other.config = self.config.with_(alpha=alpha)
-        return other
-
-    def decode(self, batch: Batch, P: Any) -> Decoded:
-        """What the tables of a batch hold, with calibrated scores."""
-        return self.decode_tables(P, batch.lengths)
-
-    def decode_tables(self, P: Any, lengths: Sequence[int] | NDArray[np.int64]) -> Decoded:
-        """What tables of so many words each hold, with calibrated scores."""
-        settings = self.config
-        decoded = decode(
-            P,
-            lengths,
-            self.labels,
-            decoder=settings.decoder,
-            alpha=settings.alpha,
-            allowed_relations=self.allowed_relations,
-            odds=settings.relation_odds,
-        )
-        return decoded.calibrated(settings.calibration)
-
-    def batches(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> Iterator[Batch]:
-        """Everything that is read of `documents`, in batches that suit the engine."""
-        groups = self.window_builder.build(documents)
-        if notes is not None:
-            for group in groups:
-                notes.update(notes_of(group))
-        engine, spec = self.engine, self.config.spec
-        for bucket in bucket_batches(groups, max_cells=engine.max_cells, max_tokens=engine.max_tokens):
-            yield collate(bucket, spec, padding=engine.padding)
-
-
-def _checked_words(words: Sequence[str]) -> Sequence[str]:
+def _check_words(words: Sequence[str]) -> Sequence[str]:
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise UnireError(
             f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
@@ -249,7 +282,7 @@ def _checked_words(words: Sequence[str]) -> Sequence[str]:
     return words
 
 
-def _segmented(text: str) -> Document:
+def _segment_text(text: str) -> Document:
     if not isinstance(text, str):
         raise UnireError(
             f"a text is a string, but one of those given is {type(text).__name__}; decode or read it first"
@@ -257,31 +290,31 @@ def _segmented(text: str) -> Document:
     return segment(text)
 
 
-def decoding_by(settings: ModelConfig, decoder: str) -> ModelConfig:
-    """The settings for a decoder: for another than a model's own, to which nothing is fitted yet."""
-    if decoder == settings.decoder:
-        return settings
+def use_decoder(config: ModelConfig, decoder: str) -> ModelConfig:
+    """Return a config for a decoder. For another one than the model's own, nothing is fitted yet."""
+    if decoder == config.decoder:
+        return config
     if decoder not in DECODERS:
         raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
-    return settings.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
+    return config.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
 
 
-def _constrained(
-    settings: ModelConfig, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
+def _constrain(
+    config: ModelConfig, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
 ) -> ModelConfig:
     if constraints is None:
-        return settings
+        return config
     if constraints == "none":
-        return settings.with_(constraints=False)
+        return config.with_(constraints=False)
     if constraints != "learnt":
-        return settings.with_(constraints=True, signatures=labels.load_signatures(constraints))
-    if not settings.signatures:
+        return config.with_(constraints=True, signatures=labels.load_signatures(constraints))
+    if not config.signatures:
         raise UnireError("the model has learnt no type constraints; give them as a JSON file, or train it again")
-    return settings.with_(constraints=True)
+    return config.with_(constraints=True)
 
 
 def notes_of(group: WindowGroup) -> dict[str, int]:
-    """What needed special care in a group, counted, in words for the user."""
+    """Count what needed special care in a window group, in words for the user."""
     notes = {
         "sentence longer than the encoder, stitched": group.stitched,
         "sentence larger than a table, split": group.split,

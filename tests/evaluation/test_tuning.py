@@ -13,7 +13,7 @@ from unire.evaluation import tuning
 from unire.evaluation.scorer import score
 from unire.evaluation.tuning import ALPHA_GRID, RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
 from unire.extractor import Extractor
-from unire.inference.engine import PendingTables
+from unire.inference.engine import Engine
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence
 from unire.training.config import TrainingConfig
@@ -22,7 +22,7 @@ from unire.training.initialization import init_model
 LABELS = LabelSpace(("X",), ("r",))
 
 
-class SoftGold:
+class SoftGold(Engine):
     """An engine that knows the answer, and gives it the probability `p` in every cell."""
 
     max_cells = max_tokens = 10**6
@@ -31,7 +31,7 @@ class SoftGold:
     def __init__(self, documents, p):
         self.documents, self.p, self.passes = documents, p, 0
 
-    def tables(self, batch):
+    def predict_tables(self, batch):
         self.passes += 1
         T, N = batch.words.shape
         P = np.zeros((T, N, N, len(LABELS)), dtype=np.float32)
@@ -40,9 +40,6 @@ class SoftGold:
             gold = np.eye(len(LABELS))[fill_sentence(sentence, LABELS).labels]
             P[k, : len(sentence), : len(sentence)] = self.p * gold + (1 - self.p) * np.eye(len(LABELS))[0]
         return P
-
-    def start(self, batch):
-        return PendingTables(lambda: self.tables(batch))
 
 
 @pytest.fixture
@@ -90,7 +87,7 @@ def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monk
 class Unsure(SoftGold):
     """Tables of chance, the same for the same words, which are cut in all sorts of ways."""
 
-    def tables(self, batch):
+    def predict_tables(self, batch):
         T, N = batch.words.shape
         P = np.empty((T, N, N, len(LABELS)))
         for k, place in enumerate(batch.tables):
@@ -145,8 +142,8 @@ class Eager(SoftGold):
         super().__init__(documents, 1.0)
         self.right, self.wrong = right, wrong
 
-    def tables(self, batch):
-        P = super().tables(batch)
+    def predict_tables(self, batch):
+        P = super().predict_tables(batch)
         for head, tail, p in ((1, 3, self.right), (3, 1, self.wrong)):
             P[:, head, tail] = np.array([1 - p, 0, p])
         return P

@@ -1,7 +1,7 @@
 """The layers of the package."""
 
 LAYERS = (
-    ("errors", "utils", "files", "prefetch"),
+    ("errors", "utils", "files"),
     ("documents", "document_list", "labels", "segmentation", "calibration", "config", "tables"),
     ("pretrained", "hub"),
     ("formats", "sources"),

@@ -11,14 +11,14 @@ from helpers.tiny_encoders import tiny_tokenizer
 from unire.config import EncoderSpec, ModelConfig
 from unire.documents import Document
 from unire.extractor import Extractor
-from unire.inference.engine import PendingTables
+from unire.inference.engine import Engine
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence
 from unire.windows.collator import Batch
 
 
 @dataclass
-class NoisyEngine:
+class NoisyEngine(Engine):
     """Knows the documents of one chunk by their positions."""
 
     documents: Sequence[Document]
@@ -29,7 +29,7 @@ class NoisyEngine:
     max_tokens: int = 2**14
     padding: str = "exact"
 
-    def tables(self, batch: Batch) -> np.ndarray:
+    def predict_tables(self, batch: Batch) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
         T, N, Y = len(batch.lengths), batch.lengths.max(), len(self.labels)
         P = np.full((T, N, N, Y), np.nan, np.float32)
@@ -44,9 +44,6 @@ class NoisyEngine:
             odds = np.exp(logits - logits.max(-1, keepdims=True))
             P[i, :n, :n] = odds / odds.sum(-1, keepdims=True)
         return P
-
-    def start(self, batch: Batch) -> PendingTables:
-        return PendingTables(lambda: self.tables(batch))
 
 
 def noisy_extractor(

@@ -17,7 +17,7 @@ import pytest
 
 from helpers.paths import ROOT
 from unire.extractor import Extractor
-from unire.inference.engine import PendingTables
+from unire.inference.engine import Engine
 from unire.serving.app import make_app
 from unire.serving.schemas import ServingLimits
 from unire.serving.server import Server, bind
@@ -93,7 +93,7 @@ class Running(Address):
         assert not self.thread.is_alive()
 
 
-class Slow:
+class Slow(Engine):
     """An engine that takes its time, or fails: as the one that it stands before, but only when it is let."""
 
     def __init__(self, engine: Any) -> None:
@@ -105,17 +105,14 @@ class Slow:
         self.done = 0
         self.max_cells, self.max_tokens, self.padding = engine.max_cells, engine.max_tokens, engine.padding
 
-    def tables(self, batch: Any) -> Any:
+    def predict_tables(self, batch: Any) -> Any:
         self.begun.set()
         assert self.let.wait(30)
         time.sleep(self.pause)
         if self.error:
             raise self.error
         self.done += 1
-        return self.engine.tables(batch)
-
-    def start(self, batch: Any) -> Any:
-        return PendingTables(lambda: self.tables(batch))
+        return self.engine.predict_tables(batch)
 
 
 def until(condition: Any, seconds: float = 20) -> None:

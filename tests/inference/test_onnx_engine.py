@@ -51,11 +51,11 @@ def test_tables_do_not_depend_on_what_else_is_in_the_batch(extractor, twenty):
     spec = extractor.config.spec
     some = groups(extractor, twenty)
     batch = collate(some, spec)
-    together = extractor.engine.tables(batch)
+    together = extractor.engine.predict_tables(batch)
     assert together.dtype == np.float32
     position = 0
     for group in some:
-        alone = extractor.engine.tables(collate([group], spec))
+        alone = extractor.engine.predict_tables(collate([group], spec))
         for table, n in zip(alone, map(len, group.tables), strict=True):
             assert np.abs(together[position, :n, :n] - table[:n, :n]).max() < 1e-4
             assert np.allclose(table[:n, :n].sum(-1), 1, atol=1e-5)
@@ -65,7 +65,7 @@ def test_tables_do_not_depend_on_what_else_is_in_the_batch(extractor, twenty):
 def test_padding_of_whole_windows_and_tables_changes_nothing(extractor, twenty):
     some = groups(extractor, twenty[:5])
     plain, padded = (collate(some, extractor.config.spec, padding=what) for what in ("exact", "fixed"))
-    P, Q = extractor.engine.tables(plain), extractor.engine.tables(padded)
+    P, Q = extractor.engine.predict_tables(plain), extractor.engine.predict_tables(padded)
     assert Q.shape[:3] == (*padded.words.shape, padded.words.shape[1])
     for p, q, n in zip(P, Q, plain.lengths, strict=False):
         assert np.abs(p[:n, :n] - q[:n, :n]).max() < 1e-4
@@ -75,12 +75,14 @@ def test_a_table_that_is_read_off_several_windows_keeps_them_together(extractor,
     words = [word for document in twenty for word in document.words]
     long = Document.from_words([words[:300], words[:5]])
     batch = collate(groups(extractor, [long, twenty[0]]), extractor.config.spec)
-    parts = list(onnx_engine._runs(batch))
+    parts = onnx_engine._plan_runs(batch)
     assert len(batch.input_ids) > 3
     assert parts[0].windows.stop - parts[0].windows.start > 2
     assert sum(part.tables.stop - part.tables.start for part in parts) == len(batch.words)
-    torch_tables = Extractor.load(extractor_folder(extractor), engine="torch", device="cpu").engine.tables(batch)
-    for p, q, n in zip(extractor.engine.tables(batch), torch_tables, batch.lengths, strict=True):
+    torch_tables = Extractor.load(extractor_folder(extractor), engine="torch", device="cpu").engine.predict_tables(
+        batch
+    )
+    for p, q, n in zip(extractor.engine.predict_tables(batch), torch_tables, batch.lengths, strict=True):
         assert np.abs(p[:n, :n] - q[:n, :n].numpy()).mean() < 0.02
 
 
@@ -90,9 +92,9 @@ def extractor_folder(extractor: Extractor) -> Path:
 
 def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
     short = collate(groups(extractor, [Document.from_words([["a"]])] * 50), extractor.config.spec)
-    assert [part.tokens for part in onnx_engine._runs(short)] == [150]
+    assert [part.tokens for part in onnx_engine._plan_runs(short)] == [150]
     long = collate(groups(extractor, [Document.from_words([100 * ["a"]])] * 4), extractor.config.spec)
-    assert len(list(onnx_engine._runs(long))) == 2
+    assert len(onnx_engine._plan_runs(long)) == 2
 
 
 @settings(max_examples=50, deadline=None)
@@ -100,19 +102,19 @@ def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
 def test_no_other_runs_of_a_batch_cost_less(extractor, lengths):
     documents = [Document.from_words([n * ["a"]]) for n in sorted(lengths, reverse=True)]
     batch = collate(groups(extractor, documents), extractor.config.spec)
-    parts = list(onnx_engine._smallest_parts(batch))
+    parts = list(onnx_engine._smallest_runs(batch))
 
     def all_runs(parts):
         for end in range(1, len(parts) + 1):
-            first = reduce(onnx_engine._Part.joined, parts[:end])
-            if end == 1 or first.tokens <= onnx_engine.RUN_TOKENS:
+            first = reduce(onnx_engine._Run.join, parts[:end])
+            if end == 1 or first.tokens <= onnx_engine.MAX_RUN_TOKENS:
                 for others in all_runs(parts[end:]) if parts[end:] else [[]]:
                     yield [first, *others]
 
     def cost(runs):
         return sum(run.cost for run in runs)
 
-    runs = list(onnx_engine._runs(batch))
+    runs = onnx_engine._plan_runs(batch)
     assert runs in list(all_runs(parts))
     assert cost(runs) == pytest.approx(min(map(cost, all_runs(parts))))
 
@@ -141,16 +143,16 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_batch_that_nobody_wants_is_not_computed(extractor, twenty):
-    batch = next(extractor.batches(twenty))
+    batch = next(extractor.build_batches(twenty))
     held = threading.Event()
     busy = [extractor.engine._pool.submit(held.wait, 10) for _ in range(extractor.engine._threads)]
     started = extractor.engine.start(batch)
     started.cancel()
     held.set()
     with pytest.raises(CancelledError):
-        started.tables()
+        started.result()
     assert all(one.result() for one in busy)
-    assert extractor.engine.tables(batch).shape[0] == len(batch.tables)
+    assert extractor.engine.predict_tables(batch).shape[0] == len(batch.tables)
 
 
 def test_nothing_of_torch_is_imported(exported, twenty):
@@ -188,7 +190,7 @@ def test_products_are_guarded_against_overflow_only_where_they_overflow(exported
             guarded.append(engine._session.get_session_options().get_session_config_entry("session.x64quantprecision"))
         if exact:  # then the guard changes nothing
             batch = collate(groups(extractor, twenty[:2]), extractor.config.spec)
-            assert np.abs(engine.tables(batch) - extractor.engine.tables(batch)).max() < 1e-4
+            assert np.abs(engine.predict_tables(batch) - extractor.engine.predict_tables(batch)).max() < 1e-4
     assert guarded == ["1"]
 
 

@@ -71,9 +71,9 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
     model = init_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     extractor = Extractor(TorchEngine(model), model.tokenizer, model.config, scierc_labels)
-    together = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
+    together = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.tables)}
     for index, document in enumerate(twenty):
-        for batch, P in extractor.tables([document]):
+        for batch, P in extractor.predict_tables([document]):
             for k, table in enumerate(batch.tables):
                 n = table.end - table.start
                 other = next(p for t, p in together.items() if (t.document, t.start) == (index, table.start))
@@ -84,7 +84,7 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
 def test_a_batch_is_as_large_as_the_memory_of_a_gpu_allows(gigabytes, n_hidden, tokens, monkeypatch):
     memory = SimpleNamespace(total_memory=gigabytes * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    assert TorchEngine.most_tokens(torch.device("cuda"), n_hidden) == tokens
+    assert TorchEngine.max_batch_tokens(torch.device("cuda"), n_hidden) == tokens
 
 
 @pytest.mark.parametrize("max_slice", [64, 24, 1])
@@ -95,13 +95,13 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     engine = TorchEngine(model, max_tokens=2**14)
     extractor = Extractor(engine, model.tokenizer, model.config, scierc_labels)
-    expected = {t: P[k] for b, P in extractor.tables(twenty) for k, t in enumerate(b.tables)}
+    expected = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.tables)}
     monkeypatch.setattr(collator, "MAX_SLICE_TOKENS", 64)
     monkeypatch.setattr(collator, "MIN_BUSY_WINDOWS", 4)
-    engine.padding, engine.max_slice = "bucketed", max_slice
-    ((batch, tables),) = extractor.tables(twenty)
+    engine.padding, engine.max_slice_tokens = "bucketed", max_slice
+    ((batch, tables),) = extractor.predict_tables(twenty)
     assert len(batch.slices) > 2
-    assert all((some.stop - some.start) * n <= max(n, max_slice) for some, n in engine.slices(batch))
+    assert all((some.stop - some.start) * n <= max(n, max_slice) for some, n in engine.iter_slices(batch))
     assert len({n for _, n in batch.slices}) > 1
     assert sorted(map(hash, batch.tables)) == sorted(map(hash, expected))
     for table, P in zip(batch.tables, tables, strict=True):
@@ -128,12 +128,12 @@ def test_weights_that_are_kept_in_half_precision_fill_the_same_tables(family, tw
     model = init_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.1)
     (batch, *_), (expected, *_) = zip(
-        *Extractor(TorchEngine(model, bf16=True), model.tokenizer, model.config, scierc_labels).tables(twenty),
+        *Extractor(TorchEngine(model, bf16=True), model.tokenizer, model.config, scierc_labels).predict_tables(twenty),
         strict=True,
     )
-    frozen = TorchEngine.frozen(model, bf16=True)
+    frozen = TorchEngine.for_inference(model, bf16=True)
     assert model.head_mlp.linear.weight.dtype == torch.bfloat16
-    assert torch.equal(frozen.tables(batch), expected)
+    assert torch.equal(frozen.predict_tables(batch), expected)
 
 
 def test_a_missing_encoder_gets_one_sentence(tmp_path):

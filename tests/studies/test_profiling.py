@@ -10,7 +10,14 @@ from unire.documents import Document
 from unire.extractor import Extractor
 from unire.models.unire import UniRE
 from unire.studies import profiling
-from unire.studies.profiling import Stages, Timed, best_stages, repetition, stage_seconds, timed
+from unire.studies.profiling import (
+    StageSeconds,
+    TimedRun,
+    describe_repeats,
+    measure,
+    measure_best_stages,
+    measure_stages,
+)
 
 
 class Reader:
@@ -37,9 +44,9 @@ class Reader:
 def time_of(monkeypatch):
     """Have a reader's clock be the stopwatch's, and take its time."""
 
-    def take(reader: Reader, documents: list[Document], **more) -> Timed:
+    def take(reader: Reader, documents: list[Document], **more) -> TimedRun:
         monkeypatch.setattr(profiling, "time", SimpleNamespace(perf_counter=lambda: reader.now))
-        return timed({"all": reader.read}, documents, **more)
+        return measure({"all": reader.read}, documents, **more)
 
     return take
 
@@ -62,7 +69,7 @@ def test_documents_are_repeated_until_the_best_round_lasts_a_second(time_of, two
     tried, last = reader.passes[:-3], reader.passes[-3:]
     assert tried[:4] == [2] * 4
     assert len(set(last)) == 1
-    assert 0.03 + 0.01 * last[0] >= profiling.SHORTEST
+    assert 0.03 + 0.01 * last[0] >= profiling.MIN_ROUND_SECONDS
     assert taken.repeats == last[0] // 2
     # starting has less and less weight
     assert taken.seconds["all"] == pytest.approx(0.02 + 0.03 / taken.repeats)
@@ -91,7 +98,7 @@ def test_nothing_to_read_ends_at_once(time_of):
 
 
 def test_what_is_found_is_that_of_the_documents_once_and_without_their_annotation(time_of, two):
-    found = time_of(Reader(each=0.1), two).found
+    found = time_of(Reader(each=0.1), two).documents
     assert [[(entity.text, entity.label) for entity in document.entities] for document in found] == [
         [("trees", "Task")],
         [("graphs", "Task")],
@@ -107,7 +114,7 @@ def test_steps_go_on_from_each_other_and_share_the_best_round(monkeypatch, two):
         seen.append(sum(len(document.entities) for document in documents))
         return reader.read(documents)
 
-    assert timed({"first": reader.read, "then": again}, two).seconds == {"first": 2, "then": 3}
+    assert measure({"first": reader.read, "then": again}, two).seconds == {"first": 2, "then": 3}
     assert seen == [2] * 4
 
 
@@ -115,20 +122,20 @@ def test_stages_are_those_of_one_pass_however_often_documents_are_read(random_mo
     model = UniRE.from_pretrained(random_model).eval()
     engine = Extractor.load(random_model, device="cpu").engine
     read: list[int] = []
-    rounds = [Stages(3, 6, 3, 9, 3), Stages(6, 3, 0, 3, 3), Stages(9, 9, 9, 9, 9)]
+    rounds = [StageSeconds(3, 6, 3, 9, 3), StageSeconds(6, 3, 0, 3, 3), StageSeconds(9, 9, 9, 9, 9)]
 
     def pretended(engine, model, settings, documents):
         read.append(len(documents))
-        return rounds[len(read) - 1], stage_seconds(engine, model, settings, documents)[1]
+        return rounds[len(read) - 1], measure_stages(engine, model, settings, documents)[1]
 
-    monkeypatch.setattr(profiling, "stage_seconds", pretended)
-    stages, n_batches = best_stages(engine, model, model.config, twenty, 3)
+    monkeypatch.setattr(profiling, "measure_stages", pretended)
+    stages, n_batches = measure_best_stages(engine, model, model.config, twenty, 3)
     assert stages == (2, 1, 0, 1, 1)
     assert n_batches >= 1
     assert read == [3 * len(twenty)] * 3
 
 
 def test_a_reader_is_told_how_often_documents_were_read():
-    assert repetition([]) == repetition([1, 1]) == ""
-    assert repetition([14, 14]) == ", read 14 times over in a round,"
-    assert repetition([1, 14, 3]) == ", read 1 to 14 times over in a round,"
+    assert describe_repeats([]) == describe_repeats([1, 1]) == ""
+    assert describe_repeats([14, 14]) == ", read 14 times over in a round,"
+    assert describe_repeats([1, 14, 3]) == ", read 1 to 14 times over in a round,"

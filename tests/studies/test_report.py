@@ -53,7 +53,7 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for module in ("unire.studies.trainings", "unire.studies.pipeline.study"):
             patch.setattr(f"{module}.run_jobs", runner(made))
-        patch.setattr("unire.studies.profiling.SHORTEST", 0)
+        patch.setattr("unire.studies.profiling.MIN_ROUND_SECONDS", 0)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))
         patch.setattr("unire.studies.speed.PIECES", ())
         asked = {

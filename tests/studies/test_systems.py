@@ -121,7 +121,7 @@ def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
 
 
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
-    monkeypatch.setattr(profiling, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
     told = []
     rows = speed_module.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
     assert [row["name"] for row in rows] == [
@@ -152,7 +152,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
 
 
 def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
-    monkeypatch.setattr(profiling, "SHORTEST", 0.6)
+    monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0.6)
     monkeypatch.setattr(speed_module, "_cases", lambda *given: [*cases(*given)][:1])
     rows = speed_module.speed(random_model, twenty[:1], device="cpu", rounds=1)
     n, (row,) = len(twenty[0].sentences), rows

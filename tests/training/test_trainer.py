@@ -497,7 +497,7 @@ def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twen
         assert getattr(after.config, name) == getattr(before.config, name), name
     assert before.config.signatures != LabelSpace.collect_signatures(twenty[:1])
     assert before.config.calibration != Calibration()
-    tables = [[P for _, P in extractor.tables(twenty)] for extractor in (before, after)]
+    tables = [[P for _, P in extractor.predict_tables(twenty)] for extractor in (before, after)]
     assert all(np.allclose(one, other, atol=1e-3) for one, other in zip(*tables, strict=True))
 
 

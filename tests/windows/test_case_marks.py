@@ -159,7 +159,7 @@ def test_a_checkpoint_keeps_its_marks_and_both_engines_see_them(encoder, scierc_
     both = [Extractor.load(tmp_path / "exported", engine=engine, device="cpu") for engine in ("torch", "onnx")]
     for documents in (cased, lower):
         assert compare_engines(*both, documents).difference < 1e-3
-    ((batch, P),), ((plain, Q),) = (list(both[1].tables(documents)) for documents in (cased, lower))
+    ((batch, P),), ((plain, Q),) = (list(both[1].predict_tables(documents)) for documents in (cased, lower))
     assert np.isin(spec.case_marks, batch.input_ids).any()
     assert not np.isin(spec.case_marks, plain.input_ids).any()
     assert (batch.lengths == plain.lengths).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -18,21 +18,18 @@ from rich.console import Console
 
 from unire.cli import printing
 from unire.cli.progress import ProgressMeter
-from unire.decoding.assemble import DocumentAssembler
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.hub.model_dir import fingerprint, locate_model
-from unire.inference.streaming import CHUNK_CHARACTERS, count_characters
+from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, count_characters
 from unire.integrations.ray.connection import ADDRESS
 from unire.integrations.ray.extract import extract
 from unire.integrations.ray.output import Finished
 from unire.integrations.ray.shards import Shard
 from unire.labels import LabelSpace
-from unire.prefetch import ChunkSource, Prefetcher
 from unire.rendering.views import View, views
 from unire.sources.sources import TextItem, TextSources
-from unire.windows.collator import Batch
 from unire.writers.resumable import ResumableFile, so_many
 
 __all__ = ["Run", "address_in", "extract_on_cluster", "tune_gc"]
@@ -116,9 +113,9 @@ class Run:
         return chain(first, items)
 
     @cached_property
-    def extractor(self) -> _Watched:
+    def extractor(self) -> Extractor:
         _ = self.items
-        loaded = _Watched.load(self.folder, device=self.device, constraints=self.constraints)
+        loaded = Extractor.load(self.folder, device=self.device, constraints=self.constraints)
         tune_gc()
         self.on_load()
         return loaded
@@ -164,8 +161,8 @@ class Run:
         extractor = self.extractor
         console = screen if isinstance(screen, Console) else None
         with ProgressMeter(self.given.size, self.count, start=start, console=console) as meter:
-            extractor.meter = meter
-            for result in of(extractor, Prefetcher(read(), count_characters, CHUNK_CHARACTERS), notes=self.notes):
+            documents = Prefetcher(read(), count_characters, CHUNK_CHARACTERS)
+            for result in of(extractor, documents, notes=self.notes, on_batch=meter.advance_batch):
                 if screen == "raw":
                     meter.stop()
                 yield result
@@ -188,21 +185,6 @@ def tune_gc() -> None:
     """
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-
-
-class _Watched(Extractor):
-    """An extractor whose batches move a bar."""
-
-    meter: ProgressMeter | None = None
-
-    def decoded(
-        self, documents: Iterable[Document] | ChunkSource[Document], *, notes: Counter[str] | None = None
-    ) -> Iterator[tuple[DocumentAssembler, Batch | None, Any]]:
-        for item in super().decoded(documents, notes=notes):
-            _, batch, _ = item
-            if batch is not None and self.meter is not None:
-                self.meter.advance_words(int(batch.lengths.sum()))
-            yield item
 
 
 def address_in(words: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unire.cli import printing
+from unire.windows.collator import Batch
 
 __all__ = ["ProgressMeter"]
 
@@ -73,6 +75,10 @@ class ProgressMeter:
         """Nothing is left to be read."""
         if self._bar.tasks[0].total is None:
             self._set_size(self._read[0])
+
+    def advance_batch(self, batch: Batch, P: Any) -> None:
+        """Count the words of a batch that was decoded."""
+        self.advance_words(int(batch.lengths.sum()))
 
     def advance_words(self, words: int) -> None:
         """So many words are done."""

@@ -1,8 +1,9 @@
-"""Decoded tables put back into their documents."""
+"""Scatter decoded spans and pairs into the documents they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any
@@ -15,85 +16,130 @@ from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 from unire.windows.spans import TableSpan
 
-__all__ = ["DocumentAssembler"]
+__all__ = ["DocumentAssembler", "StreamAssembler"]
 
 _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
-"""What was found in a part of a long sentence, which had a table of its own: its first word, and what is in it."""
+"""Annotation of a part of a long sentence, which had a table of its own: first word, entities, relations, cuts."""
+
+
+class StreamAssembler:
+    """Assembles a stream of documents, chunk by chunk. Results are added in the order of the chunks.
+
+    Args:
+        labels: Names the label indices.
+    """
+
+    def __init__(self, labels: LabelSpace) -> None:
+        self._labels = labels
+        self._chunks: deque[DocumentAssembler] = deque()
+        self._n_documents = 0
+
+    def expect(self, documents: Sequence[Document]) -> int:
+        """Append the next chunk; return the position in the stream of its first document."""
+        first_index = self._n_documents
+        self._chunks.append(DocumentAssembler(documents, self._labels, first_index))
+        self._n_documents += len(documents)
+        return first_index
+
+    def add(self, tables: Sequence[TableSpan], decoded: Decoded) -> None:
+        """Add a batch of the first chunk that is not complete; `tables[k].document` is a position in the stream."""
+        next(chunk for chunk in self._chunks if not chunk.is_complete).add(tables, decoded)
+
+    def pop_complete(self) -> Iterator[Document]:
+        """Yield and drop the documents of the complete chunks at the front."""
+        while self._chunks and self._chunks[0].is_complete:
+            yield from self._chunks.popleft().documents()
 
 
 class DocumentAssembler:
-    """Gathers what was decoded from the tables of some documents, batch by batch and in any order.
+    """Collects what was decoded from the tables of some documents, batch by batch in any order.
 
-    Annotation that the documents have is not looked at.
+    Ignores the annotation that the documents have.
+
+    Args:
+        documents: The documents.
+        labels: Names the label indices.
+        first_index: `TableSpan.document` of the first document.
     """
 
-    def __init__(self, documents: Sequence[Document], labels: LabelSpace) -> None:
-        self._given = documents
+    def __init__(self, documents: Sequence[Document], labels: LabelSpace, first_index: int = 0) -> None:
+        self._documents = documents
         self._names = labels.names
+        self._first_index = first_index
+        self._n_words_left = sum([document.n_words for document in documents])
         self._whole: list[list[Sentence | None]] = [[None] * len(document.sentences) for document in documents]
         self._parts: dict[tuple[int, int], list[_Part]] = {}
-        """Of sentences that have several tables, by document and sentence."""
+        """Of sentences with several tables, by document and sentence."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tables of all words have been added. Every word is in exactly one table."""
+        return self._n_words_left == 0
 
     def add(self, tables: Sequence[TableSpan], decoded: Decoded) -> None:
-        """Take in a batch: `tables[k].document` is a position in the documents."""
-        starts = np.array([place.start for place in tables])
-        where = decoded.entities[:, 0]
-        entities = self._entities(tables, starts, decoded)
-        relations = self._relations(entities, decoded)
+        """Add a batch: `tables[k].document` is the position of a document, counted from `first_index`."""
+        starts = np.array([span.start for span in tables])
+        home = decoded.entities[:, 0]
+        entities = self._build_entities(tables, starts, decoded)
+        relations = self._build_relations(entities, decoded)
         cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
-        found = zip(
-            _by_table(entities, where, len(tables)),
-            _by_table(relations, where[decoded.relations[:, 0]], len(tables)),
-            _by_table(cuts, decoded.cuts[:, 0], len(tables)),
+        annotations = zip(
+            _group_by_table(entities, home, len(tables)),
+            _group_by_table(relations, home[decoded.relations[:, 0]], len(tables)),
+            _group_by_table(cuts, decoded.cuts[:, 0], len(tables)),
             strict=True,
         )
-        new, given, whole = Sentence.__new__, self._given, self._whole
-        for place, within in zip(tables, found, strict=True):
-            document, position = place.document, place.sentence
-            sentence = given[document].sentences[position]
+        new, documents, first_index, whole = Sentence.__new__, self._documents, self._first_index, self._whole
+        added = 0
+        for span, annotation in zip(tables, annotations, strict=True):
+            document, position = span.document - first_index, span.sentence
+            sentence = documents[document].sentences[position]
             words = sentence.words
-            if place.end - place.start == len(words):
-                whole[document][position] = new(Sentence, sentence.start, words, sentence.offsets, *within)
+            n_words = span.end - span.start
+            added += n_words
+            if n_words == len(words):
+                whole[document][position] = new(Sentence, sentence.start, words, sentence.offsets, *annotation)
             else:
-                self._parts.setdefault((document, position), []).append((place.start, *within))
+                self._parts.setdefault((document, position), []).append((span.start, *annotation))
+        self._n_words_left -= added
 
-    def update(self, others: DocumentAssembler) -> set[int]:
-        """Take over all that others have of the same documents, table by table; the places of these documents."""
-        touched = set()
-        for place, (mine, theirs) in enumerate(zip(self._whole, others._whole, strict=True)):
+    def update(self, other: DocumentAssembler) -> set[int]:
+        """Overwrite with all tables that another assembler of the same documents has; return the changed positions."""
+        changed = set()
+        for index, (mine, theirs) in enumerate(zip(self._whole, other._whole, strict=True)):
             for position, sentence in enumerate(theirs):
                 if sentence is not None:
                     mine[position] = sentence
-                    touched.add(place)
-        for where, parts in others._parts.items():
-            known = {part[0]: part for part in (*self._parts.get(where, ()), *parts)}
-            self._parts[where] = list(known.values())
-            touched.add(where[0])
-        return touched
+                    changed.add(index)
+        for key, parts in other._parts.items():
+            by_start = {part[0]: part for part in (*self._parts.get(key, ()), *parts)}
+            self._parts[key] = list(by_start.values())
+            changed.add(key[0])
+        return changed
 
     def documents(self) -> list[Document]:
-        """The documents with what was found, in their order."""
-        return [self.document(place) for place in range(len(self._given))]
+        """Return the annotated documents, in order."""
+        return [self.document(index) for index in range(len(self._documents))]
 
-    def document(self, place: int) -> Document:
-        """One of them."""
-        document, whole = self._given[place], self._whole[place]
+    def document(self, index: int) -> Document:
+        """Return one annotated document."""
+        document, whole = self._documents[index], self._whole[index]
         return document.with_sentences(
             tuple(
                 [
-                    _joined(given, self._parts.get((place, position), ())) if made is None else made
-                    for position, (given, made) in enumerate(zip(document.sentences, whole, strict=True))
+                    _join_parts(bare, self._parts.get((index, position), ())) if annotated is None else annotated
+                    for position, (bare, annotated) in enumerate(zip(document.sentences, whole, strict=True))
                 ]
             )
         )
 
-    def _entities(self, tables: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
-        """Those of a batch. A decoder knows where a table ends, so they are not checked as `Document.entity` does."""
+    def _build_entities(self, tables: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
+        """Build the entities of a batch, without the checks of `Document.entity`: decoded spans lie in their tables."""
         new, names = Entity.__new__, self._names
-        documents = [self._given[place.document] for place in tables]
+        documents = [self._documents[span.document - self._first_index] for span in tables]
         texts = [document.text for document in documents]
         offsets = [document.offsets for document in documents]
-        where, begins, ends, labels = decoded.entities.T
+        home, begins, ends, labels = decoded.entities.T
         return [
             new(
                 Entity,
@@ -106,16 +152,16 @@ class DocumentAssembler:
                 score,
             )
             for table, start, end, label, score in zip(
-                where.tolist(),
-                (begins + starts[where]).tolist(),
-                (ends + starts[where]).tolist(),
+                home.tolist(),
+                (begins + starts[home]).tolist(),
+                (ends + starts[home]).tolist(),
                 labels.tolist(),
                 decoded.entity_scores.tolist(),
                 strict=True,
             )
         ]
 
-    def _relations(self, entities: Sequence[Entity], decoded: Decoded) -> list[Relation]:
+    def _build_relations(self, entities: Sequence[Entity], decoded: Decoded) -> list[Relation]:
         new, names = Relation.__new__, self._names
         return [
             new(Relation, entities[head], entities[tail], names[label], score)
@@ -125,18 +171,18 @@ class DocumentAssembler:
         ]
 
 
-def _by_table(found: Sequence[Any], where: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
-    """What was found in each table; `where` has the table of each, in order."""
-    bounds = np.searchsorted(where, np.arange(n_tables + 1)).tolist()
-    everything = tuple(found)
+def _group_by_table(items: Sequence[Any], home: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
+    """Group items by table; `home` is the table of each item, ascending."""
+    bounds = np.searchsorted(home, np.arange(n_tables + 1)).tolist()
+    everything = tuple(items)
     return [everything[start:end] for start, end in pairwise(bounds)]
 
 
-def _joined(sentence: Sentence, parts: Sequence[_Part]) -> Sentence:
-    """A sentence with what was found in its parts, which is in the order of its words within each of them."""
+def _join_parts(sentence: Sentence, parts: Sequence[_Part]) -> Sentence:
+    """Return a sentence with the annotation of its parts, in the order of its words."""
     parts = sorted(parts, key=itemgetter(0))
-    begins, entities, relations, cuts = zip(*parts, strict=True) if parts else ((), (), (), ())
+    starts, entities, relations, cuts = zip(*parts, strict=True) if parts else ((), (), (), ())
     # a sentence that was split is cut where its parts meet
-    met = [(begin, *within) if begin > sentence.start else within for begin, within in zip(begins, cuts, strict=True)]
-    found = (tuple(chain(*some)) for some in (entities, relations, met))
-    return Sentence(sentence.start, sentence.words, sentence.offsets, *found)
+    all_cuts = [(start, *inner) if start > sentence.start else inner for start, inner in zip(starts, cuts, strict=True)]
+    annotation = (tuple(chain(*groups)) for groups in (entities, relations, all_cuts))
+    return Sentence(sentence.start, sentence.words, sentence.offsets, *annotation)

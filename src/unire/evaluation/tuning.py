@@ -75,7 +75,7 @@ def sweep_alphas(
     alphas = ALPHA_GRID[extractor.config.decoder] if alphas is None else alphas
     increasing = sorted(set(alphas))
     changes = [DocumentAssembler(documents, labels) for _ in increasing]
-    for batch, P in extractor.tables(documents):
+    for batch, P in extractor.predict_tables(documents):
         scorer = SPAN_SCORERS[extractor.config.decoder](P, batch.lengths, labels)
         on_batch(batch.tables, scorer)
         _decode_changes(batch.tables, scorer, increasing, changes, extractor)
@@ -134,7 +134,7 @@ def tune_relation_odds(
     if config.decoder not in SPAN_SCORERS:
         return config.relation_odds
     predicted = {value: DocumentAssembler(documents, labels) for value in odds}
-    for batch, P in extractor.tables(documents):
+    for batch, P in extractor.predict_tables(documents):
         scorer = SPAN_SCORERS[config.decoder](P, batch.lengths, labels)
         for value, assembler in predicted.items():
             assembler.add(batch.tables, label_spans(scorer, config.alpha, extractor.allowed_relations, value))

@@ -53,7 +53,7 @@ def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Docume
     max_tokens = min(one.engine.max_tokens, other.engine.max_tokens)
     for bucket in bucket_batches(groups, max_cells=max_cells, max_tokens=max_tokens):
         batch = collate(bucket, one.config.spec)
-        tables = zip(one.engine.tables(batch), other.engine.tables(batch), batch.lengths, strict=True)
+        tables = zip(one.engine.predict_tables(batch), other.engine.predict_tables(batch), batch.lengths, strict=True)
         for P, Q, n in tables:
             differences = np.abs(np.asarray(P[:n, :n]) - np.asarray(Q[:n, :n]))
             largest = max(largest, float(differences.max()))

@@ -1,12 +1,14 @@
-"""Engines turn a batch of windows into tables of probabilities."""
+"""Engines compute the probability tables of batches; choosing and starting one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from ctypes import CDLL
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from unire.errors import UnireError
 from unire.hub.model_dir import ModelDir
@@ -17,40 +19,80 @@ __all__ = ["Engine", "EngineName", "PendingTables", "choose_engine", "start_engi
 EngineName = Literal["onnx", "torch"]
 
 GPU_DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
-"""What a machine has that has a GPU which PyTorch can use."""
+"""Libraries of a machine with a GPU that PyTorch can use."""
+MAX_BATCHES_IN_FLIGHT = 3
+"""Batches that are started before the first result is waited for. They keep a GPU busy while the host lays out the next
+chunk, which takes longer than the GPU takes for a batch."""
 
 
 @dataclass(frozen=True)
 class PendingTables:
-    """A batch that an engine has begun with."""
+    """The tables of a batch that an engine has started."""
 
-    tables: Callable[[], Any]
-    """Waits for its tables."""
+    result: Callable[[], Any]
+    """Waits for the tables."""
     cancel: Callable[[], object] = lambda: None
-    """Does no more of it than was begun."""
+    """Drops the work on the batch that has not started."""
 
 
-class Engine(Protocol):
-    """What the extractor needs of an engine."""
+class Engine(ABC):
+    """Computes probability tables from batches of windows."""
 
     max_cells: int
-    """Padded cells of a batch that fit into memory."""
+    """Largest number of padded cells in a batch, T·N²."""
     max_tokens: int
-    """Padded tokens of a batch that fit into memory."""
+    """Largest number of padded tokens in a batch, B·L."""
     padding: Padding
-    """What of a batch should be of few sizes, if a new one costs the engine time."""
+    """How batches are padded: a GPU is faster with few distinct shapes."""
 
-    def tables(self, batch: Batch) -> Any:
-        """P of every table, `[T, N, N, |Y|]`, as an array that the decoder reads where it lies."""
+    @abstractmethod
+    def predict_tables(self, batch: Batch) -> Any:
+        """Compute P of every table, `[T, N, N, |Y|]`, as an array on the engine's device."""
 
     def start(self, batch: Batch) -> PendingTables:
-        """Begin with a batch. Another may be begun before its tables are waited for."""
+        """Start to compute a batch. An engine without a queue of its own computes it when the result is asked for."""
+        return PendingTables(lambda: self.predict_tables(batch))
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Any]]:
+        """Yield each batch with its tables, in order. While the caller works on one, the next ones are in flight.
+
+        The calling thread builds all batches: two threads that both run Python would wait for each other at every call
+        of the engine's library. If building or starting a batch fails, the results before it are yielded first.
+        Closing the generator cancels the batches in flight.
+        """
+        batches = iter(batches)
+        in_flight: deque[tuple[Batch, PendingTables]] = deque()
+        end: Exception | None = None
+        try:
+            while True:
+                while end is None and len(in_flight) < MAX_BATCHES_IN_FLIGHT:
+                    try:
+                        batch = next(batches)
+                        in_flight.append((batch, self.start(batch)))
+                    except Exception as error:  # `StopIteration` among them
+                        end = error
+                if not in_flight:
+                    break
+                batch, tables = in_flight.popleft()
+                yield batch, tables.result()
+            if end is not None and not isinstance(end, StopIteration):
+                raise end
+        finally:
+            for _, tables in in_flight:
+                tables.cancel()
 
 
 def start_engine(
     model: ModelDir, engine: str | None = None, device: str | None = None, threads: int | None = None
 ) -> Engine:
-    """An engine for a model: see `choose_engine`. On a CPU onnxruntime keeps to so many `threads`, if it is told."""
+    """Start an engine for a model.
+
+    Args:
+        model: The model directory.
+        engine: See `choose_engine`.
+        device: A device of PyTorch, such as `cpu` or `cuda`.
+        threads: Threads of onnxruntime. [default: one per core]
+    """
     if choose_engine(model, engine, device) == "onnx":
         from unire.inference.onnx_engine import OnnxEngine
 
@@ -58,14 +100,14 @@ def start_engine(
     from unire.inference.torch_engine import TorchEngine, choose_device
     from unire.models.unire import UniRE
 
-    return TorchEngine.frozen(UniRE.from_pretrained(model.path).to(choose_device(device)))
+    return TorchEngine.for_inference(UniRE.from_pretrained(model.path).to(choose_device(device)))
 
 
 def choose_engine(model: ModelDir, engine: str | None = None, device: str | None = None) -> EngineName:
-    """The engine that is asked for, if it can run; when none is, the fastest here.
+    """Return the engine that was asked for, if it can run; otherwise the fastest one on this machine.
 
-    That is torch where it is installed and there is a GPU, otherwise onnxruntime if the folder has a graph for it,
-    and otherwise torch on the CPU.
+    That is torch if it is installed and there is a GPU, else onnxruntime if the model was exported, else torch on the
+    CPU.
     """
     if engine is not None and engine not in get_args(EngineName):
         raise UnireError(f"no engine {engine!r}; there are {' and '.join(get_args(EngineName))}")
@@ -88,7 +130,7 @@ def choose_engine(model: ModelDir, engine: str | None = None, device: str | None
 
 
 def _has_gpu() -> bool:
-    """Whether there is a GPU, to the best of our knowledge; torch is asked only if there may be one, for it is slow."""
+    """Whether PyTorch has a GPU. Imports torch, which is slow, only if the machine has a driver."""
     for driver in GPU_DRIVERS:
         try:
             CDLL(driver)

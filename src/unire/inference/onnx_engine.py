@@ -1,4 +1,4 @@
-"""Tables by onnxruntime, on a CPU, without torch."""
+"""The onnxruntime engine, on a CPU, without torch."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from numpy.typing import NDArray
 
 from unire.errors import UnireError
 from unire.hub.model_dir import GRAPH
-from unire.inference.engine import PendingTables
+from unire.inference.engine import Engine, PendingTables
 from unire.inference.onnx_check import check_graph
 from unire.utils import cpu_count
 from unire.windows.collator import Batch, Padding
 
 __all__ = ["OnnxEngine", "start_session"]
 
-PRODUCT = b64decode(
+OVERFLOW_TEST_MODEL = b64decode(
     "CAk6WAoYCgF4CgF3EgF5Ig1NYXRNdWxJbnRlZ2VyEgFwKg8IBAgBEANCAXdKBH9/f39aEwoBeBIOCgwIAhIICgIIAgoCCARiEwoBeRIOCgwIBhII"
     "CgIIAgoCCAFCBAoAEBQ="
 )
-"""A graph: x of uint8 [2, 4] times 127s of int8 [4, 1]."""
-RUN_TOKENS = 256
-"""Tokens that are read in one run, at most: enough to keep a core busy, few enough to stay in its cache."""
-RUN = 16
-"""What a run costs beside what is in it, in tokens: measured, as the next."""
-CELL = 1 / 400
-"""What a cell of a table costs, in tokens; attention between the tokens of a window is counted with it."""
+"""An ONNX graph with one `MatMulInteger`: x, uint8 [2, 4], times a constant 127, int8 [4, 1]."""
+MAX_RUN_TOKENS = 256
+"""Tokens of one run, at most: enough to keep a core busy, few enough to stay in its cache."""
+RUNS_PER_THREAD = 16
+"""Full runs of a batch for each thread. The fewer batches there are, the less often a core waits for the others."""
+MAX_CELLS = 400_000
+RUN_COST_TOKENS = 16
+"""Measured fixed cost of a run, in tokens."""
+CELL_COST_TOKENS = 1 / 400
+"""Measured cost of a cell of a table, in tokens. It includes the attention between the tokens of a window."""
 
 
-class OnnxEngine:
-    """Runs the graph of a folder that `unire export` wrote. Threads may share it.
+class OnnxEngine(Engine):
+    """Runs the ONNX graph of an exported model. Threads may share it.
 
-    A batch is taken apart into runs of a window or a few short ones, which need next to no padding, and the runs are
-    spread over the cores, one core each: that wastes less than sharing every product among all cores.
+    A batch is split into runs of one window or a few short ones, which need almost no padding. Each run uses one core.
+    That is faster than running every matrix product on all cores.
 
     Args:
-        folder: Holds the graph and the weights.
-        threads: Runs at a time; as many as there are cores when left out.
+        folder: The model directory, with the graph and the weights.
+        threads: Runs that are computed at the same time. [default: one per core]
     """
 
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
@@ -57,80 +60,79 @@ class OnnxEngine:
         except Exception as error:  # onnxruntime has no common type for its errors
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
-        self._inputs = [given.name for given in self._session.get_inputs()]
+        self._inputs = [graph_input.name for graph_input in self._session.get_inputs()]
         self._threads = threads
         self._process = os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
-        self.max_tokens = 16 * RUN_TOKENS * threads  # the fewer batches, the less often a core waits for the others
-        self.max_cells = 400_000
+        self.max_tokens = RUNS_PER_THREAD * MAX_RUN_TOKENS * threads
+        self.max_cells = MAX_CELLS
         self.padding: Padding = "exact"
 
-    def tables(self, batch: Batch) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = self.start(batch).tables()
-        return found
+    def predict_tables(self, batch: Batch) -> NDArray[np.float32]:
+        P: NDArray[np.float32] = self.start(batch).result()
+        return P
 
     def start(self, batch: Batch) -> PendingTables:
-        parts = list(_runs(batch))
+        runs = _plan_runs(batch)
         pool = self._own_pool()
-        runs = [pool.submit(self._run, batch, part) for part in parts]
+        futures = [pool.submit(self._compute, batch, run) for run in runs]
         return PendingTables(
-            lambda: _together(batch, parts, [run.result() for run in runs]),
-            lambda: [run.cancel() for run in runs],
+            lambda: _merge_tables(batch, runs, [future.result() for future in futures]),
+            lambda: [future.cancel() for future in futures],
         )
 
     def _own_pool(self) -> ThreadPoolExecutor:
-        """The threads, made anew in a process that was forked: it has inherited none."""
+        """Return the thread pool; make a new one in a forked process, which inherits no threads."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="unire")
         return self._pool
 
-    def _run(self, batch: Batch, part: _Part) -> NDArray[np.float32]:
-        rows, places = np.divmod(batch.words[part.tables, : part.n_words], batch.input_ids.shape[1])
-        # Padding reads the first token of the batch, which may be of another part: that of this one will do.
-        words = np.maximum((rows - part.windows.start) * part.n_tokens + places, 0)
-        tokens = {name: getattr(batch, name)[part.windows, : part.n_tokens] for name in self._inputs if name != "words"}
+    def _compute(self, batch: Batch, run: _Run) -> NDArray[np.float32]:
+        rows, columns = np.divmod(batch.words[run.tables, : run.n_words], batch.input_ids.shape[1])
+        # Padding points to the first token of the batch, which may be in another run: use the first token of this one.
+        words = np.maximum((rows - run.windows.start) * run.n_tokens + columns, 0)
+        tokens = {name: getattr(batch, name)[run.windows, : run.n_tokens] for name in self._inputs if name != "words"}
         (P,) = self._session.run(None, {**tokens, "words": words})
         return P  # type: ignore[no-any-return]
 
 
 def start_session(graph: str | bytes) -> onnxruntime.InferenceSession:
-    """A graph, by the path of its file or itself, made ready to be run on one core at a time."""
+    """Load a graph, given as a path or as bytes, for runs on one core each."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # patterns are kept for each shape, and every run has another
+    options.enable_mem_pattern = False  # it caches a plan for every shape, and almost every run has a new one
     options.log_severity_level = 3
     if not _products_are_exact():
-        # Then onnxruntime multiplies by other instructions, less than half as fast. It would do so on CPUs that have
-        # no need of it too.
+        # Use safe instructions, which are less than half as fast. The option would slow down every other CPU too.
         options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(
         graph,
         options,
         providers=["CPUExecutionProvider"],
-        # slower on a CPU, one of them several times, than the additions, norms and GELUs that they replace
+        # On a CPU the fused operators are slower than those that they replace, one of them several times.
         disabled_optimizers=["BiasGeluFusion", "SkipLayerNormFusion"],
     )
 
 
-class _Part(NamedTuple):
-    """Windows of a batch, and the tables that are read off them and off no others."""
+class _Run(NamedTuple):
+    """Windows of a batch, and the tables that are read off these windows alone."""
 
     windows: slice
     tables: slice
     n_tokens: int
-    """L of this part."""
+    """L of this run."""
     n_words: int
-    """N of this part."""
+    """N of this run."""
 
     @classmethod
-    def of(cls, batch: Batch, windows: slice, tables: slice) -> _Part:
+    def of(cls, batch: Batch, windows: slice, tables: slice) -> _Run:
         return cls(windows, tables, int(batch.row_lengths[windows].max()), int(batch.lengths[tables].max()))
 
-    def joined(self, other: _Part) -> _Part:
-        """This part and the one behind it."""
-        return _Part(
+    def join(self, other: _Run) -> _Run:
+        """Return the union of this run and the next one."""
+        return _Run(
             slice(self.windows.start, other.windows.stop),
             slice(self.tables.start, other.tables.stop),
             max(self.n_tokens, other.n_tokens),
@@ -143,47 +145,51 @@ class _Part(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Of a run of this part, padding included, in tokens."""
-        return RUN + self.tokens + CELL * int(self.tables.stop - self.tables.start) * self.n_words**2
+        """Cost in tokens, padding included."""
+        n_cells = int(self.tables.stop - self.tables.start) * self.n_words**2
+        return RUN_COST_TOKENS + self.tokens + CELL_COST_TOKENS * n_cells
 
 
-def _together(batch: Batch, parts: list[_Part], found: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """The tables of a batch from those of its parts."""
+def _merge_tables(batch: Batch, runs: list[_Run], tables: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Copy the tables of the runs of a batch into one array."""
     T, N = batch.words.shape
-    if len(parts) == 1 and found[0].shape[:2] == (T, N):
-        return found[0]
-    P = np.zeros((T, N, N, found[0].shape[-1]), np.float32)
-    for part, some in zip(parts, found, strict=True):
-        P[part.tables, : part.n_words, : part.n_words] = some
+    if len(runs) == 1 and tables[0].shape[:2] == (T, N):
+        return tables[0]
+    P = np.zeros((T, N, N, tables[0].shape[-1]), np.float32)
+    for run, run_tables in zip(runs, tables, strict=True):
+        P[run.tables, : run.n_words, : run.n_words] = run_tables
     return P
 
 
-def _runs(batch: Batch) -> Iterator[_Part]:
-    """The batch in those runs that together cost least: the fewer there are, the more of them is padding.
+def _plan_runs(batch: Batch) -> list[_Run]:
+    """Join the smallest runs of a batch into those with the least total cost: fewer runs have more padding.
 
-    A run has `RUN_TOKENS` at most, or more where a window or a table asks for it.
+    A dynamic programme over the positions where a run can start. A run has `MAX_RUN_TOKENS` at most, unless a single
+    window or table needs more.
     """
-    parts = list(_smallest_parts(batch))
-    least = [0.0] * (len(parts) + 1)
-    """What the parts from each on cost."""
-    chosen: dict[int, tuple[int, _Part]] = {}
-    """By its first part, the run that is best there, and where it ends."""
-    for first in reversed(range(len(parts))):
-        least[first] = inf
-        for end, run in enumerate(accumulate(parts[first:], _Part.joined), first + 1):
-            if end > first + 1 and run.tokens > RUN_TOKENS:
+    smallest = list(_smallest_runs(batch))
+    costs = [0.0] * (len(smallest) + 1)
+    """Least cost of everything from each position on."""
+    best: dict[int, tuple[int, _Run]] = {}
+    """By start: where the best run ends, and the run."""
+    for start in reversed(range(len(smallest))):
+        costs[start] = inf
+        for end, run in enumerate(accumulate(smallest[start:], _Run.join), start + 1):
+            if end > start + 1 and run.tokens > MAX_RUN_TOKENS:
                 break
-            if run.cost + least[end] < least[first]:
-                least[first] = run.cost + least[end]
-                chosen[first] = end, run
+            if run.cost + costs[end] < costs[start]:
+                costs[start] = run.cost + costs[end]
+                best[start] = end, run
+    runs = []
     end = 0
-    while end < len(parts):
-        end, run = chosen[end]
-        yield run
+    while end < len(smallest):
+        end, run = best[end]
+        runs.append(run)
+    return runs
 
 
-def _smallest_parts(batch: Batch) -> Iterator[_Part]:
-    """Mostly a window each, with its tables; a table that is read off several windows keeps them together."""
+def _smallest_runs(batch: Batch) -> Iterator[_Run]:
+    """Yield a run for each window with its tables; a table that is read off several windows keeps them together."""
     windows, tables = slice(0, 0), slice(0, 0)
     for table in np.flatnonzero(batch.lengths):  # a table without words is padding
         rows = batch.words[table, : batch.lengths[table]] // batch.input_ids.shape[1]
@@ -192,15 +198,15 @@ def _smallest_parts(batch: Batch) -> Iterator[_Part]:
             windows = slice(windows.start, max(windows.stop, end))
         else:
             if windows.stop:
-                yield _Part.of(batch, windows, tables)
+                yield _Run.of(batch, windows, tables)
             windows, tables = slice(first, end), slice(int(table), 0)
         tables = slice(tables.start, int(table) + 1)
-    yield _Part.of(batch, windows, tables)
+    yield _Run.of(batch, windows, tables)
 
 
 @cache
 def _products_are_exact() -> bool:
-    """Whether this CPU has instructions for products of eight bits (VNNI, say) that do not overflow: it is tried."""
-    session = onnxruntime.InferenceSession(PRODUCT, providers=["CPUExecutionProvider"])
+    """Whether 8-bit products do not overflow on this CPU, as with VNNI. Computes one product to find out."""
+    session = onnxruntime.InferenceSession(OVERFLOW_TEST_MODEL, providers=["CPUExecutionProvider"])
     (products,) = session.run(None, {"x": np.full((2, 4), 255, np.uint8)})
     return bool((products == 4 * 255 * 127).all())

@@ -15,7 +15,7 @@ from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_float, to_host
 from unire.decoding.decoders import SPAN_SCORERS
 from unire.documents import Document
-from unire.extractor import Extractor
+from unire.extractor import Extractor, OnBatch
 from unire.windows.collator import Batch
 from unire.windows.spans import TableSpan
 
@@ -58,37 +58,38 @@ def views(
     *,
     notes: Counter[str] | None = None,
     max_words: int | None = MAX_WORDS,
+    on_batch: OnBatch | None = None,
 ) -> Iterator[View]:
-    """The documents, in order, as the extractor sees them. Annotation that they have is shown as gold.
-
-    Streams as `Extractor.annotate` does, and finds the same.
+    """Annotate documents as `Extractor.annotate` does; yield them with their tables and, as gold, their annotation.
 
     Args:
         extractor: Finds and decodes.
         documents: May be a stream; a bounded number of them is in memory at a time.
-        notes: Counts what needed special care, and tables that were left out, when given.
-        max_words: Words of a document whose tables are kept; all of them where there is no such limit.
+        notes: Counts what needed special care, and tables that were left out.
+        max_words: Tables that end after this word of a document are left out; none if `None`.
+        on_batch: Called after each batch.
     """
-    given: deque[Document] = deque()
+    inputs: deque[Document] = deque()
+    tables: dict[int, list[SentenceTable]] = defaultdict(list)
 
     def read() -> Iterator[Document]:
         for document in documents:
-            given.append(document)
+            inputs.append(document)
             yield document
 
-    seen: dict[int, list[SentenceTable]] = defaultdict(list)
-    for findings, batch, P in extractor.decoded(read(), notes=notes):
-        if batch is not None:
-            for table in _tables(extractor, batch, P):
-                if max_words is None or table.place.end <= max_words:
-                    seen[table.place.document].append(table)
-                elif notes is not None:
-                    notes[f"table that is not shown, past word {max_words:,} of its document"] += 1
-            continue
-        for position, found in enumerate(findings.documents()):
-            document = given.popleft()
-            tables = sorted(seen.pop(position, []), key=lambda table: table.place.start)
-            yield View(found, document if document.entities else None, tuple(tables))
+    def keep_tables(batch: Batch, P: Any) -> None:
+        for table in _tables(extractor, batch, P):
+            if max_words is None or table.place.end <= max_words:
+                tables[table.place.document].append(table)
+            elif notes is not None:
+                notes[f"table that is not shown, past word {max_words:,} of its document"] += 1
+        if on_batch is not None:
+            on_batch(batch, P)
+
+    for index, document in enumerate(extractor.annotate(read(), notes=notes, on_batch=keep_tables)):
+        gold = inputs.popleft()
+        in_order = sorted(tables.pop(index, []), key=lambda table: table.place.start)
+        yield View(document, gold if gold.entities else None, tuple(in_order))
 
 
 def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
@@ -113,7 +114,7 @@ def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
     tables = []
     for table in view.tables:
         if table.P is not None:
-            decoded = other.decode_tables(table.P[None], [len(table.place)])
+            decoded = other.decode(table.P[None], [len(table.place)])
             findings.add([replace(table.place, document=0)], decoded)
         tables.append(replace(table, alpha=None if table.alpha is None else alpha))
     return View(findings.documents()[0], view.gold, tuple(tables))

@@ -15,15 +15,13 @@ from typing import Any
 
 from unire.decoding.decoders import SPAN_SCORERS
 from unire.documents import Document
-from unire.extractor import Extractor
+from unire.extractor import Extractor, OnBatch
 from unire.formats import native
 from unire.graph.rows import TRIPLES, TSV
-from unire.inference.engine import Engine, PendingTables
 from unire.rendering.common import Palette
 from unire.rendering.html import data
 from unire.rendering.views import View, decoded_at, views
 from unire.segmentation import segment
-from unire.windows.collator import Batch
 
 __all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "length"]
 
@@ -134,8 +132,8 @@ class Worker:
     """
 
     def __init__(self, extractor: Extractor, *, batch: int = 2**13, memory: int = 2**26) -> None:
-        self.extractor = extractor
-        self._tokens = -(-batch // TOKEN)
+        self.extractor = copy(extractor)
+        self.extractor.max_batch_tokens = -(-batch // TOKEN)
         self.palette = Palette(extractor.labels)
         self._kept = _Kept(memory)
 
@@ -147,22 +145,29 @@ class Worker:
             wanted: Whether somebody still waits.
 
         Raises:
-            UnwantedError: When nobody does; it is asked before each batch of the engine.
+            CancelledError: When nobody waits any more. Checked before the first batch and after each one.
         """
-        extractor = copy(self.extractor)
-        extractor.engine = CancellableEngine(extractor.engine, wanted, self._tokens)
+
+        def check_wanted(*_: object) -> None:
+            if not wanted():
+                raise CancelledError
+
+        check_wanted()
         extractions = [order for order in orders if isinstance(order, ExtractJob)]
-        found = iter(list(extractor.annotate(each for order in extractions for each in order.documents())))
+        documents = (document for order in extractions for document in order.documents())
+        found = iter(list(self.extractor.annotate(documents, on_batch=check_wanted)))
         made = {id(order): order.written(list(islice(found, len(order.sources)))) for order in extractions}
         looks = [order for order in orders if isinstance(order, ViewJob)]
-        for look, view in zip(looks, self._views(extractor, looks), strict=True):
+        for look, view in zip(looks, self._views(looks, check_wanted), strict=True):
             made[id(look)] = self._shown(look, view)
         return [made[id(order)] for order in orders]
 
-    def _views(self, extractor: Extractor, looks: Sequence[ViewJob]) -> list[View]:
+    def _views(self, looks: Sequence[ViewJob], on_batch: OnBatch) -> list[View]:
         kept = {look.text: self._kept.get(look.text) for look in looks}
         new = [text for text, view in kept.items() if view is None]
-        for text, seen in zip(new, views(extractor, map(segment, new), max_words=None), strict=True):
+        for text, seen in zip(
+            new, views(self.extractor, map(segment, new), max_words=None, on_batch=on_batch), strict=True
+        ):
             kept[text] = self._kept.put(text, seen)
         return [view for look in looks if (view := kept[look.text])]
 
@@ -177,33 +182,6 @@ class Worker:
                 "tsv": TRIPLES.head(TSV) + TRIPLES.lines(document, TSV),
             }
         )
-
-
-class CancellableEngine:
-    """An engine that begins with nothing, and waits for nothing, that nobody wants any more."""
-
-    def __init__(self, engine: Engine, wanted: Callable[[], bool], tokens: int) -> None:
-        self._engine = engine
-        self._wanted = wanted
-        self.max_cells, self.max_tokens = engine.max_cells, min(engine.max_tokens, tokens)
-        self.padding = engine.padding
-
-    def tables(self, batch: Batch) -> Any:
-        return self.start(batch).tables()
-
-    def start(self, batch: Batch) -> PendingTables:
-        self._check()
-        started = self._engine.start(batch)
-
-        def tables() -> Any:
-            self._check()
-            return started.tables()
-
-        return PendingTables(tables, started.cancel)
-
-    def _check(self) -> None:
-        if not self._wanted():
-            raise CancelledError
 
 
 class _Kept:

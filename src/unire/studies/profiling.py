@@ -1,70 +1,81 @@
-"""How long it takes from documents to findings; and windows, encoder, biaffine, decoder, … one after the other."""
+"""Measure extraction: whole passes over documents, and the stages of a pass one after the other."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from unire.config import ModelConfig
+from unire.decoding.assemble import DocumentAssembler
 from unire.documents import Document
 from unire.extractor import Extractor
-from unire.inference.engine import Engine, PendingTables
-from unire.inference.streaming import InferencePipeline
-from unire.windows.collator import Batch
+from unire.inference.engine import Engine
+from unire.inference.streaming import iter_chunks
 
 if TYPE_CHECKING:
     from unire.models.unire import UniRE
 
-__all__ = ["ROUNDS", "Stages", "Step", "Timed", "best_stages", "repetition", "stage_seconds", "timed"]
+__all__ = [
+    "DEFAULT_ROUNDS",
+    "StageSeconds",
+    "Step",
+    "TimedRun",
+    "describe_repeats",
+    "measure",
+    "measure_best_stages",
+    "measure_stages",
+]
 
-ROUNDS = 3
-"""The best of so many counts."""
-SHORTEST = 1.0
-"""Seconds that a round lasts at least, if need be with the same documents over and over: a GPU reads a test set in less
-than a tenth of a second, of which starting is a large part, and no two rounds are alike."""
-SPARE = 1.2
-"""What a round is planned to be longer than that: the more there is to read, the faster it is read."""
+DEFAULT_ROUNDS = 3
+"""The best round counts."""
+MIN_ROUND_SECONDS = 1.0
+"""A round reads the documents repeatedly if one pass is shorter. A GPU reads a test set in less than a tenth of a
+second; start-up would be a large part of that, and rounds would differ a lot."""
+PLANNED_EXCESS = 1.2
+"""Rounds are planned this much longer than the minimum, because longer rounds run faster per document."""
 
 Step = Callable[[list[Document]], list[Document]]
-"""Documents with more in them than before."""
+"""Returns the documents with more annotation."""
 
 
-class Timed(NamedTuple):
-    """What was found, and how long it took."""
+class TimedRun(NamedTuple):
+    """Documents and seconds of a measurement."""
 
-    found: list[Document]
-    """By one pass over the documents as they are."""
+    documents: list[Document]
+    """Result of one pass over the documents."""
     seconds: dict[str, float]
-    """Of each step, for one pass over the documents: its share of the best round."""
+    """Seconds of each step for one pass: the best round, divided by its number of passes."""
     repeats: int
-    """How often a round read the documents."""
+    """Passes of a round."""
 
 
-def timed(steps: Mapping[str, Step], documents: Sequence[Document], rounds: int = ROUNDS) -> Timed:
-    """Take the time of steps, each of which goes on from what the one before has found.
+def measure(steps: Mapping[str, Step], documents: Sequence[Document], rounds: int = DEFAULT_ROUNDS) -> TimedRun:
+    """Measure steps, each of which continues with the result of the one before.
 
-    The first pass warms up and is not counted. If the best round is too short, there are others, of the same documents
-    repeated.
+    The first pass warms up and does not count. If the best round is too short, more rounds read the documents
+    repeatedly.
 
     Args:
         steps: By name.
-        documents: Their annotation is not looked at.
-        rounds: The best of so many counts.
+        documents: Their annotation is ignored.
+        rounds: The best of this many rounds counts.
     """
     bare = [document.bare for document in documents]
-    found, _ = _run(steps, bare)
+    annotated, _ = _run(steps, bare)
     repeats = 1
-    best = _best(steps, bare, rounds)
-    while documents and (total := sum(best.values())) < SHORTEST:
-        repeats = max(2 * repeats, ceil(repeats * SPARE * SHORTEST / max(total, SHORTEST / 1000)))
-        best = _best(steps, bare * repeats, rounds)
-    return Timed(found, {name: taken / repeats for name, taken in best.items()}, repeats)
+    best = _best_round(steps, bare, rounds)
+    while documents and (total := sum(best.values())) < MIN_ROUND_SECONDS:
+        planned = PLANNED_EXCESS * MIN_ROUND_SECONDS
+        repeats = max(2 * repeats, ceil(repeats * planned / max(total, MIN_ROUND_SECONDS / 1000)))
+        best = _best_round(steps, bare * repeats, rounds)
+    return TimedRun(annotated, {name: seconds / repeats for name, seconds in best.items()}, repeats)
 
 
-def repetition(repeats: Iterable[int]) -> str:
-    """What a reader is told of how often the rows' documents were read; nothing where it was once."""
+def describe_repeats(repeats: Iterable[int]) -> str:
+    """Say how often the documents of the rows were read; nothing if it was once."""
     counts = set(repeats)
     if counts <= {1}:
         return ""
@@ -73,131 +84,113 @@ def repetition(repeats: Iterable[int]) -> str:
     return f", read {often} times over in a round,"
 
 
-def _best(steps: Mapping[str, Step], documents: list[Document], rounds: int) -> dict[str, float]:
+def _best_round(steps: Mapping[str, Step], documents: list[Document], rounds: int) -> dict[str, float]:
     return min((_run(steps, documents)[1] for _ in range(rounds)), key=lambda seconds: sum(seconds.values()))
 
 
 def _run(steps: Mapping[str, Step], documents: list[Document]) -> tuple[list[Document], dict[str, float]]:
-    """What a round finds, and the seconds of each step."""
-    found, seconds = documents, {}
+    """Run a round; return its documents and the seconds of each step."""
+    seconds = {}
     for name, step in steps.items():
-        began = time.perf_counter()
-        found = step(found)
-        seconds[name] = time.perf_counter() - began
-    return found, seconds
+        start = time.perf_counter()
+        documents = step(documents)
+        seconds[name] = time.perf_counter() - start
+    return documents, seconds
 
 
-class Stages(NamedTuple):
-    """Seconds of a pass over some documents. No stage begins before the last one has ended, so the sum is more than a
-    pass takes in which they overlap."""
+class StageSeconds(NamedTuple):
+    """Seconds of each stage of a pass. A stage starts when the one before has ended, so the sum is larger than the time
+    of a normal pass, in which stages overlap."""
 
     windows: float
     """Words to tokens to batches."""
     encoder: float
     biaffine: float
-    """MLPs, biaffine and softmax; 0 in an engine that does not tell it from the encoder."""
+    """MLPs, biaffine and softmax; 0 for an engine that runs them together with the encoder."""
     decoder: float
-    """Tables to what is found in them, as arrays."""
+    """Tables to arrays of spans and pairs."""
     documents: float
-    """That as entities and relations, in their documents."""
+    """Arrays to entities and relations in their documents."""
 
 
-def stage_seconds(
-    engine: Engine, model: UniRE, settings: ModelConfig, documents: Sequence[Document]
-) -> tuple[Stages, int]:
-    """The stages of a pass, and its number of batches, which are those of a stream of these documents.
+def measure_stages(
+    engine: Engine, model: UniRE, config: ModelConfig, documents: Sequence[Document]
+) -> tuple[StageSeconds, int]:
+    """Measure the stages of a pass; return them and the number of batches, which are those of `Extractor.annotate`.
 
     Args:
-        engine: What is run.
-        model: The same model in torch; that which is run, if the engine is torch's.
-        settings: How windows are made and tables decoded.
-        documents: What is read.
+        engine: Computes the tables.
+        model: The same model in torch; the engine's own model if it is a torch engine.
+        config: How windows are laid out and tables decoded.
+        documents: The documents.
     """
-    with _TimedEngine(engine, model) as watched:
-        timed = Extractor(watched, model.tokenizer, settings, model.labels)
-        decoder = made = 0.0
-        began = watched.now()
-        for findings, batch, started in InferencePipeline(watched, model.labels, timed.batches, documents):
-            P = started.tables()
-            start = watched.now()
-            if batch is None:
-                findings.documents()
-            else:
-                decoded = timed.decode(batch, P)
-                decoder += (end := watched.now()) - start
-                start = end
-                findings.add(batch.tables, decoded)
-            made += watched.now() - start
-        windows = watched.now() - began - watched.tables_seconds - decoder - made
-    encoder = watched.encoder_seconds or watched.tables_seconds
-    return Stages(windows, encoder, watched.tables_seconds - encoder, decoder, made), watched.batches
+    extractor = Extractor(engine, model.tokenizer, config, model.labels)
+    windows = tables = decoder = assembly = 0.0
+    n_batches = 0
+    with _timed_encoder(model) as encoder_seconds:
+        start = _synchronized_time(model)
+        for chunk in iter_chunks(documents, engine.max_tokens):
+            result = DocumentAssembler(chunk, model.labels)
+            for batch in extractor.build_batches(chunk):
+                n_batches += 1
+                windows += (end := _synchronized_time(model)) - start
+                P = engine.predict_tables(batch)
+                tables += (start := _synchronized_time(model)) - end
+                decoded = extractor.decode(P, batch.lengths)
+                decoder += (end := _synchronized_time(model)) - start
+                result.add(batch.tables, decoded)
+                assembly += (start := _synchronized_time(model)) - end
+            windows += (end := _synchronized_time(model)) - start
+            result.documents()
+            assembly += (start := _synchronized_time(model)) - end
+    encoder = sum(encoder_seconds) or tables
+    return StageSeconds(windows, encoder, tables - encoder, decoder, assembly), n_batches
 
 
-def best_stages(
+def measure_best_stages(
     engine: Engine,
     model: UniRE,
-    settings: ModelConfig,
+    config: ModelConfig,
     documents: Sequence[Document],
     repeats: int = 1,
-    rounds: int = ROUNDS,
-) -> tuple[Stages, int]:
-    """The stages of one pass over documents, their share of the best round, and the number of the round's batches.
+    rounds: int = DEFAULT_ROUNDS,
+) -> tuple[StageSeconds, int]:
+    """Measure the stages of one pass in the best of some rounds; return them and the number of batches of a round.
 
     Args:
-        engine: What is run.
-        model: As for `stage_seconds`.
-        settings: How windows are made and tables decoded.
-        documents: What is read; their annotation is not looked at.
-        repeats: How often a round reads them.
-        rounds: The best of so many counts.
+        engine: Computes the tables.
+        model: As for `measure_stages`.
+        config: How windows are laid out and tables decoded.
+        documents: Their annotation is ignored.
+        repeats: Passes of a round.
+        rounds: The best of this many rounds counts.
     """
     bare = [document.bare for document in documents] * repeats
-    passes = [stage_seconds(engine, model, settings, bare) for _ in range(rounds)]
-    stages, n_batches = min(passes, key=lambda taken: sum(taken[0]))
-    return Stages(*(seconds / repeats for seconds in stages)), n_batches
+    passes = [measure_stages(engine, model, config, bare) for _ in range(rounds)]
+    stages, n_batches = min(passes, key=lambda stages_and_batches: sum(stages_and_batches[0]))
+    return StageSeconds(*(seconds / repeats for seconds in stages)), n_batches
 
 
-class _TimedEngine:
-    """An engine that takes the time of its tables, and of the encoder in them."""
-
-    def __init__(self, engine: Engine, model: UniRE) -> None:
-        self.engine = engine
-        self.model = model
-        self.max_cells, self.max_tokens, self.padding = engine.max_cells, engine.max_tokens, engine.padding
-        self.tables_seconds = self.encoder_seconds = self._began = 0.0
-        self.batches = 0
-
-    def __enter__(self) -> _TimedEngine:
-        self._hooks = [
-            self.model.encoder.register_forward_pre_hook(self._before),
-            self.model.encoder.register_forward_hook(self._after),
-        ]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
+@contextmanager
+def _timed_encoder(model: UniRE) -> Iterator[list[float]]:
+    """Collect the seconds of every call of the encoder."""
+    seconds: list[float] = []
+    starts: list[float] = []
+    hooks = [
+        model.encoder.register_forward_pre_hook(lambda *_: starts.append(_synchronized_time(model))),
+        model.encoder.register_forward_hook(lambda *_: seconds.append(_synchronized_time(model) - starts.pop())),
+    ]
+    try:
+        yield seconds
+    finally:
+        for hook in hooks:
             hook.remove()
 
-    def tables(self, batch: Batch) -> Any:
-        began = self.now()
-        P = self.engine.tables(batch)
-        self.tables_seconds += self.now() - began
-        self.batches += 1
-        return P
 
-    def start(self, batch: Batch) -> PendingTables:
-        return PendingTables(lambda: self.tables(batch))
+def _synchronized_time(model: UniRE) -> float:
+    """The time at which the device has done all its work."""
+    if model.device.type == "cuda":
+        import torch
 
-    def now(self) -> float:
-        """The time at which all that was asked of the device is done."""
-        if self.model.device.type == "cuda":
-            import torch
-
-            torch.cuda.synchronize(self.model.device)
-        return time.perf_counter()
-
-    def _before(self, *_: object) -> None:
-        self._began = self.now()
-
-    def _after(self, *_: object) -> None:
-        self.encoder_seconds += self.now() - self._began
+        torch.cuda.synchronize(model.device)
+    return time.perf_counter()

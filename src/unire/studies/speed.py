@@ -18,11 +18,11 @@ from unire.config import Layout, ModelConfig
 from unire.decoding.decoders import DECODERS
 from unire.documents import Document
 from unire.evaluation.scorer import score
-from unire.extractor import Extractor, decoding_by
+from unire.extractor import Extractor, use_decoder
 from unire.hub.model_dir import ModelDir
 from unire.inference.engine import Engine
 from unire.studies import charts as draw
-from unire.studies.profiling import ROUNDS, best_stages, repetition, timed
+from unire.studies.profiling import DEFAULT_ROUNDS, describe_repeats, measure, measure_best_stages
 from unire.studies.results import Json, ResultTable, millions, n_sentences, percent
 from unire.studies.systems import check_labels
 from unire.utils import cpu_count
@@ -81,7 +81,7 @@ def speed(
     documents: Sequence[Document],
     *,
     device: str | None = None,
-    rounds: int = ROUNDS,
+    rounds: int = DEFAULT_ROUNDS,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Json]:
     """Run a model over annotated documents in every way there is, and take the time.
@@ -102,7 +102,7 @@ def speed(
     rows = []
     for name, case in _cases(folder, model):
         engine = _engine(folder, model, case)
-        settings = decoding_by(folder.config, case.decoder).with_(layout=case.layout, window=case.window)
+        settings = use_decoder(folder.config, case.decoder).with_(layout=case.layout, window=case.window)
         rows.append(
             {
                 "model": Path(source).name,
@@ -180,7 +180,7 @@ def charts(result: Json) -> dict[str, str]:
 
 def _counted(result: Json) -> str:
     """What was read, how often, and on what."""
-    often = repetition(row.get("repeats", 1) for row in result["rows"])
+    often = describe_repeats(row.get("repeats", 1) for row in result["rows"])
     return f"{result['sentences']:,} sentences{often} on {result['machine']}"
 
 
@@ -223,7 +223,7 @@ def _engine(folder: ModelDir, model: UniRE, case: Case) -> Engine:
         from unire.inference.torch_engine import TorchEngine
 
         bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
-        return TorchEngine.frozen(deepcopy(model) if bf16 else model, bf16=bf16, max_tokens=case.pieces)
+        return TorchEngine.for_inference(deepcopy(model) if bf16 else model, bf16=bf16, max_tokens=case.pieces)
     from unire.inference.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)
@@ -234,9 +234,9 @@ def _measured(engine: Engine, model: UniRE, settings: ModelConfig, documents: Se
     from unire.inference.torch_engine import TorchEngine
 
     extractor = Extractor(engine, model.tokenizer, settings, model.labels)
-    found, seconds, repeats = timed({"all": lambda some: list(extractor.annotate(some))}, documents, rounds)
+    found, seconds, repeats = measure({"all": lambda some: list(extractor.annotate(some))}, documents, rounds)
     run = engine.model if isinstance(engine, TorchEngine) else model
-    stages, n_batches = best_stages(engine, run, settings, documents, repeats, rounds)
+    stages, n_batches = measure_best_stages(engine, run, settings, documents, repeats, rounds)
     scores = score(documents, found, model.labels)
     n = n_sentences(documents)
     return {

@@ -21,6 +21,7 @@ from unire.evaluation.counts import Scores
 from unire.evaluation.scorer import score
 from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
 from unire.extractor import Extractor
+from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models.attention import has_bf16
@@ -29,7 +30,6 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import takes_positions
 from unire.models.losses import TableWeights, compute_losses
 from unire.models.unire import UniRE
-from unire.prefetch import Prefetcher
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet, TrainingStep, to_tensors

@@ -36,7 +36,7 @@ def in_process(monkeypatch):
     made: list[str] = []
 
     monkeypatch.setattr(study, "run_jobs", runner(made))
-    monkeypatch.setattr(profiling, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
     return made
 
 
@@ -116,7 +116,7 @@ def test_the_study_says_how_often_documents_were_read_where_it_is_known():
 def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     family, bf16, encoders, scierc_labels, random_model, monkeypatch
 ):
-    monkeypatch.setattr(profiling, "SHORTEST", 0)
+    monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
     ran = []
 
     class Engine(torch_engine.TorchEngine):

@@ -48,7 +48,7 @@ def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]
     extractor = Extractor.load(model, device="cpu")
     return {
         (table.document, table.start): P[row, : len(table), : len(table)].argmax(-1).numpy()
-        for batch, P in extractor.tables(documents)
+        for batch, P in extractor.predict_tables(documents)
         for row, table in enumerate(batch.tables)
     }
 
@@ -106,7 +106,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(padding, teacher,
     expected = {}
     for path in (teacher, other):
         extractor = Extractor.load(path, device="cpu")
-        for batch, P in extractor.tables(twenty):
+        for batch, P in extractor.predict_tables(twenty):
             for row, table in enumerate(batch.tables):
                 key = (table.document, table.start)
                 expected[key] = expected.get(key, 0) + P[row, : len(table), : len(table)] / 2

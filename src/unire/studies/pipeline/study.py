@@ -13,7 +13,7 @@ from unire.errors import UnireError
 from unire.studies import charts as draw
 from unire.studies import speed as speed_module
 from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.profiling import repetition
+from unire.studies.profiling import describe_repeats
 from unire.studies.results import Json, ResultTable, millions, with_deviation
 from unire.studies.runner import Record, StudyJob, run_jobs
 from unire.studies.trainings import Setup, Variant
@@ -219,7 +219,7 @@ def _stages(result: Json) -> list[Sequence[str]]:
 
 def _often(result: Json) -> str:
     """How often the sentences were read in a round, where a record says so."""
-    return repetition(count for row in result["rows"] for count in row.get("repeats", ()))
+    return describe_repeats(count for row in result["rows"] for count in row.get("repeats", ()))
 
 
 def _rows(result: Json, kind: str) -> list[Json]:

@@ -11,11 +11,11 @@ from unire.config import ModelConfig
 from unire.documents import Document
 from unire.evaluation.scorer import score
 from unire.extractor import Extractor
-from unire.inference.torch_engine import TorchEngine, keep_in_bf16
+from unire.inference.torch_engine import TorchEngine, store_in_bf16
 from unire.models.unire import UniRE
 from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityClassifier, unreachable
-from unire.studies.profiling import Step, Timed, timed
+from unire.studies.profiling import Step, TimedRun, measure
 from unire.studies.results import Json, n_sentences
 from unire.studies.speed import machine
 from unire.training.markers.inference import RelationClassifier
@@ -38,15 +38,15 @@ def measured(
     All models are given up to this: nobody goes on training them, or saves them.
     """
     model = UniRE.from_pretrained(joint).to(entities.model.device).eval()
-    engine = TorchEngine.frozen(model, bf16=entities.bf16)
+    engine = TorchEngine.for_inference(model, bf16=entities.bf16)
     if entities.bf16:
         for part in (entities.model, *(finder.model for finder in relations.values())):
-            keep_in_bf16(part)
+            store_in_bf16(part)
     n = n_sentences(documents)
     rows = []
 
-    def add(title: str, window: str, parameters: int, run: Timed) -> None:
-        scores = score(documents, run.found, model.labels)
+    def add(title: str, window: str, parameters: int, run: TimedRun) -> None:
+        scores = score(documents, run.documents, model.labels)
         rows.append(
             {
                 "title": title,
@@ -63,16 +63,16 @@ def measured(
     for title, settings in _ways(model.config):
         extractor = Extractor(engine, model.tokenizer, settings, model.labels)
         window = "shared" if settings.layout == "shared" else str(settings.window)
-        add(title, window, _size(model), timed({"all": _annotated(extractor)}, documents))
+        add(title, window, _size(model), measure({"all": _annotated(extractor)}, documents))
     notes = unreachable(documents, config.max_span)
     for _ in entities.reader.read(documents, notes):
         pass
     for name, finder in relations.items():
-        run = timed({"entities": entities.predict, "relations": finder.predict}, documents)
+        run = measure({"entities": entities.predict, "relations": finder.predict}, documents)
         window = f"{config.entity_window} and {config.relation_window}"
         add(f"pipeline, {name}", window, _size(entities.model) + _size(finder.model), run)
         unread: Counter[str] = Counter()
-        finder.predict(run.found, unread)
+        finder.predict(run.documents, unread)
         notes.update({f"{note} ({name})": count for note, count in unread.items()})
     precision = "bf16" if entities.bf16 else "fp32"
     return {"rows": rows, "notes": dict(notes), "precision": precision, **machine(model.device)}

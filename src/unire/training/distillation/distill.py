@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from unire.documents import Document
 from unire.errors import COUNT, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.evaluation.counts import Scores
+from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.losses import TableWeights, soft_entry_loss
-from unire.prefetch import Prefetcher
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.distillation.soft_labels import SoftLabelStore

@@ -33,11 +33,10 @@ from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.formats import native
 from unire.formats.json_utils import spelt
-from unire.inference.streaming import count_characters
+from unire.inference.streaming import Chunker, count_characters
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
-from unire.prefetch import Chunker
 from unire.training.distillation.teachers import align_labels
 from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelIndex, table_keys
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_documents
@@ -144,7 +143,7 @@ class SoftLabelStore:
         The cells are views of the file and read-only.
         """
         source, done = Chunker(self.texts, count_characters), 0
-        while documents := source.take(CHUNK_CHARACTERS, wait=True):
+        while documents := source.next_chunk(CHUNK_CHARACTERS, wait=True):
             first, end = np.searchsorted(self._rows[:, 0], [done, done + len(documents)]).tolist()
             bounds = np.append(self._first_bytes, len(self._tables))[[first, end]].tolist()
             cells = self._tables[bounds[0] : bounds[1]].reshape(-1, len(self.labels))

@@ -22,10 +22,9 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import check_output_folder
-from unire.inference.streaming import count_characters
+from unire.inference.streaming import Chunker, count_characters
 from unire.inference.torch_engine import TorchEngine, choose_device
 from unire.models.unire import UniRE
-from unire.prefetch import Chunker
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels
 from unire.training.distillation.teachers import (
@@ -118,7 +117,7 @@ PendingChunk = tuple[Sequence[Document], Sequence[TableSpan], Callable[[], NDArr
 
 def _start_chunks(ensemble: _BatchedTeachers, texts: UnlabelledCorpus, notes: Counter[str]) -> Iterator[PendingChunk]:
     source = Chunker(texts, count_characters)
-    while chunk := source.take(CHUNK_CHARACTERS, wait=True):
+    while chunk := source.next_chunk(CHUNK_CHARACTERS, wait=True):
         yield chunk, *ensemble.start(chunk, notes)
 
 
@@ -156,7 +155,7 @@ class _BatchedTeachers:
         for (_, model), order in zip(models, align_teachers(models), strict=True):
             group = groups.setdefault(layout_key(model), _TeacherGroup())
             group.orders.append(torch.tensor(order, device=device))
-            engine = TorchEngine.frozen(model.to(device).eval())
+            engine = TorchEngine.for_inference(model.to(device).eval())
             group.extractors.append(Extractor(engine, model.tokenizer, model.config, model.labels))
         return cls(list(groups.values()), device, len(models[0][1].labels))
 
@@ -173,7 +172,7 @@ class _BatchedTeachers:
     ) -> tuple[list[TableSpan], Callable[[], NDArray[np.uint8]]]:
         """Start to compute the tables of documents; a function that waits for the cells, `[cells, |Y|]`."""
         views = [
-            list(group.extractors[0].batches(documents, None if number else notes))
+            list(group.extractors[0].build_batches(documents, notes=None if number else notes))
             for number, group in enumerate(self.groups)
         ]
         known = [{table for batch in batches for table in batch.tables} for batches in views]
@@ -186,7 +185,7 @@ class _BatchedTeachers:
             for batch in batches:
                 source, target = self._cells(batch, firsts)
                 for extractor, order in zip(group.extractors, group.orders, strict=True):
-                    P = extractor.engine.tables(batch).flatten(0, 2)  # [T·N·N, |Y|]
+                    P = extractor.engine.predict_tables(batch).flatten(0, 2)  # [T·N·N, |Y|]
                     mean.index_add_(0, target, P.index_select(0, source).index_select(1, order))
         n_teachers = sum(len(group.extractors) for group in self.groups)
         return tables, _copy_to_host(mean.mul_(SCALE / n_teachers).round_().to(torch.uint8))

@@ -16,7 +16,7 @@ from unire.config import EncoderSpec
 from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS
-from unire.inference.torch_engine import choose_device, keep_in_bf16
+from unire.inference.torch_engine import choose_device, store_in_bf16
 from unire.labels import LabelSpace
 from unire.models.checkpoint import fill, tensors_from, tensors_to
 from unire.models.encoder import build_encoder
@@ -115,7 +115,7 @@ def load_marker(folder: str | Path, device: str | None = None) -> TrainedMarker:
         raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
     fill(classifier.model, tensors_from(folder / WEIGHTS), folder)
     if classifier.bf16:
-        keep_in_bf16(classifier.model)
+        store_in_bf16(classifier.model)
     return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, classifier)
 
 

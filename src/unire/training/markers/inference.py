@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unire.documents import Document, Entity, Relation
+from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models.batch import Tensors
-from unire.prefetch import Prefetcher
 from unire.training.markers.data import (
     MarkerRow,
     SentenceReader,
@@ -86,7 +86,7 @@ def batch_by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: in
 
 def max_batch_tokens(model: Any) -> int:
     """Padded tokens of a batch: the same limit as for the encoder of a table model on this device."""
-    return min(MAX_SLICE_TOKENS, TorchEngine.most_tokens(model.device, model.encoder.config.hidden_size))
+    return min(MAX_SLICE_TOKENS, TorchEngine.max_batch_tokens(model.device, model.encoder.config.hidden_size))
 
 
 def pin_tensors(tensors: Tensors, device: torch.device) -> Tensors:

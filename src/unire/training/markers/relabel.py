@@ -26,8 +26,8 @@ from unire.decoding.kernels import Decoded
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import check_output_folder
+from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
-from unire.prefetch import Prefetcher
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import (
     RELATIONS_BY,
@@ -185,7 +185,7 @@ class _Relabeller:
 
     def relabel(self, store: SoftLabelStore) -> Generator[_RelabelledChunk]:
         """Relabel all chunks. A thread reads and decodes the next chunk while the marker models run."""
-        decoded = Prefetcher(self._decode(store), room=1)
+        decoded = Prefetcher(self._decode(store), max_size=1)
         try:
             for chunk in decoded:
                 yield self._relabel(chunk)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from unire.errors import UnireError
+from unire.inference.streaming import Prefetcher
 from unire.models.batch import Tensors
-from unire.prefetch import Prefetcher
 from unire.training.callbacks import Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.markers.inference import batch_by_length, pin_tensors, shuffle_into_steps, tensors_to_device

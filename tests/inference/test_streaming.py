@@ -1,4 +1,4 @@
-"""One item ahead."""
+"""Chunks of streams, read lazily or ahead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from unire.prefetch import Chunker, Prefetcher
+from unire.inference.streaming import Chunker, Prefetcher
 
 
 def wait_until(condition) -> None:
@@ -116,27 +116,27 @@ def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_i
         let.wait(10)
         yield from "de"
 
-    stream = Prefetcher(items(), room=100)
-    assert stream.take(5, wait=True) == ["a", "b", "c"]
-    assert stream.take(1, wait=False) == []
+    stream = Prefetcher(items(), max_size=100)
+    assert stream.next_chunk(5, wait=True) == ["a", "b", "c"]
+    assert stream.next_chunk(1, wait=False) == []
     let.set()
-    wait_until(lambda: stream._made.ended)
-    assert stream.take(1, wait=False) == ["d"]
-    assert stream.take(100, wait=False) == ["e"]
-    assert stream.take(1, wait=True) is None
+    wait_until(lambda: stream._buffer.ended)
+    assert stream.next_chunk(1, wait=False) == ["d"]
+    assert stream.next_chunk(100, wait=False) == ["e"]
+    assert stream.next_chunk(1, wait=True) is None
 
 
 def test_no_more_is_made_than_there_is_room_for():
     made = []
-    stream = Prefetcher((made.append(i) or i for i in range(100)), size=lambda i: 10, room=35)
-    assert stream.take(1, wait=True) == [0]
+    stream = Prefetcher((made.append(i) or i for i in range(100)), size=lambda i: 10, max_size=35)
+    assert stream.next_chunk(1, wait=True) == [0]
     wait_until(lambda: len(made) == 5)
     time.sleep(0.05)
     assert len(made) == 5
 
 
 @pytest.mark.parametrize(
-    "source", [lambda items: Prefetcher(items, room=100), lambda items: Chunker(items, lambda item: 1)]
+    "source", [lambda items: Prefetcher(items, max_size=100), lambda items: Chunker(items, lambda item: 1)]
 )
 def test_what_came_before_an_error_is_given_before_it(source):
     def items():
@@ -144,15 +144,15 @@ def test_what_came_before_an_error_is_given_before_it(source):
         raise OSError("gone")
 
     stream = source(items())
-    assert stream.take(2, wait=True) == ["a", "b"]
-    assert stream.take(2, wait=True) == ["c"]
+    assert stream.next_chunk(2, wait=True) == ["a", "b"]
+    assert stream.next_chunk(2, wait=True) == ["c"]
     with pytest.raises(OSError, match="gone"):
-        stream.take(2, wait=True)
+        stream.next_chunk(2, wait=True)
 
 
 def test_what_is_pulled_is_little_at_first_and_made_by_whoever_asks():
     threads = set()
-    stream = Chunker((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first=2)
-    assert [len(stream.take(15, wait=True)) for _ in range(4)] == [2, 15, 15, 8]
-    assert stream.take(15, wait=True) is None
+    stream = Chunker((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first_size=2)
+    assert [len(stream.next_chunk(15, wait=True)) for _ in range(4)] == [2, 15, 15, 8]
+    assert stream.next_chunk(15, wait=True) is None
     assert threads == {threading.get_ident()}
