@@ -170,6 +170,53 @@ def test_whoever_leaves_early_leaves_the_engine_idle(folder):
     assert len(cancelled) in (2, 3)
 
 
+def test_on_batch_sees_every_table_with_the_position_of_its_document_in_the_stream(folder, twenty, monkeypatch):
+    monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 4 * 128)
+    extractor = Extractor.load(folder, device="cpu")
+    documents = [Document(""), *twenty, Document("")]
+    words: Counter[int] = Counter()
+
+    def count(batch, P):
+        assert P.shape[:3] == (*batch.words.shape, batch.words.shape[1])
+        for table in batch.tables:
+            words[table.document] += len(table)
+
+    assert len(list(extractor.annotate(documents, on_batch=count))) == len(documents)
+    assert words == {i: document.n_words for i, document in enumerate(documents) if document.n_words}
+
+
+def test_an_error_of_on_batch_stops_the_extraction_and_cancels_what_is_in_flight(folder):
+    class UnwantedError(Exception):
+        pass
+
+    def refuse(batch, P):
+        raise UnwantedError
+
+    extractor = Extractor.load(folder, device="cpu")
+    cancelled = []
+    start = extractor.engine.start
+    extractor.engine.start = lambda batch: PendingTables(start(batch).result, lambda: cancelled.append(batch))
+    extractor.engine.max_cells = 1  # so that every sentence is a batch
+    with pytest.raises(UnwantedError):
+        extractor.extract([f"word {i}" for i in range(100)], on_batch=refuse)
+    assert len(cancelled) == 2
+
+
+def test_an_engine_yields_the_results_before_an_error(folder):
+    extractor = Extractor.load(folder, device="cpu")
+    batch = next(extractor.build_batches([segment("a b")]))
+
+    def batches():
+        yield batch
+        yield batch
+        raise OSError("gone")
+
+    results = extractor.engine.run(batches())
+    assert [next(results)[0] for _ in range(2)] == [batch, batch]
+    with pytest.raises(OSError, match="gone"):
+        next(results)
+
+
 @pytest.mark.parametrize("sentences", ["ab", ["We train", "x"], [[1]], [["a", None]]])
 def test_words_that_are_none_are_refused(folder, sentences):
     with pytest.raises(UnireError, match="a sentence is a list of words"):

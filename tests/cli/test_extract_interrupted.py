@@ -297,7 +297,7 @@ def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, 
     def stop(*arguments: object, **options: object):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unire.extractor.Extractor.decoded", stop)
+    monkeypatch.setattr("unire.extractor.Extractor.annotate", stop)
     for name in ("graph.graphml", "page.html"):
         ran = extract(TEXT, "--out", tmp_path / name)
         assert ran.exit_code == 130

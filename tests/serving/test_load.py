@@ -155,7 +155,7 @@ def test_a_fault_of_ours_is_a_sentence_and_tells_the_log_no_text(slow, caplog, c
         assert (answer.status, answer.error) == (422, "the model is broken; export it again")
         slow.engine.error = None
         assert server.extract({"text": SECRET}).status == 200
-    assert re.search(r"/extract failed: KeyError at .*server.py:\d+ tables", caplog.text)
+    assert re.search(r"/extract failed: KeyError at .*server.py:\d+ predict_tables", caplog.text)
     assert SECRET not in caplog.text + "".join(capfd.readouterr())
 
 
