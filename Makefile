@@ -1,5 +1,9 @@
-# `make demo` on a fresh machine: makes a small virtual environment and shows what unire does. No torch, no GPU.
-# `make test` makes one with everything in it, and runs all tests.
+# make demo    create a small virtual environment without torch, and show what unire does
+# make install create one in .venv with everything in it
+# make quick   run the fast tests (under 90 seconds on two cores)
+# make test    run all tests, with coverage
+# make check   run lint, types and all tests
+# TORCH chooses the build of torch (TORCH=torch==2.13.0), PYTEST adds options (PYTEST="-k decoding").
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 VENV ?= .venv
@@ -7,7 +11,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO := build/demo/venv
 
-.PHONY: demo install test lint types check clean
+RUN_TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: demo install quick test lint types check clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/python demo/demo.py
@@ -19,8 +25,8 @@ $(DEMO)/.installed: pyproject.toml
 
 install: $(INSTALLED)
 
-# torch first and by itself, so that the build chosen by TORCH is the one that everything else finds installed;
-# of the 20,000 modules of all packages one in five is ever imported, and compiled then
+# torch first and alone, so that the other packages find the build that TORCH chooses. --no-compile, because most of the
+# 20,000 modules are never imported; Python compiles the others when it imports them.
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -28,8 +34,11 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
 	touch $@
 
+quick: install
+	$(RUN_TESTS) -m "not slow and not browser and not ray" $(PYTEST)
+
 test: install
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
+	$(RUN_TESTS) --cov --cov-report=term $(PYTEST)
 
 lint: install
 	$(BIN)/ruff check .

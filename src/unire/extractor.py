@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import Any, NoReturn, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from unire.labels import LabelSpace
 from unire.segmentation import segment
 from unire.windows.collator import Batch, bucket_batches, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["Extractor", "OnBatch", "notes_of", "use_decoder"]
 

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -25,8 +26,6 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
-
-import tomllib
 
 from helpers.paths import FIXTURES
 from helpers.tiny_encoders import tiny_encoder

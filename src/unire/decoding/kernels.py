@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,6 @@ from unire.decoding.backend import (
 )
 from unire.errors import UnireError
 from unire.labels import LabelSpace
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = [
     "OUTSIDE",

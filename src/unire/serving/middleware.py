@@ -74,7 +74,7 @@ class RequestMiddleware:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await asyncio.wait_for(self._body(scope, receive), self.limits.timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             await problem(
                 send, ApiError(408, f"the body did not come within {self.limits.timeout:g} seconds"), last=True
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from accelerate import Accelerator
@@ -39,9 +39,6 @@ from unire.training.optimizer import Schedule, TrainingBudget, build_optimizer
 from unire.training.resume import CheckpointManager, ProcessState, TrainState, fingerprint
 from unire.windows.collator import Padding
 from unire.windows.windows import WindowGroup
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["TrainResult", "Trainer", "use_bf16"]
 

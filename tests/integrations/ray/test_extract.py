@@ -27,6 +27,8 @@ from unire.integrations.ray.output import Finished
 from unire.integrations.ray.shards import Shard, plan_shards, stamps
 from unire.sources.sources import TextSources
 
+pytestmark = pytest.mark.ray
+
 
 @pytest.fixture(scope="module")
 def local_cluster() -> Iterator[None]:
