@@ -25,7 +25,7 @@ from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.formats import json_utils, native
-from unire.formats.capabilities import project
+from unire.formats.base import project
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.ace import news
@@ -123,8 +123,8 @@ def fuzz(name: str, inputs: int, rng: random.Random, folder: Path) -> Counter[st
             asked = name if rng.random() < 0.9 or name.startswith("ace") else None
             found = list(formats.read(fixture, asked, on_error=broken.append, spaces=rng.random() < 0.5))
             for document in found:
-                for part in project(document, formats.FORMATS["brat"].holds, Counter()):
-                    json_utils.spelt(list(native.to_json(part)))
+                for part in project(document, formats.FORMATS["brat"].capabilities, Counter()):
+                    json_utils.dump_json(list(native.to_json(part)))
             outcome["in part" if broken else "read"] += 1
         except UnireError:
             outcome["refused"] += 1

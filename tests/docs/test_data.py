@@ -16,7 +16,7 @@ from helpers.cli import run_shell
 from helpers.paths import FIXTURES, ROOT
 from unire import formats
 from unire.analysis.statistics import TABLE_2
-from unire.formats.capabilities import Capability
+from unire.formats.base import Capability
 
 YOUR_DATA = (ROOT / "docs" / "your-data.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_the_table_of_formats_is_what_they_hold() -> None:
     written = [name for name, form in formats.FORMATS.items() if form.write]
     assert [row[0].strip("`") for row in body] == written
     for name, *cells in body:
-        holds = formats.FORMATS[name.strip("`")].holds
+        holds = formats.FORMATS[name.strip("`")].capabilities
         assert cells == ["✓" if content in holds else "–" for content in COLUMNS.values()], name
         assert (Capability.SPANNING_ENTITIES in holds) == (Capability.SPANNING_RELATIONS in holds)
 

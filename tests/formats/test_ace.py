@@ -16,7 +16,7 @@ from unire import formats
 from unire.cli.main import app
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.formats.ace import parse_xml, plain_text
+from unire.formats.ace import parse_sgm, parse_xml
 
 runner = CliRunner()
 
@@ -34,15 +34,15 @@ def told(document: Document) -> list[str]:
 
 
 def test_tags_count_for_nothing_and_entities_for_the_characters_they_are_written_with() -> None:
-    source = plain_text("<DOC>\r\nAT&amp;T <B>&#65;</B>\r\n</DOC>\r\n")
+    source = parse_sgm("<DOC>\r\nAT&amp;T <B>&#65;</B>\r\n</DOC>\r\n")
     assert source.text == "\nAT&T A\n\n"
-    assert source.places == [0, 1, 2, 3, 3, 3, 3, 3, 4, 5, 6, 6, 6, 6, 6, 7, 8, 9]
+    assert source.positions == [0, 1, 2, 3, 3, 3, 3, 3, 4, 5, 6, 6, 6, 6, 6, 7, 8, 9]
 
 
 def test_what_only_looks_like_a_reference_is_text() -> None:
-    source = plain_text("R&DEPT; &lt;")
+    source = parse_sgm("R&DEPT; &lt;")
     assert source.text == "R&DEPT; <"
-    assert source.places == [*range(9), 8, 8, 8, 9]
+    assert source.positions == [*range(9), 8, 8, 8, 9]
 
 
 @pytest.mark.parametrize("quoted", ["Lovelace &amp; Sons", "Lovelace &amp;amp; Sons"])
@@ -83,8 +83,8 @@ def test_only_the_body_is_read_and_a_tag_at_the_end_of_a_line_ends_a_sentence(tm
 
 
 def test_a_document_without_a_body_is_read_from_its_text_or_whole() -> None:
-    assert plain_text("<DOC>\na\n<TEXT>\nb\n</TEXT>\n</DOC>").stretches == [(3, 6)]
-    assert plain_text("plain").stretches == [(0, 5)]
+    assert parse_sgm("<DOC>\na\n<TEXT>\nb\n</TEXT>\n</DOC>").blocks == [(3, 6)]
+    assert parse_sgm("plain").blocks == [(0, 5)]
 
 
 # Entities and relations

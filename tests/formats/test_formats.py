@@ -13,7 +13,7 @@ from helpers.paths import FIXTURES
 from unire import formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
-from unire.formats.capabilities import Capability
+from unire.formats.base import Capability
 from unire.formats.extraction import from_lines
 from unire.labels import LabelSpace
 
@@ -213,7 +213,7 @@ def test_a_spert_file_is_written_back_as_it_was_but_for_the_kind_of_name(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "format", [name for name, form in formats.FORMATS.items() if form.write and Capability.META in form.holds]
+    "format", [name for name, form in formats.FORMATS.items() if form.write and Capability.META in form.capabilities]
 )
 def test_keys_that_unire_does_not_read_are_written_back(tmp_path: Path, format: str) -> None:
     document = Document.from_words([["a"]], id="a", meta={"clusters": [[[0, 0]]], "weight": 0.5})

@@ -15,7 +15,7 @@ import pytest
 from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.formats.base import refuse
+from unire.formats.base import raise_error
 
 ADA = Document.from_words(
     [["Ada", "lives", "in", "London"], ["She", "writes"]],
@@ -357,7 +357,7 @@ def rows_with_errors(path: Path, documents: list[Document], errors: list[str | N
 
     from unire.formats import arrow
 
-    (table,) = arrow.tables(documents, refuse)
+    (table,) = arrow.iter_tables(documents, raise_error)
     for name, column in {"block": ["000000"] * len(errors), "error": errors}.items():
         table = table.append_column(name, [column])
     path.parent.mkdir(parents=True, exist_ok=True)

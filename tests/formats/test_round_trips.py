@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from unire import formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
-from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability, project
+from unire.formats.base import ALL_CAPABILITIES, LOST_ARGUMENT, Capability, project
 
 SLOW = {"spacy", "datasets", "parquet", "brat"}
 WRITTEN = [name for name, form in formats.FORMATS.items() if form.write]
@@ -123,7 +123,9 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(documents())
     def check(document: Document) -> None:
-        expected = project(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
+        expected = project(
+            document, formats.FORMATS[format].capabilities, Counter(), formats.FORMATS[format].reserved_keys
+        )
         found, refused = again([document], format)
         seen[bool(refused)] += 1
         assert_same(found, [part for part in expected if not any(repr(part.id) in str(error) for error in refused)])
@@ -137,7 +139,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
 @given(documents())
 def test_a_document_that_loses_something_is_counted_and_no_other(format: str, document: Document) -> None:
     lost: Counter[str] = Counter()
-    held = project(document, formats.FORMATS[format].holds - {Capability.WORDS}, lost)
+    held = project(document, formats.FORMATS[format].capabilities - {Capability.WORDS}, lost)
     if lost - Counter({Capability.WORDS.value: 1}):
         return
     assert_same(held, [document])
@@ -145,14 +147,14 @@ def test_a_document_that_loses_something_is_counted_and_no_other(format: str, do
 
 @given(documents())
 def test_what_holds_everything_takes_nothing_out(document: Document) -> None:
-    assert project(document, EVERYTHING, lost := Counter()) == [document]
+    assert project(document, ALL_CAPABILITIES, lost := Counter()) == [document]
     assert not lost
 
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
 def test_brat_keeps_the_text_and_the_characters_of_everything(document: Document) -> None:
-    (expected,) = project(document, formats.FORMATS["brat"].holds, Counter())
+    (expected,) = project(document, formats.FORMATS["brat"].capabilities, Counter())
     found, refused = again([document], "brat")
     if refused:
         return
@@ -186,18 +188,18 @@ def test_words_between_spaces_come_back_from_brat(document: Document) -> None:
 def test_words_of_white_space_stand_where_they_stood(format: str) -> None:
     """The text is the words joined, and yet its one word stands elsewhere in it."""
     document = Document.from_words([["\n"], [], []], text="\n\n\n", offsets=[(1, 2)], id="d")
-    expected = project(document, formats.FORMATS[format].holds, Counter(), formats.FORMATS[format].own)
+    expected = project(document, formats.FORMATS[format].capabilities, Counter(), formats.FORMATS[format].reserved_keys)
     found, refused = again([document], format)
     if not refused:
         assert_same(found, expected)
-    if Capability.TEXT in formats.FORMATS[format].holds:
+    if Capability.TEXT in formats.FORMATS[format].capabilities:
         assert found[0].offsets == ((1, 2),)
 
 
 def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
     document = Document.from_words([["a"], ["b"]], [(0, 1, "X")], id="d")
     for name in WORDY:
-        expected = project(document, formats.FORMATS[name].holds, Counter())
+        expected = project(document, formats.FORMATS[name].capabilities, Counter())
         found, _ = again([document, document], name)
         assert_same(found, expected + expected)
     _, refused = again([document, document], "brat")
@@ -215,7 +217,7 @@ def test_losses_are_said_by_kind_and_number() -> None:
     )
     document = document.annotated(document.entities, document.relations, [(0, 1), None, None])
     lost: Counter[str] = Counter()
-    parts = project(document, formats.FORMATS["conll04"].holds, lost)
+    parts = project(document, formats.FORMATS["conll04"].capabilities, lost)
     assert [part.words for part in parts] == [("Ada", "lives"), ("in", "London")]
     assert [str(e) for part in parts for e in part.entities] == ["Ada lives [Peop]", "London [Loc]"]
     assert lost == {
@@ -263,11 +265,11 @@ def test_real_data_come_back_equal_from_every_format_that_holds_them(
     data_folder: Path, tmp_path: Path, name: str, format: str
 ) -> None:
     documents = real(data_folder / name)
-    holds = formats.FORMATS[format].holds
+    holds = formats.FORMATS[format].capabilities
     lost: Counter[str] = Counter()
     expected = [part for document in documents for part in project(document, holds, lost)]
     allowed = LOSSES.get((name.split("/")[0], format), set())
-    assert lost.keys() <= {content.value for content in allowed} | {Capability.WORDS.value, ARGUMENT}, lost
+    assert lost.keys() <= {content.value for content in allowed} | {Capability.WORDS.value, LOST_ARGUMENT}, lost
     formats.write(documents, tmp_path / "out", format, lost=(counted := Counter()))
     assert counted == lost
     found = list(formats.read(tmp_path / "out", format, spaces=True))

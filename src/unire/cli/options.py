@@ -78,7 +78,9 @@ def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
     paths = [input_path(path) for path in data]
     folders = [path for path in paths if path.is_dir()]
     kinds = {path: formats.FORMATS.get(format or formats.guess(path)) for path in folders}
-    check_output_file(out, paths, [path for path, kind in kinds.items() if kind and out.suffix.lower() in kind.endings])
+    check_output_file(
+        out, paths, [path for path, kind in kinds.items() if kind and out.suffix.lower() in kind.folder_suffixes]
+    )
 
 
 def documents_from(

@@ -1,15 +1,19 @@
-"""File formats: reading and writing annotated documents.
+"""File formats: reading, writing and converting annotated documents.
 
     documents = list(formats.read("train.json"))
     lost = Counter()
     formats.write(documents, "train.ann", "brat", lost=lost)
+    formats.convert("train.json", "train.jsonl")
 
-Each format is a module; this one finds the right one. Readers check everything and say file, line (or item) and reason.
-What a format cannot hold is counted, or refused.
+Every format is a module, and `FORMATS` lists them. Readers check everything and report file, line (or item) and reason.
+Writers count what a format cannot represent, or refuse it.
 """
 
 from __future__ import annotations
 
+import codecs
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -17,64 +21,80 @@ from pathlib import Path
 
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import check_output_folder, replace_atomically
+from unire.files import (
+    check_output_folder,
+    explain_read_errors,
+    get_suffix,
+    is_stream,
+    open_binary,
+    replace_atomically,
+)
 from unire.formats import (
     ace,
+    arrow,
     brat,
     conll04,
     dygie,
     extraction,
-    hugging_face,
+    json_utils,
     labelstudio,
     native,
-    parquet,
     prodigy,
     released,
-    spacy_docs,
+    spacy,
     spert,
 )
-from unire.formats.base import Format, ReadOptions, refuse
-from unire.formats.capabilities import SERIOUS, project
-from unire.formats.detection import guess
-from unire.formats.hugging_face import from_dataset, to_dataset
+from unire.formats.arrow import from_dataset, to_dataset
+from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
 
 __all__ = [
     "FORMATS",
     "WRITABLE",
     "Format",
     "NothingReadError",
+    "convert",
     "from_dataset",
+    "get_writable",
     "guess",
     "read",
     "read_all",
     "to_dataset",
-    "writable",
     "write",
 ]
 
 FORMATS = {
     "unire": Format(native.read, native.write),
     "jsonl": Format(extraction.read),
-    "dygie": Format(dygie.read, dygie.write, dygie.HOLDS, dygie.KEYS),
-    "spert": Format(spert.read, spert.write, spert.HOLDS, spert.KEYS, suffix=".json"),
-    "unire-released": Format(released.read, released.write, released.HOLDS),
-    "conll04": Format(conll04.read, conll04.write, conll04.HOLDS, suffix=".corp"),
-    "brat": Format(brat.read, brat.write, brat.HOLDS, folder=True, suffix="", endings=(".txt", ".ann")),
-    "labelstudio": Format(labelstudio.read, labelstudio.write, labelstudio.HOLDS, labelstudio.KEYS, suffix=".json"),
-    "prodigy": Format(prodigy.read, prodigy.write, prodigy.HOLDS),
-    "spacy": Format(spacy_docs.read, spacy_docs.write, suffix=".spacy"),
-    "parquet": Format(parquet.read, parquet.write, of_files=True, suffix=".parquet", endings=(".parquet",)),
-    "datasets": Format(hugging_face.read, hugging_face.write, folder=True, suffix="", endings=(".arrow", ".json")),
-    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True, endings=(".sgm", ".xml")),
-    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True, endings=(".sgm", ".xml")),
+    "dygie": Format(dygie.read, dygie.write, dygie.CAPABILITIES, dygie.KEYS),
+    "spert": Format(spert.read, spert.write, spert.CAPABILITIES, spert.KEYS, suffix=".json"),
+    "unire-released": Format(released.read, released.write, released.CAPABILITIES),
+    "conll04": Format(conll04.read, conll04.write, conll04.CAPABILITIES, suffix=".corp"),
+    "brat": Format(brat.read, brat.write, brat.CAPABILITIES, folder=True, suffix="", folder_suffixes=(".txt", ".ann")),
+    "labelstudio": Format(
+        labelstudio.read, labelstudio.write, labelstudio.CAPABILITIES, labelstudio.KEYS, suffix=".json"
+    ),
+    "prodigy": Format(prodigy.read, prodigy.write, prodigy.CAPABILITIES),
+    "spacy": Format(spacy.read, spacy.write, suffix=".spacy"),
+    "parquet": Format(
+        arrow.read_parquet,
+        arrow.write_parquet,
+        folder_of_files=True,
+        suffix=".parquet",
+        folder_suffixes=(".parquet",),
+    ),
+    "datasets": Format(
+        arrow.read_dataset, arrow.write_dataset, folder=True, suffix="", folder_suffixes=(".arrow", ".json")
+    ),
+    "ace04": Format(partial(ace.read, corpus="ace04"), folder=True, folder_suffixes=(".sgm", ".xml")),
+    "ace05": Format(partial(ace.read, corpus="ace05"), folder=True, folder_suffixes=(".sgm", ".xml")),
 }
 
 WRITABLE = tuple(name for name, form in FORMATS.items() if form.write)
-"""Names of those that can be written."""
+"""Names of the formats that can be written."""
 
 
 class NothingReadError(UnireError):
-    """Of a file without a document that can be read: what is wrong with each has been told."""
+    """No document of a file could be read. Each error has already been passed to `on_error`."""
 
 
 def read(
@@ -84,38 +104,38 @@ def read(
     predicted: bool = False,
     spaces: bool = False,
     notes: Counter[str] | None = None,
-    on_error: OnError = refuse,
+    on_error: OnError = raise_error,
 ) -> Iterator[Document]:
-    """The documents of a file or a folder, one after the other.
+    """Read the documents of a file or a folder, one after the other.
 
-    A missing file is refused at once; what is wrong further down when it is reached.
+    A missing file raises an error at once. Errors in its content are raised when the reader reaches them.
 
     Args:
-        path: What to read. Text is in UTF-8.
-        format: A name in `FORMATS`; by default it is guessed.
-        predicted: Take the predictions of a file that holds them beside gold annotation (`dygie`). A file that
-            does not is read as usual.
-        spaces: Formats that hold text without words: a line is a sentence, and words stand between spaces. By default
-            both are found by rules.
-        notes: Counts what a reader changed or left out.
-        on_error: Called for each document that cannot be read; the others still are, if it returns.
+        path: The file or folder to read. Text is UTF-8.
+        format: A name in `FORMATS`. By default `guess` finds it.
+        predicted: Read the predictions of a file that holds them beside gold annotation (`dygie`). Other files are
+            read as usual.
+        spaces: For formats that hold text without words: split sentences at line ends and words at white space. By
+            default rules find both.
+        notes: Counts what the reader changed or left out.
+        on_error: Called for every document that cannot be read. If it returns, reading continues.
     """
     path = Path(path)
     guessed = guess(path) if format is None else None
-    form = _named(guessed or str(format), FORMATS)
+    form = _get_format(guessed or str(format), FORMATS)
     if not path.exists():
         raise UnireError(f"{path} cannot be read: No such file or directory")
-    if path.is_dir() != form.folder and not (path.is_dir() and form.of_files):
+    if path.is_dir() != form.folder and not (path.is_dir() and form.folder_of_files):
         raise UnireError(f"{path} cannot be read: {'Not a directory' if form.folder else 'Is a directory'}")
     failures: list[UnireError] = []
 
-    def failed(error: UnireError) -> None:
+    def record_failure(error: UnireError) -> None:
         failures[:] = failures or [error]
         on_error(error)
 
-    how = ReadOptions(predicted, spaces, Counter() if notes is None else notes, failed)
+    options = ReadOptions(predicted, spaces, Counter() if notes is None else notes, record_failure)
     hint = f" (read as {guessed}, as its content suggests; else name the format)" if guessed else ""
-    return _some(form.read(path, how), path, failures, hint)
+    return _require_some(form.read(path, options), path, failures, hint)
 
 
 def read_all(
@@ -125,7 +145,7 @@ def read_all(
     predicted: bool = False,
     notes: Counter[str] | None = None,
 ) -> list[Document]:
-    """The documents of some files and folders as one list; the arguments are those of `read`."""
+    """Read the documents of several files and folders into one list. The arguments are those of `read`."""
     return [document for path in paths for document in read(path, format, predicted=predicted, notes=notes)]
 
 
@@ -135,70 +155,99 @@ def write(
     format: str = "unire",
     *,
     lost: Counter[str] | None = None,
-    on_error: OnError = refuse,
+    on_error: OnError = raise_error,
 ) -> int:
-    """Write a file or a folder, whole or not at all, and return how many documents it holds.
+    """Write a file or a folder atomically, and return the number of documents in it.
 
     Args:
-        documents: May be a stream; where the format allows it, one document at a time is held in memory.
-        path: A file that stands there is replaced when everything is written; a folder that holds something is refused.
-        format: A name in `FORMATS`.
-        lost: Counts what the format has no place for. Without it, a document whose entities or relations could not be
-            written is refused.
-        on_error: Called for each document that cannot be written; the others still are, if it returns.
+        documents: The documents, which may be a stream. If the format allows it, only one is held in memory.
+        path: The output. An existing file is replaced when everything is written. A folder must be new or empty.
+        format: A name in `WRITABLE`.
+        lost: Counts what the format cannot represent. Without it, a document that would lose entities or relations is
+            an error.
+        on_error: Called for every document that cannot be written. If it returns, writing continues.
     """
-    form = writable(format)
+    form = get_writable(format)
     if form.folder:
         check_output_folder(path)
     count = failures = 0
 
-    def failed(error: UnireError) -> None:
+    def record_failure(error: UnireError) -> None:
         nonlocal failures
         failures += 1
         on_error(error)
 
-    def fitted() -> Iterator[Document]:
+    def project_all() -> Iterator[Document]:
         nonlocal count
-        found: Counter[str] = Counter() if lost is None else lost
+        losses: Counter[str] = Counter() if lost is None else lost
         for document in documents:
-            parts = project(document, form.holds, found, form.own)
-            if lost is None and found:
-                serious = sorted(found.keys() & SERIOUS)
-                reasons = [f"the format {format} has no place for {found[what]} × {what}" for what in serious]
-                found.clear()
+            projected = project(document, form.capabilities, losses, form.reserved_keys)
+            if lost is None and losses:
+                serious = sorted(losses.keys() & SERIOUS_LOSSES)
+                reasons = [f"the format {format} has no place for {losses[loss]} × {loss}" for loss in serious]
+                losses.clear()
                 if reasons:
-                    failed(UnireError(f"document {document.id!r} cannot be written: {reasons[0]}"))
+                    record_failure(UnireError(f"document {document.id!r} cannot be written: {reasons[0]}"))
                     continue
-            before = failures
-            yield from parts
-            if parts and failures == before:
+            failures_before = failures
+            yield from projected
+            if projected and failures == failures_before:
                 count += 1
 
     try:
         with replace_atomically(path, directory=form.folder) as temporary:
-            form.write(fitted(), temporary, failed)  # type: ignore[misc]  # `writable` has seen to it
+            form.write(project_all(), temporary, record_failure)  # type: ignore[misc]  # `get_writable` checks it
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
     return count
 
 
-def writable(format: str) -> Format:
-    """The format of this name, which must be one that can be written."""
+def convert(
+    source: str | Path,
+    target: str | Path,
+    to: str = "unire",
+    format: str | None = None,
+    *,
+    spaces: bool = False,
+    notes: Counter[str] | None = None,
+    lost: Counter[str] | None = None,
+    on_error: OnError = raise_error,
+) -> int:
+    """Convert a file or a folder to another format, and return the number of documents written.
+
+    Args:
+        source: The file or folder to read.
+        target: The file or folder to write, as in `write`.
+        to: The format to write, a name in `WRITABLE`.
+        format: The format to read. By default `guess` finds it.
+        spaces: As in `read`.
+        notes: Counts what the reader changed or left out.
+        lost: Counts what the format `to` cannot represent; see `write`.
+        on_error: Called for every document that cannot be read or written. If it returns, the conversion continues.
+    """
+    documents = read(source, format, spaces=spaces, notes=notes, on_error=on_error)
+    return write(documents, target, to, lost=lost, on_error=on_error)
+
+
+def get_writable(format: str) -> Format:
+    """The format of this name. Raise an error if it cannot be written."""
     if format in FORMATS and format not in WRITABLE:
         raise UnireError(f"the format {format!r} can be read, but not written; give one of {', '.join(WRITABLE)}")
-    return _named(format, WRITABLE)
+    return _get_format(format, WRITABLE)
 
 
-def _named(format: str, choices: Iterable[str]) -> Format:
+def _get_format(format: str, choices: Iterable[str]) -> Format:
     if format not in FORMATS:
         raise UnireError(f"unknown format {format!r}; give one of {', '.join(choices)}")
     return FORMATS[format]
 
 
-def _some(documents: Iterator[Document], path: Path, failures: list[UnireError], hint: str) -> Iterator[Document]:
-    """The documents, of which there must be one; else the first failure, if there is any, says why there is none.
+def _require_some(
+    documents: Iterator[Document], path: Path, failures: list[UnireError], hint: str
+) -> Iterator[Document]:
+    """Pass on the documents, and raise an error if there are none, with the first failure as the reason.
 
-    What goes wrong before there is one may be a format that was taken for another: `hint` says so.
+    An error before the first document may mean that the format was guessed wrongly: `hint` says so.
     """
     empty = True
     try:
@@ -212,3 +261,86 @@ def _some(documents: Iterator[Document], path: Path, failures: list[UnireError],
         raise NothingReadError(f"{path} holds no document that can be read: {reason}{hint}")
     if empty:
         raise UnireError(f"{path} holds no document")
+
+
+# Detection of the format
+
+MAX_HEAD_BYTES = 1 << 20
+"""Bytes of a JSON list that are read to guess its format."""
+ZLIB_HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""The first bytes of spaCy's compressed files."""
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+"""Suffixes of files that must be JSON. If they are not, the error says what is wrong with them."""
+JSON_START = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
+"""The start of the first line of JSON files with another suffix."""
+UNKNOWN_FORMAT = "not a format that unire knows; say which one it is, or convert it first"
+
+
+def guess(path: str | Path) -> str:
+    """Guess the format of a file by its first bytes, or of a folder by the files in it."""
+    path = Path(path)
+    if is_stream(path):
+        raise UnireError(f"{path} can be read but once, so its format is not guessed; name the format")
+    with explain_read_errors(path):
+        if path.is_dir():
+            return _guess_folder(path)
+        with open_binary(path) as file:
+            start = file.read(4)
+    if start == b"PAR1":
+        return "parquet"
+    if start.startswith(ZLIB_HEADERS):
+        return "spacy"
+    return _guess_text(path)
+
+
+def _guess_folder(path: Path) -> str:
+    if (path / arrow.DATASET_STATE).exists() or (path / "dataset_dict.json").exists():
+        return "datasets"
+    if next(path.rglob("*.ann"), None):
+        return "brat"
+    if next(path.rglob("*.apf.xml"), None):
+        raise UnireError(f"{path} looks like ACE; say whether it is ace04 or ace05")
+    if arrow.list_parquet_files(path):
+        return "parquet"
+    raise UnireError(f"{path}: {UNKNOWN_FORMAT}")
+
+
+def _guess_text(path: Path) -> str:
+    for number, line in json_utils.iter_lines(path):
+        if not line or line.isspace():
+            continue
+        try:
+            if conll04.is_row(json_utils.decode(line)):
+                return "conll04"
+            if get_suffix(path) not in JSON_SUFFIXES and not JSON_START.match(line):
+                raise UnireError(UNKNOWN_FORMAT)
+            if line.lstrip().startswith(b"["):
+                return _guess_list(path)
+            return _guess_object(json_utils.expect(json_utils.parse_json(line), dict, "a document"))
+        except UnireError as error:
+            raise UnireError(f"{path}, line {number}: {error}") from None
+    raise UnireError(f"{path} holds no document")
+
+
+def _guess_list(path: Path) -> str:
+    """Guess by the keys of the first item if it lies in the first bytes. The reader will report errors in it."""
+    with explain_read_errors(path), open_binary(path) as file:
+        head = codecs.decode(file.read(MAX_HEAD_BYTES), "utf-8-sig", "ignore").lstrip()
+    try:
+        item, _ = json.JSONDecoder().raw_decode(head[1:].lstrip())
+    except (ValueError, RecursionError):
+        return "labelstudio" if '"annotations"' in head else "spert"
+    return "labelstudio" if isinstance(item, dict) and "data" in item else "spert"
+
+
+def _guess_object(item: json_utils.Json) -> str:
+    keys = item.keys()
+    if "sentText" in keys:
+        return "unire-released"
+    if keys & {"doc_key", "ner"} or ("sentences" in keys and "text" not in keys):
+        return "dygie"
+    if "text" in keys:
+        if "sentences" in keys and "tokens" not in keys:
+            return "unire"
+        return "jsonl" if "entities" in keys and not keys & {"tokens", "spans"} else "prodigy"
+    raise UnireError(UNKNOWN_FORMAT)

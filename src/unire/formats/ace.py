@@ -1,15 +1,15 @@
-"""`ace04` and `ace05`: the corpora as the LDC releases them, folders of `.sgm` and `.apf.xml` files. Read only.
+"""`ace04` and `ace05`: the corpora as released by the LDC, folders of `.sgm` and `.apf.xml` files. Read only.
 
-The text is that of the `.sgm` file. Offsets of the `.apf.xml` file count its characters without tags, with line ends as
-one character and `&amp;` as the five that it is written with; here they are turned into offsets of the plain text. What
-stands in the body is split into sentences and words; a tag at an end of a line ends a sentence.
+The text is that of the `.sgm` file. Offsets in the `.apf.xml` file count its characters without tags, with one
+character per line end, and with the five characters of `&amp;`. The reader maps them to offsets of the plain text. It
+splits the body of the document into sentences and words. A tag at the start or the end of a line ends a sentence.
 
 An entity is the **head** of an entity mention with one of the seven types. A relation is a relation mention with one of
-the corpus's six types: `DISC` (ACE04) and `METONYMY` (ACE05) are left out, as everyone does. Sub-type, class, level
-(`NAM`, `NOM`, `PRO`), names and the full extent, in words, are attributes. A head that splits a word takes the whole
-word. What could not be kept is noted, with the reason, and so are times, values and events, which are not read.
+the corpus's six types. `DISC` (ACE04) and `METONYMY` (ACE05) are skipped, as in all published work. Sub-type, class,
+level (`NAM`, `NOM`, `PRO`), ids and the full extent, in words, become attributes. A head that splits a word covers the
+whole word. Skipped mentions are counted with the reason, and so are times, values and events.
 
-ACE05 has every document once for each stage of its annotation; of these `timex2norm` is taken, failing it `adj`.
+ACE05 has every document once per stage of its annotation. The reader takes `timex2norm`, or else `adj`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.files import explain_read_errors
 from unire.formats import json_utils
-from unire.formats.alignment import WORDLESS, Placer, locate
-from unire.formats.base import ReadOptions, at
+from unire.formats.alignment import WORDLESS, EntityAligner, find_words
+from unire.formats.base import ReadOptions, add_location
 from unire.formats.json_utils import Json
 from unire.labels import LabelSpace
 from unire.segmentation import segment
@@ -36,94 +36,94 @@ from unire.segmentation import segment
 __all__ = ["OUTSIDE", "read"]
 
 STAGES = ("timex2norm", "adj")
-"""Of several versions of a document, those in these folders are preferred, in this order."""
+"""Folders of the versions of a document, the preferred first."""
 
 TAG = re.compile(r"<[^<>]+>")
 REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
 BODIES = ("BODY", "TEXT")
-"""What is read stands inside the first of these tags that a document has."""
+"""The text to read is inside the first of these tags that a document has."""
 
 OUTSIDE = "mention outside the body of its document, left out"
 MISPLACED = "mention whose text is not that at its offsets, left out"
 REPEATED = "mention with the head and the type of another, taken as one"
 REPEATED_RELATION = "relation mention like another, taken as one"
 ORPHANED = "relation mention one of whose arguments is left out"
-EXTENT = "extent of a mention that is not at its offsets or not in the body, left out"
-FURTHER = "argument of a relation mention beside its two, a time say, left out"
-BESIDES = {
+LOST_EXTENT = "extent of a mention that is not at its offsets or not in the body, left out"
+OTHER_ARGUMENT = "argument of a relation mention beside its two, a time say, left out"
+SKIPPED_ELEMENTS = {
     "timex2_mention": "mention of a time, left out",
     "value_mention": "mention of a value, left out",
     "event_mention": "mention of an event, left out",
 }
-"""What else the files annotate."""
+"""Other annotation in the files."""
 
 
-class Source(NamedTuple):
-    """The text of an `.sgm` file."""
+class SgmText(NamedTuple):
+    """The plain text of an `.sgm` file."""
 
     text: str
     """Without tags, and with `&` for `&amp;`."""
-    places: list[int]
-    """Where each character of the file without its tags, and its end, is in the text."""
-    stretches: list[tuple[int, int]]
-    """The text of the body, from tag to tag."""
+    positions: list[int]
+    """The position in `text` of each character of the file without its tags, and of its end."""
+    blocks: list[tuple[int, int]]
+    """Start and end of each part of the body between tags."""
 
 
-def read(path: Path, how: ReadOptions, corpus: str) -> Iterator[Document]:
+def read(path: Path, options: ReadOptions, corpus: str) -> Iterator[Document]:
     labels = LabelSpace.load(corpus)
     with explain_read_errors(path):
-        found: dict[str, Path] = {}
-        for file in sorted(path.rglob("*.apf.xml"), key=_stage):
-            found.setdefault(file.name.removesuffix(".apf.xml"), file)
-    for name, file in sorted(found.items()):
+        files: dict[str, Path] = {}
+        for file in sorted(path.rglob("*.apf.xml"), key=_rank_stage):
+            files.setdefault(file.name.removesuffix(".apf.xml"), file)
+    for name, file in sorted(files.items()):
         document = None
-        with at(str(file), how.on_error):
+        with add_location(str(file), options.on_error):
             source = file.with_name(f"{name}.sgm")
             if not source.exists():
                 raise UnireError(f"there is no {source.name} beside it")
             with explain_read_errors(source):
-                text = json_utils.decoded(source.read_bytes())
-            document = _document(name, plain_text(text), parse_xml(file.read_bytes()), labels, how.notes)
+                text = json_utils.decode(source.read_bytes())
+            document = _build_document(name, parse_sgm(text), parse_xml(file.read_bytes()), labels, options.notes)
         if document is not None:
             yield document
 
 
-def _stage(file: Path) -> tuple[int, Path]:
+def _rank_stage(file: Path) -> tuple[int, Path]:
     stage = file.parent.name
     return STAGES.index(stage) if stage in STAGES else len(STAGES), file
 
 
-def plain_text(source: str) -> Source:
-    """What an `.sgm` file says. A tag at an end of a line ends a stretch of text, one inside a line does not."""
+def parse_sgm(source: str) -> SgmText:
+    """Remove tags and resolve references. A tag at the start or the end of a line ends a block; others do not."""
     source = source.replace("\r\n", "\n")
     body = next((name for name in BODIES if f"<{name}>" in source), None)
     text: list[str] = []
-    places: list[int] = []
-    stretches = []
+    positions: list[int] = []
+    blocks = []
     length = begin = position = 0
     inside = body is None
     for tag in [*TAG.finditer(source), None]:
-        for raw, plain in _characters(source[position : tag.start() if tag else len(source)]):
-            places += [length] * len(raw)
+        for raw, plain in _iter_characters(source[position : tag.start() if tag else len(source)]):
+            positions += [length] * len(raw)
             text.append(plain)
             length += len(plain)
         position = tag.end() if tag else position
-        turns = tag is None or tag[0] in (f"<{body}>", f"</{body}>")
-        if turns or source[position : position + 1] in ("", "\n") or text[-1:] in ([], ["\n"]):
+        is_body_tag = tag is None or tag[0] in (f"<{body}>", f"</{body}>")
+        if is_body_tag or source[position : position + 1] in ("", "\n") or text[-1:] in ([], ["\n"]):
             if inside and begin < length:
-                stretches.append((begin, length))
+                blocks.append((begin, length))
             begin = length
-        if turns and tag:
+        if is_body_tag and tag:
             inside = tag[0] == f"<{body}>"
-    return Source("".join(text), [*places, length], stretches)
+    return SgmText("".join(text), [*positions, length], blocks)
 
 
-def _characters(raw: str) -> Iterator[tuple[str, str]]:
-    """Each character as it is written, `&amp;` say, and as it is meant."""
+def _iter_characters(raw: str) -> Iterator[tuple[str, str]]:
+    """Each character as written (for example `&amp;`) and as plain text."""
     position = 0
     for reference in REFERENCE.finditer(raw):
         plain = html.unescape(reference[0])
-        if plain == reference[0]:  # it only looks like one
+        if plain == reference[0]:  # not a reference
             continue
         yield from zip(raw[position : reference.start()], raw[position : reference.start()], strict=True)
         yield reference[0], plain
@@ -132,7 +132,7 @@ def _characters(raw: str) -> Iterator[tuple[str, str]]:
 
 
 def parse_xml(raw: bytes) -> Element:
-    """The root of some XML, which may refer to a DTD but not define entities: none of the LDC's files does."""
+    """Parse XML. It may refer to a DTD but not define entities, which no file of the LDC does."""
     builder = TreeBuilder()
     parser = expat.ParserCreate()
     parser.StartElementHandler = builder.start
@@ -151,27 +151,27 @@ def _refuse_entities(name: str, *_: object) -> None:
     raise UnireError(f"the XML defines or uses an entity of its own, {name!r}, which is not read")
 
 
-def _document(name: str, source: Source, root: Element, labels: LabelSpace, notes: Counter[str]) -> Document:
+def _build_document(name: str, source: SgmText, root: Element, labels: LabelSpace, notes: Counter[str]) -> Document:
     sentences: list[tuple[str, ...]] = []
     offsets: list[tuple[int, int]] = []
-    for start, end in source.stretches:
+    for start, end in source.blocks:
         for sentence in segment(source.text[start:end]).sentences:
             sentences.append(sentence.words)
             offsets += [(start + first, start + last) for first, last in sentence.offsets]
     document = Document.from_words(sentences, text=source.text, offsets=offsets, id=name)
-    mentions = dict(_mentions(document, source, root, labels, notes))
-    relations = list(_relations(root, mentions, labels, notes))
-    for element, reason in BESIDES.items():
+    mentions = dict(_iter_mentions(document, source, root, labels, notes))
+    relations = list(_iter_relations(root, mentions, labels, notes))
+    for element, reason in SKIPPED_ELEMENTS.items():
         notes[reason] += sum(1 for _ in root.iter(element))
     unique: dict[int, Entity] = {id(entity): entity for entity in mentions.values() if entity is not None}
     return document.annotated(sorted(unique.values(), key=lambda e: e.span), relations)
 
 
-def _mentions(
-    document: Document, source: Source, root: Element, labels: LabelSpace, notes: Counter[str]
+def _iter_mentions(
+    document: Document, source: SgmText, root: Element, labels: LabelSpace, notes: Counter[str]
 ) -> Iterator[tuple[str, Entity | None]]:
-    """The head of every entity mention, by its name; `None` for one that cannot be kept."""
-    placer = Placer(document, notes)
+    """Id and head of every entity mention, or `None` for a head that cannot be kept."""
+    aligner = EntityAligner(document, notes)
     seen: dict[tuple[int, int, str], Entity] = {}
     for entity in root.iter("entity"):
         label = entity.get("TYPE", "")
@@ -180,30 +180,32 @@ def _mentions(
                 notes[f"mention of the type {label!r}, left out"] += 1
                 yield mention.get("ID", ""), None
                 continue
-            found = _head(mention, label, _attributes(entity, mention, document, source), source, placer)
-            if found is not None:
-                key = (*found.span, label)
+            head = _align_head(mention, label, _build_attributes(entity, mention, document, source), source, aligner)
+            if head is not None:
+                key = (*head.span, label)
                 if key in seen:
                     notes[REPEATED] += 1
-                found = seen.setdefault(key, found)
-                notes[EXTENT] += "extent" not in found.attributes
-            yield mention.get("ID", ""), found
+                head = seen.setdefault(key, head)
+                notes[LOST_EXTENT] += "extent" not in head.attributes
+            yield mention.get("ID", ""), head
 
 
-def _head(mention: Element, label: str, attributes: Json, source: Source, placer: Placer) -> Entity | None:
-    span = _span(mention.find("head"), source)
+def _align_head(
+    mention: Element, label: str, attributes: Json, source: SgmText, aligner: EntityAligner
+) -> Entity | None:
+    span = _find_span(mention.find("head"), source)
     if span is None:
-        placer.notes[MISPLACED] += 1
+        aligner.notes[MISPLACED] += 1
         return None
-    before = placer.notes[WORDLESS]
-    entity = placer.entity([span], label, None, attributes)
-    placer.notes[OUTSIDE] += placer.notes[WORDLESS] - before
-    placer.notes[WORDLESS] = before
+    before = aligner.notes[WORDLESS]
+    entity = aligner.align([span], label, None, attributes)
+    aligner.notes[OUTSIDE] += aligner.notes[WORDLESS] - before
+    aligner.notes[WORDLESS] = before
     return entity
 
 
-def _span(part: Element | None, source: Source) -> tuple[int, int] | None:
-    """The characters of the text that a head or an extent names, if they are those that it quotes."""
+def _find_span(part: Element | None, source: SgmText) -> tuple[int, int] | None:
+    """The characters of a head or an extent, or `None` if the text there is not the quoted one."""
     charseq = None if part is None else part.find("charseq")
     if charseq is None:
         raise UnireError("a mention has no head or extent, or it has no <charseq>")
@@ -211,16 +213,16 @@ def _span(part: Element | None, source: Source) -> tuple[int, int] | None:
     if not all(re.fullmatch("[0-9]{1,9}", bound) for bound in bounds):
         raise UnireError(f"START and END of a <charseq> must be whole numbers, but are {bounds}")
     first, last = map(int, bounds)
-    if not first <= last < len(source.places) - 1:
+    if not first <= last < len(source.positions) - 1:
         return None
-    start, end = source.places[first], source.places[last + 1]
+    start, end = source.positions[first], source.positions[last + 1]
     quoted = "".join(charseq.itertext())
-    meant = (quoted, html.unescape(quoted))  # releases quote `&amp;` as the character, and as the five of the source
-    return (start, end) if source.text[start:end].split() in [words.split() for words in meant] else None
+    variants = (quoted, html.unescape(quoted))  # some releases quote `&amp;` as one character, some as five
+    return (start, end) if source.text[start:end].split() in [words.split() for words in variants] else None
 
 
-def _attributes(entity: Element, mention: Element, document: Document, source: Source) -> Json:
-    said: Json = {
+def _build_attributes(entity: Element, mention: Element, document: Document, source: SgmText) -> Json:
+    attributes: Json = {
         "entity": entity.get("ID"),
         "subtype": entity.get("SUBTYPE"),
         "class": entity.get("CLASS"),
@@ -230,42 +232,42 @@ def _attributes(entity: Element, mention: Element, document: Document, source: S
         "metonymy": mention.get("METONYMY_MENTION", "").upper() == "TRUE" or None,
         "extent": None,
     }
-    extent = _span(mention.find("extent"), source)
-    words = extent and locate(document.offsets, *extent)
+    extent = _find_span(mention.find("extent"), source)
+    words = extent and find_words(document.offsets, *extent)
     if words:
-        said["extent"] = list(words)
-    return {key: value for key, value in said.items() if value}
+        attributes["extent"] = list(words)
+    return {key: value for key, value in attributes.items() if value}
 
 
-def _relations(
+def _iter_relations(
     root: Element, mentions: dict[str, Entity | None], labels: LabelSpace, notes: Counter[str]
 ) -> Iterator[Relation]:
     seen: set[Relation] = set()
     for relation in root.iter("relation"):
         label = relation.get("TYPE", "")
         for mention in relation.iter("relation_mention"):
-            arguments = dict(_arguments(mention))
+            arguments = dict(_iter_arguments(mention))
             if label not in labels.relation_types:
                 notes[f"relation mention of the type {label!r}, left out"] += 1
                 continue
             if not {"1", "2"} <= arguments.keys() or not {arguments["1"], arguments["2"]} <= mentions.keys():
                 raise UnireError(f"relation mention {mention.get('ID')!r} lacks one of its two arguments")
-            notes[FURTHER] += len(arguments) - 2
+            notes[OTHER_ARGUMENT] += len(arguments) - 2
             head, tail = mentions[arguments["1"]], mentions[arguments["2"]]
             if head is None or tail is None:
                 notes[ORPHANED] += 1
                 continue
-            said = {"relation": relation.get("ID"), "mention": mention.get("ID"), "subtype": relation.get("SUBTYPE")}
-            found = Relation(head, tail, label, attributes={key: value for key, value in said.items() if value})
-            if found in seen:
+            names = {"relation": relation.get("ID"), "mention": mention.get("ID"), "subtype": relation.get("SUBTYPE")}
+            kept = Relation(head, tail, label, attributes={key: value for key, value in names.items() if value})
+            if kept in seen:
                 notes[REPEATED_RELATION] += 1
             else:
-                seen.add(found)
-                yield found
+                seen.add(kept)
+                yield kept
 
 
-def _arguments(mention: Element) -> Iterator[tuple[str, str]]:
-    """The number and the entity mention of every argument, as ACE05 and as ACE04 spell them."""
+def _iter_arguments(mention: Element) -> Iterator[tuple[str, str]]:
+    """Number and entity mention of every argument, in the XML of ACE05 and of ACE04."""
     for argument in mention.iter("relation_mention_argument"):
         yield argument.get("ROLE", "").removeprefix("Arg-"), argument.get("REFID", "")
     for argument in mention.iter("rel_mention_arg"):

@@ -1,4 +1,4 @@
-"""Formats that count characters: text → words, and the words that a run of characters covers."""
+"""Alignment of characters and words: for formats that locate entities by characters."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from unire.documents import CHARACTERS, Document, Entity
 from unire.errors import UnireError
 
-__all__ = ["BRIDGED", "WIDENED", "WORDLESS", "Placer", "locate", "split"]
+__all__ = ["BRIDGED", "WIDENED", "WORDLESS", "EntityAligner", "find_words", "split_text"]
 
 WIDENED = "entity whose characters are not those of whole words, taken with the whole words"
 BRIDGED = "entity in several parts, taken with the words between them"
 WORDLESS = "entity on no word, left out"
 
 
-def split(text: str, *, spaces: bool, id: str, meta: Mapping[str, Any] | None = None) -> Document:
-    """The sentences and words of a text.
+def split_text(text: str, *, spaces: bool, id: str, meta: Mapping[str, Any] | None = None) -> Document:
+    """Split a text into sentences and words.
 
     Args:
-        text: Stays as it is.
-        spaces: A line is a sentence and words stand between white space; otherwise both are found by `segment`.
-        id: A name for the document.
-        meta: Anything to carry along.
+        text: The text of the document, which does not change.
+        spaces: Split sentences at line ends and words at white space, instead of by the rules of `segment`.
+        id: The document's id.
+        meta: The document's meta data.
     """
     if not spaces:
         from unire.segmentation import segment
@@ -44,36 +44,42 @@ def split(text: str, *, spaces: bool, id: str, meta: Mapping[str, Any] | None = 
     return Document.from_words(sentences, text=text, offsets=offsets, id=id, meta=meta)
 
 
-def locate(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The words, first and one past the last, that share a character with those from `start` to `end`, if any do."""
+def find_words(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
+    """The span of words that share a character with `[start, end)`, or `None` if there is no such word."""
     first = bisect_right(offsets, start, key=lambda span: span[1])
     last = bisect_left(offsets, end, key=lambda span: span[0])
     return (first, last) if first < last else None
 
 
-class Placer:
-    """Lays entities that are known by their characters onto the words of a document."""
+class EntityAligner:
+    """Places entities that are located by characters on the words of a document."""
 
     def __init__(self, document: Document, notes: Counter[str]) -> None:
         self.document = document
         self.notes = notes
 
-    def entity(
+    def align(
         self,
         parts: Sequence[tuple[int, int]],
         label: str,
         score: float | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> Entity | None:
-        """The entity on the words that `parts`, in order, touch, and those between them; `None` where there are none.
+        """The entity on all words from the first part to the last, or `None` if it covers no word.
 
-        Where its characters are not exactly those of its words they are kept as an attribute, and noted.
+        If its characters are not exactly those of its words, they are kept as an attribute and counted in `notes`.
+
+        Args:
+            parts: Start and end characters of every part, in order.
+            label: The entity type.
+            score: The entity's score.
+            attributes: The entity's attributes.
         """
         start, end = parts[0][0], parts[-1][1]
         length = len(self.document.text)
         if not 0 <= start < end <= length:
             raise UnireError(f"characters {start} to {end} of {label!r} do not lie in a text of {length} characters")
-        words = locate(self.document.offsets, start, end)
+        words = find_words(self.document.offsets, start, end)
         if words is None:
             self.notes[WORDLESS] += 1
             return None

@@ -1,4 +1,4 @@
-"""`brat`: a folder of texts (`.txt`) and their annotation (`.ann`), as brat has them.
+"""`brat`: a folder of texts (`.txt`) and their annotation (`.ann`), as in the annotation tool brat.
 
     T1	Peop 0 3	Ada
     T2	Loc 13 19	London
@@ -6,13 +6,14 @@
     A1	Certainty T1 high
     #1	AnnotatorNotes T2	the one in England
 
-Spans count characters; `0 3;8 12` is an entity in two parts. Such an entity takes the words between its parts along,
-and one that splits a word the whole word; its exact characters are kept and written back. Attributes and notes become
-attributes, those that brat cannot spell a note called `Attributes`. Events, equivalences and normalisations are left
-out, and noted; a relation of an event is one of its trigger. A document is named by its path in the folder.
+Spans count characters; `0 3;8 12` is an entity in two parts. Such an entity also covers the words between its parts. An
+entity that splits a word covers the whole word. The exact characters are kept and written back. Attributes and notes
+become attributes. Those that brat cannot represent are written as a note called `Attributes`. Events, equivalences and
+normalisations are skipped and counted; a relation of an event becomes one of its trigger. The document's id is its path
+in the folder.
 
-The format has no words: the text is split when it is read, by rules or, if asked, at its spaces and line ends. Scores,
-meta data and cuts have no place, nor have entities on empty words.
+The format has no words: the reader splits the text by rules or, if asked, at spaces and line ends. The format cannot
+represent scores, meta data, cuts, and entities on empty words.
 """
 
 from __future__ import annotations
@@ -29,24 +30,23 @@ from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.files import explain_read_errors
 from unire.formats import json_utils
-from unire.formats.alignment import Placer, split
-from unire.formats.base import ReadOptions, at
-from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.alignment import EntityAligner, split_text
+from unire.formats.base import ALL_CAPABILITIES, LOST_ARGUMENT, Capability, ReadOptions, add_location
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "read", "write"]
+__all__ = ["CAPABILITIES", "read", "write"]
 
-HOLDS = EVERYTHING - {
+CAPABILITIES = ALL_CAPABILITIES - {
     Capability.WORDS,
     Capability.SCORES,
     Capability.META,
     Capability.CUTS,
     Capability.CHARACTERLESS,
 }
-NOTE, OURS = "AnnotatorNotes", "Attributes"
+NOTE_TYPE, ATTRIBUTES_TYPE = "AnnotatorNotes", "Attributes"
 WORD = re.compile(r"\S+")
-UNSAFE = re.compile(r'[\x00-\x1f\\/:*?"<>|%]|^\.|[. ]$')
-LEFT_OUT = {"E": "event, left out", "*": "equivalence, left out", "N": "normalisation, left out"}
+UNSAFE_CHARACTERS = re.compile(r'[\x00-\x1f\\/:*?"<>|%]|^\.|[. ]$')
+SKIPPED_LINES = {"E": "event, left out", "*": "equivalence, left out", "N": "normalisation, left out"}
 
 # Reading
 
@@ -56,66 +56,66 @@ class Line(NamedTuple):
 
     id: str
     words: list[str]
-    """What stands between its first and its second tab."""
+    """The words between the first and the second tab."""
     rest: str
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     with explain_read_errors(path):
         files = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".ann") and file.is_file())
     texts = {file.with_suffix("") for file in files if file.suffix == ".txt"}
     for file in files:
         if file.suffix == ".ann" and file.with_suffix("") not in texts:
-            how.on_error(UnireError(f"{file} has no text beside it; add {file.with_suffix('.txt').name}"))
+            options.on_error(UnireError(f"{file} has no text beside it; add {file.with_suffix('.txt').name}"))
         elif file.suffix == ".txt":
             document = None
-            with at(str(file.with_suffix(".ann")), how.on_error):
-                document = _document(file, unquote(file.relative_to(path).with_suffix("").as_posix()), how)
+            with add_location(str(file.with_suffix(".ann")), options.on_error):
+                document = _read_document(file, unquote(file.relative_to(path).with_suffix("").as_posix()), options)
             if document is not None:
                 yield document
 
 
-def _document(file: Path, name: str, how: ReadOptions) -> Document:
-    document = split(_text(file), spaces=how.spaces, id=name)
+def _read_document(file: Path, name: str, options: ReadOptions) -> Document:
+    document = split_text(_read_text(file), spaces=options.spaces, id=name)
     annotation = file.with_suffix(".ann")
-    said = _text(annotation).removeprefix("\ufeff") if annotation.is_file() else ""
-    lines = [_line(line.removesuffix("\r")) for line in said.split("\n") if line.strip()]
-    attributes = _attributes(lines)
-    placer = Placer(document, how.notes)
+    content = _read_text(annotation).removeprefix("\ufeff") if annotation.is_file() else ""
+    lines = [_parse_line(line.removesuffix("\r")) for line in content.split("\n") if line.strip()]
+    attributes = _parse_attributes(lines)
+    aligner = EntityAligner(document, options.notes)
     entities: dict[str, Entity | None] = {}
     for line in lines:
         if line.id.startswith("T"):
             if line.id in entities:
                 raise UnireError(f"{line.id} stands there twice")
-            entities[line.id] = _entity(line, placer, attributes.get(line.id, {}))
+            entities[line.id] = _parse_entity(line, aligner, attributes.get(line.id, {}))
     triggers = {line.id: line.words[0].partition(":")[2] for line in lines if line.id.startswith("E") and line.words}
     relations = []
     for line in lines:
         if line.id.startswith("R"):
-            head, tail = (entities.get(triggers.get(name, name)) for name in _arguments(line, entities, triggers))
+            head, tail = (entities.get(triggers.get(name, name)) for name in _parse_arguments(line, entities, triggers))
             if head is None or tail is None:
-                how.notes[ARGUMENT] += 1
+                options.notes[LOST_ARGUMENT] += 1
             else:
                 relations.append(Relation(head, tail, line.words[0], attributes=attributes.get(line.id, {})))
-        elif line.id[0] in LEFT_OUT:
-            how.notes[LEFT_OUT[line.id[0]]] += 1
+        elif line.id[0] in SKIPPED_LINES:
+            options.notes[SKIPPED_LINES[line.id[0]]] += 1
     return document.annotated((entity for entity in entities.values() if entity is not None), relations)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     with explain_read_errors(file):
-        return json_utils.decoded(file.read_bytes())
+        return json_utils.decode(file.read_bytes())
 
 
-def _line(line: str) -> Line:
+def _parse_line(line: str) -> Line:
     name, _, rest = line.partition("\t")
-    said, _, rest = rest.partition("\t")
+    words, _, rest = rest.partition("\t")
     if name[:1] not in set("TREAMN#*"):
-        raise UnireError(f"{json_utils.shown(line)} is not a line that brat writes")
-    return Line(name, said.split(), rest)
+        raise UnireError(f"{json_utils.shorten_json(line)} is not a line that brat writes")
+    return Line(name, words.split(), rest)
 
 
-def _entity(line: Line, placer: Placer, attributes: Json) -> Entity | None:
+def _parse_entity(line: Line, aligner: EntityAligner, attributes: Json) -> Entity | None:
     label, *numbers = line.words or [""]
     parts = [part.split() for part in " ".join(numbers).split(";")]
     if not label or not all(len(part) == 2 and all(re.fullmatch("[0-9]{1,15}", n) for n in part) for part in parts):
@@ -123,15 +123,15 @@ def _entity(line: Line, placer: Placer, attributes: Json) -> Entity | None:
     spans = [(int(start), int(end)) for start, end in parts]
     if any(start >= end for start, end in spans) or any(a[1] > b[0] for a, b in pairwise(spans)):
         raise UnireError(f"{line.id} has characters that are reversed, empty or out of order")
-    text = placer.document.text
-    entity = placer.entity(_merged(spans, text), label, None, attributes)
+    text = aligner.document.text
+    entity = aligner.align(_merge_lines(spans, text), label, None, attributes)
     if line.rest.split() != " ".join(text[start:end] for start, end in spans).split():
-        placer.notes["entity whose text is not that at its characters"] += 1
+        aligner.notes["entity whose text is not that at its characters"] += 1
     return entity
 
 
-def _merged(spans: list[tuple[int, int]], text: str) -> list[tuple[int, int]]:
-    """The parts of an entity that something other than a line end parts; brat splits entities at line ends."""
+def _merge_lines(spans: list[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """Merge the parts of an entity that only line ends separate: brat splits entities at line ends."""
     merged = spans[:1]
     for start, end in spans[1:]:
         gap = text[merged[-1][1] : start]
@@ -142,8 +142,8 @@ def _merged(spans: list[tuple[int, int]], text: str) -> list[tuple[int, int]]:
     return merged
 
 
-def _arguments(line: Line, entities: dict[str, Entity | None], triggers: dict[str, str]) -> list[str]:
-    """The names of head and tail: `Arg1` and `Arg2`, or whatever comes first and second."""
+def _parse_arguments(line: Line, entities: dict[str, Entity | None], triggers: dict[str, str]) -> list[str]:
+    """The ids of head and tail: `Arg1` and `Arg2`, or the first and the second argument."""
     pairs = [word.partition(":")[::2] for word in line.words[1:]]
     if len(pairs) != 2:
         raise UnireError(f"{line.id} must have a type and two arguments, as in `Live_In Arg1:T1 Arg2:T2`")
@@ -155,23 +155,24 @@ def _arguments(line: Line, entities: dict[str, Entity | None], triggers: dict[st
     return names
 
 
-def _attributes(lines: Iterable[Line]) -> dict[str, Json]:
-    """What is said of every entity and relation, by its name."""
-    said: dict[str, Json] = {}
+def _parse_attributes(lines: Iterable[Line]) -> dict[str, Json]:
+    """The attributes of every entity and relation, by its id."""
+    attributes: dict[str, Json] = {}
     for line in lines:
         if line.id[0] not in "AM#":
             continue
         if len(line.words) < 2:
             raise UnireError(f"{line.id} must have a name and what it is about, as in `Certainty T1 high`")
         name, target, *value = line.words
-        about = said.setdefault(target, {})
+        target_attributes = attributes.setdefault(target, {})
         if line.id[0] != "#":
-            about[name] = " ".join(value) if value else True
-        elif name != OURS:
-            about[name] = line.rest
+            target_attributes[name] = " ".join(value) if value else True
+        elif name != ATTRIBUTES_TYPE:
+            target_attributes[name] = line.rest
         else:
-            about.update(json_utils.properties({"attributes": json_utils.parsed(line.rest.encode())}, line.id)[1])
-    return said
+            written = {"attributes": json_utils.parse_json(line.rest.encode())}
+            target_attributes.update(json_utils.parse_properties(written, line.id)[1])
+    return attributes
 
 
 # Writing
@@ -181,10 +182,13 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     types: Counter[str] = Counter()
     relation_types: Counter[str] = Counter()
     for document in documents:
-        with at(f"document {document.id!r} cannot be written", on_error):
+        with add_location(f"document {document.id!r} cannot be written", on_error):
             try:
-                file = path / _file_name(document.id)
-                text, annotation = document.text.encode(), "".join(f"{line}\n" for line in _lines(document)).encode()
+                file = path / _build_file_name(document.id)
+                text, annotation = (
+                    document.text.encode(),
+                    "".join(f"{line}\n" for line in _dump_lines(document)).encode(),
+                )
             except (TypeError, ValueError) as error:
                 raise UnireError(str(error)) from None
             if file.exists():
@@ -199,54 +203,56 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     (path / "annotation.conf").write_text("\n".join([*settings, "[events]", "[attributes]", ""]), encoding="utf-8")
 
 
-def _file_name(name: str) -> str:
-    """A path inside the folder; what would lead out of it, or is no name on some system, is spelt `%2F` and so on."""
+def _build_file_name(name: str) -> str:
+    """A path inside the folder. Characters that lead out of it, or that some system forbids, are escaped as `%2F`."""
     parts = name.split("/")
-    if not all(parts):  # a slash at an end, or two in a row, parts no folders
+    if not all(parts):  # a slash at the end, or two in a row, does not separate folders
         parts = [name]
     if not name:
         raise UnireError("it has no name, and so no file")
-    return "/".join(UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", part) for part in parts) + ".txt"
+    return "/".join(UNSAFE_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", part) for part in parts) + ".txt"
 
 
-def _lines(document: Document) -> Iterator[str]:
-    about: list[tuple[str, Entity | Relation]] = []
+def _dump_lines(document: Document) -> Iterator[str]:
+    items: list[tuple[str, Entity | Relation]] = []
     for i, entity in enumerate(document.entities, start=1):
-        parts = [part for span in entity.fragments for part in _unbroken(*span, document.text)]
-        parts = parts or [*_unbroken(entity.char_start, entity.char_end, document.text)]  # where those are none
+        parts = [part for span in entity.fragments for part in _split_lines(*span, document.text)]
+        parts = parts or [*_split_lines(entity.char_start, entity.char_end, document.text)]  # fragments may be empty
         spans = ";".join(f"{start} {end}" for start, end in parts)
         text = " ".join(" ".join(document.text[start:end] for start, end in parts).split())
-        yield f"T{i}\t{_word(entity.label)} {spans}\t{text}"
-        about.append((f"T{i}", entity))
-    for i, (relation, head, tail) in enumerate(json_utils.numbered(document.relations, document.entities), start=1):
-        yield f"R{i}\t{_word(relation.label)} Arg1:T{head + 1} Arg2:T{tail + 1}\t"
-        about.append((f"R{i}", relation))
-    said = [line for name, item in about for line in _said(name, item)]
-    for i, (kind, line) in enumerate(said, start=1):
+        yield f"T{i}\t{_check_label(entity.label)} {spans}\t{text}"
+        items.append((f"T{i}", entity))
+    for i, (relation, head, tail) in enumerate(
+        json_utils.index_arguments(document.relations, document.entities), start=1
+    ):
+        yield f"R{i}\t{_check_label(relation.label)} Arg1:T{head + 1} Arg2:T{tail + 1}\t"
+        items.append((f"R{i}", relation))
+    attributes = [line for name, item in items for line in _dump_attributes(name, item)]
+    for i, (kind, line) in enumerate(attributes, start=1):
         yield f"{kind}{i}\t{line}"
 
 
-def _unbroken(start: int, end: int, text: str) -> Iterator[tuple[int, int]]:
-    """The parts of some characters between line ends, which no span of brat may hold."""
+def _split_lines(start: int, end: int, text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a span between line ends, which brat does not allow in spans."""
     for match in re.finditer(r"[^\n]+", text[start:end]):
         yield start + match.start(), start + match.end()
 
 
-def _said(name: str, item: Entity | Relation) -> Iterator[tuple[str, str]]:
-    """The attributes of an entity or relation as lines, and the letters that they begin with."""
+def _dump_attributes(name: str, item: Entity | Relation) -> Iterator[tuple[str, str]]:
+    """The attributes of an entity or relation as lines, with the letters that their ids start with."""
     rest: Json = {}
     for key, value in item.attributes.items():
-        if key == NOTE and isinstance(value, str) and value.isprintable():
+        if key == NOTE_TYPE and isinstance(value, str) and value.isprintable():
             yield "#", f"{key} {name}\t{value}"
         elif WORD.fullmatch(key) and (value is True or (isinstance(value, str) and WORD.fullmatch(value))):
             yield "A", f"{key} {name}" if value is True else f"{key} {name} {value}"
         elif key != CHARACTERS:
             rest[key] = value
     if rest:
-        yield "#", f"{OURS} {name}\t{json_utils.spelt(rest).decode()}"
+        yield "#", f"{ATTRIBUTES_TYPE} {name}\t{json_utils.dump_json(rest).decode()}"
 
 
-def _word(label: str) -> str:
+def _check_label(label: str) -> str:
     if not WORD.fullmatch(label):
         raise UnireError(f"brat has no types with spaces in their names, such as {label!r}; rename it")
     return label

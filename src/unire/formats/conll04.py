@@ -7,14 +7,15 @@
 
     0   3   Live_In
 
-Columns are parted by tabs. A row is an element, an entity or a word outside of one: the sentence's number, the entity
-type or `O`, the element's number, its tags and its words, both joined by slashes. An empty line parts the rows from the
-relations, which name two elements each, and another one parts the sentences. Every sentence is a document, named by
-its number. A comma is spelt `COMMA`, and a slash inside a word `\\/`, as in the Penn Treebank.
+Columns are separated by tabs. A row is an element: an entity, or a word outside of one. Its columns are the sentence's
+number, the entity type or `O`, the element's number, its tags and its words, both joined by slashes. An empty line
+separates the rows from the relations, which name two elements each. Another one separates sentences. Every sentence is
+a document, and its number is the id. A comma is written `COMMA`, and a slash inside a word `\\/`, as in the Penn
+Treebank.
 
-Tags are left out when reading, and noted; written are `,` for commas and `X` for the rest. Overlapping entities, what
-crosses sentences, scores, attributes, meta data, the text and the cuts of a document have no place in the format, and
-a document of several sentences becomes one for each.
+The reader skips and counts tags. The writer writes `,` for commas and `X` for other words. The format cannot represent
+overlapping entities, annotation across sentences, scores, attributes, meta data, the text and the cuts of a document. A
+document of several sentences becomes one document per sentence.
 """
 
 from __future__ import annotations
@@ -26,23 +27,22 @@ from pathlib import Path
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils
-from unire.formats.base import ReadOptions, at
-from unire.formats.capabilities import Capability
+from unire.formats.base import Capability, ReadOptions, add_location
 
-__all__ = ["HOLDS", "is_row", "read", "write"]
+__all__ = ["CAPABILITIES", "is_row", "read", "write"]
 
-HOLDS = frozenset({Capability.WORDS, Capability.TWINS, Capability.CHARACTERLESS})
+CAPABILITIES = frozenset({Capability.WORDS, Capability.TWINS, Capability.CHARACTERLESS})
 NO_ENTITY = "O"
 LABEL, NUMBER, TAGS, WORDS = 1, 2, 4, 5
-"""The columns that are read."""
+"""Numbers of the columns that are read."""
 COMMA = ("COMMA", ",")
 NO_TAG = "X"
-"""What is written where a tag should be."""
+"""The tag that the writer writes."""
 SLASH = re.compile(r"(?<!\\)(?:\\\\)*/")
 ESCAPED = re.compile(r"\\([\\/])")
 
 Block = list[tuple[int, list[str]]]
-"""The lines of a sentence, by columns, each with its number."""
+"""The lines of a sentence: line number and columns."""
 
 
 def is_row(line: str) -> bool:
@@ -51,11 +51,11 @@ def is_row(line: str) -> bool:
     return len(columns) > WORDS and columns[NUMBER].strip().isdecimal()
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    for block in _blocks(path, how.on_error):
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
+    for block in _iter_blocks(path, options.on_error):
         document = None
-        with at(f"{path}, line {block[0][0]} and on", how.on_error):
-            document = _document(block, how)
+        with add_location(f"{path}, line {block[0][0]} and on", options.on_error):
+            document = _parse_block(block, options)
         if document is not None:
             yield document
 
@@ -64,23 +64,23 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     with path.open("wb") as file:
         for document in documents:
             text = None
-            with at(f"document {document.id!r} cannot be written", on_error):
+            with add_location(f"document {document.id!r} cannot be written", on_error):
                 try:
-                    text = "\n".join(_rows(document)).encode()
+                    text = "\n".join(_dump_rows(document)).encode()
                 except UnicodeEncodeError as error:
                     raise UnireError(str(error)) from None
             if text is not None:
                 file.write(text + b"\n\n")
 
 
-def _blocks(path: Path, on_error: OnError) -> Iterator[Block]:
-    """The lines of each sentence: rows after anything but rows begin a new one."""
+def _iter_blocks(path: Path, on_error: OnError) -> Iterator[Block]:
+    """The lines of each sentence. A row after a line that is not a row starts a new sentence."""
     block: Block = []
     in_rows = False
-    for number, raw in json_utils.lines(path):
+    for number, raw in json_utils.iter_lines(path):
         columns = None
-        with at(f"{path}, line {number}", on_error):
-            columns = json_utils.decoded(raw).split("\t")
+        with add_location(f"{path}, line {number}", on_error):
+            columns = json_utils.decode(raw).split("\t")
         if columns is None:
             continue
         row = len(columns) > WORDS
@@ -94,7 +94,7 @@ def _blocks(path: Path, on_error: OnError) -> Iterator[Block]:
         yield block
 
 
-def _document(block: Block, how: ReadOptions) -> Document:
+def _parse_block(block: Block, options: ReadOptions) -> Document:
     words: list[str] = []
     spans: list[tuple[int, int]] = []
     labels: list[str] = []
@@ -106,7 +106,7 @@ def _document(block: Block, how: ReadOptions) -> Document:
                 raise UnireError(f"line {number} should be element {len(spans)}, but is element {columns[NUMBER]!r}")
             tags = columns[TAGS].split("/")
             tagged = tagged or not {NO_TAG, COMMA[1]}.issuperset(tags)
-            element = _words(columns[WORDS], tags)
+            element = _parse_words(columns[WORDS], tags)
             spans.append((len(words), len(words) + len(element)))
             words += element
             labels.append(columns[LABEL])
@@ -116,7 +116,7 @@ def _document(block: Block, how: ReadOptions) -> Document:
             raise UnireError(f"line {number} is neither an element of nine columns nor a relation of three")
     if not spans:
         raise UnireError("there are relations, but no sentence before them")
-    how.notes["sentence whose part-of-speech tags are left out"] += tagged
+    options.notes["sentence whose part-of-speech tags are left out"] += tagged
     document = Document.from_words([words], id=block[0][1][0])
     entities = {
         i: document.entity(*span, label)
@@ -130,9 +130,9 @@ def _document(block: Block, how: ReadOptions) -> Document:
     return document.annotated(entities.values(), linked)
 
 
-def _words(cell: str, tags: list[str]) -> list[str]:
-    """The words of an element; one with a single tag is a single word, whatever slashes it has."""
-    parts = [cell] if len(tags) == 1 else _split(cell)
+def _parse_words(cell: str, tags: list[str]) -> list[str]:
+    """The words of an element. An element with one tag is one word, even if it contains slashes."""
+    parts = [cell] if len(tags) == 1 else _split_cell(cell)
     if len(parts) != len(tags):
         tags = [""] * len(parts)
     return [
@@ -140,13 +140,13 @@ def _words(cell: str, tags: list[str]) -> list[str]:
     ]
 
 
-def _split(cell: str) -> list[str]:
-    """What stands between the slashes that no backslash takes away."""
+def _split_cell(cell: str) -> list[str]:
+    """Split at slashes that are not escaped by a backslash."""
     ends = [match.end() - 1 for match in SLASH.finditer(cell)]
     return [cell[start + 1 : end] for start, end in zip([-1, *ends], [*ends, len(cell)], strict=True)]
 
 
-def _rows(document: Document) -> Iterator[str]:
+def _dump_rows(document: Document) -> Iterator[str]:
     starts = {entity.start: entity for entity in document.entities}
     numbers: dict[Entity, int] = {}
     number = start = 0
@@ -159,21 +159,21 @@ def _rows(document: Document) -> Iterator[str]:
             numbers[entity] = number
         words = document.words[start:end]
         tags = "/".join(COMMA[1] if word == COMMA[1] else NO_TAG for word in words)
-        spelt = "/".join(map(_spelt, words))
-        yield "\t".join((_cell(document.id), _cell(label), str(number), "O", tags, spelt, "O", "O", "O"))
+        cell = "/".join(map(_escape_word, words))
+        yield "\t".join((_check_cell(document.id), _check_cell(label), str(number), "O", tags, cell, "O", "O", "O"))
         number, start = number + 1, end
     yield ""
     for relation in document.relations:
-        yield f"{numbers[relation.head]}\t{numbers[relation.tail]}\t{_cell(relation.label)}"
+        yield f"{numbers[relation.head]}\t{numbers[relation.tail]}\t{_check_cell(relation.label)}"
 
 
-def _spelt(word: str) -> str:
+def _escape_word(word: str) -> str:
     if not word:
         raise UnireError("the format conll04 has no empty words")
-    return COMMA[0] if word == COMMA[1] else _cell(word).replace("\\", "\\\\").replace("/", "\\/")
+    return COMMA[0] if word == COMMA[1] else _check_cell(word).replace("\\", "\\\\").replace("/", "\\/")
 
 
-def _cell(text: str) -> str:
+def _check_cell(text: str) -> str:
     if any(character in text for character in "\t\n\r"):
         raise UnireError(f"{text!r} has a tab or a line end in it, and the format conll04 no place for one")
     return text

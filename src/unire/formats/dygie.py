@@ -1,16 +1,16 @@
-"""`dygie`: JSON lines as SciERC, DyGIE++ and PURE have them, one document a line.
+"""`dygie`: JSON lines as in SciERC, DyGIE++ and PURE, one document per line.
 
     {"doc_key": "a", "sentences": [["Ada", "lives", "in", "London"]],
      "ner": [[[0, 0, "Peop"], [3, 3, "Loc"]]], "relations": [[[0, 0, 3, 3, "Live_In"]]]}
 
-Words are counted from the document's start and ends are inclusive. `ner` and `relations` hold one list per sentence, or
-are left out. Numbers after the label are scores, of which the last is taken (DyGIE++ puts a logit before its
-probability); anything else there is ignored. Other keys, coreference clusters say, are kept in `Document.meta` and
-written back.
+Words are counted from the start of the document, and ends are inclusive. `ner` and `relations` hold one list per
+sentence, or are missing. Numbers after the label are scores, of which the reader takes the last (DyGIE++ writes a logit
+before its probability). It ignores anything else there. Other keys, such as coreference clusters, are kept in
+`Document.meta` and written back.
 
-A relation names the words of its arguments, not the entities: where two entities cover the same words it means the
-first, and there is no way to speak of the second. The text, the attributes and the cuts of a document have no place in
-the format: it is read back with its words joined by spaces.
+A relation names the words of its arguments, not the entities. If two entities cover the same words, it means the first;
+the format cannot refer to the second. Nor can it represent the text, the attributes and the cuts of a document. Its
+words are read back joined by spaces.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils
-from unire.formats.base import ReadOptions
-from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.base import ALL_CAPABILITIES, Capability, ReadOptions
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "from_json", "predictions", "read", "to_json", "write"]
+__all__ = ["CAPABILITIES", "from_json", "read", "select_predictions", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Capability.TEXT, Capability.CUTS, Capability.ATTRIBUTES, Capability.TWINS}
+CAPABILITIES = ALL_CAPABILITIES - {Capability.TEXT, Capability.CUTS, Capability.ATTRIBUTES, Capability.TWINS}
 KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     def document(item: Json, position: int) -> Document:
-        return from_json(predictions(item) if how.predicted else item, position)
+        return from_json(select_predictions(item) if options.predicted else item, position)
 
-    return json_utils.read_lines(path, how, document)
+    return json_utils.read_lines(path, options, document)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -46,43 +45,45 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
 
 
 def from_json(item: Json, position: int) -> Document:
-    """The document with its annotation in `ner` and `relations`; predictions beside them are left out."""
+    """Read the annotation in `ner` and `relations`, without the predictions beside them."""
     document = Document.from_words(
-        json_utils.sentences(item), id=json_utils.name(item, "doc_key", position), meta=json_utils.rest(item, KEYS)
+        json_utils.parse_sentences(item),
+        id=json_utils.parse_id(item, "doc_key", position),
+        meta=json_utils.get_other_keys(item, KEYS),
     )
-    entities = _entities(item, document)
-    return document.annotated(entities, _relations(item, document, entities))
+    entities = _parse_entities(item, document)
+    return document.annotated(entities, _parse_relations(item, document, entities))
 
 
-def predictions(item: Json) -> Json:
-    """The same item with `predicted_ner` and `predicted_relations`, where it has them, as its annotation.
+def select_predictions(item: Json) -> Json:
+    """The same item with `predicted_ner` and `predicted_relations`, if it has them, as its annotation.
 
-    Predicted relations alone are those of the gold entities; predicted entities alone come without relations, since
-    the gold ones were not predicted.
+    Predicted relations alone belong to the gold entities. Predicted entities alone have no relations, because the gold
+    relations were not predicted.
     """
     if "predicted_ner" in item:
-        item = {**json_utils.rest(item, ("relations",)), "ner": item["predicted_ner"]}
+        item = {**json_utils.get_other_keys(item, ("relations",)), "ner": item["predicted_ner"]}
     if "predicted_relations" in item:
         item = {**item, "relations": item["predicted_relations"]}
     return item
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    ner = [[_entity_item(entity) for entity in sentence.entities] for sentence in document.sentences]
-    relations = [[_relation_item(relation) for relation in sentence.relations] for sentence in document.sentences]
+    ner = [[_dump_entity(entity) for entity in sentence.entities] for sentence in document.sentences]
+    relations = [[_dump_relation(relation) for relation in sentence.relations] for sentence in document.sentences]
     starts = [sentence.start for sentence in document.sentences]
     for entity in document.spanning_entities:  # with the sentence in which it, or its head, begins
-        ner[bisect_right(starts, entity.start) - 1].append(_entity_item(entity))
+        ner[bisect_right(starts, entity.start) - 1].append(_dump_entity(entity))
     for relation in document.spanning_relations:
-        relations[bisect_right(starts, relation.head.start) - 1].append(_relation_item(relation))
+        relations[bisect_right(starts, relation.head.start) - 1].append(_dump_relation(relation))
     words = [sentence.words for sentence in document.sentences]
     item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
     yield {**item, **document.meta}
 
 
-def _flat(item: Json, key: str) -> Iterable[Any]:
+def _flatten(item: Json, key: str) -> Iterable[Any]:
     """The items of every sentence's list under `key`."""
-    lists = json_utils.optional(item, key)
+    lists = json_utils.get_list(item, key)
     n = len(item["sentences"])
     if key in item and len(lists) != n:
         raise UnireError(f'"{key}" has {len(lists)} lists for {n} sentences; it needs one for each')
@@ -92,27 +93,27 @@ def _flat(item: Json, key: str) -> Iterable[Any]:
     return chain.from_iterable(lists)
 
 
-def _entities(item: Json, document: Document) -> list[Entity]:
-    found = []
+def _parse_entities(item: Json, document: Document) -> list[Entity]:
+    entities = []
     n_words = document.n_words
-    for value in _flat(item, "ner"):
+    for value in _flatten(item, "ner"):
         if not (
             type(value) is list
             and len(value) > 2
             and type(start := value[0]) is type(last := value[1]) is int
             and type(label := value[2]) is str
         ):
-            raise UnireError(f"entity {json_utils.shown(value)} is not [start, end, label]")
+            raise UnireError(f"entity {json_utils.shorten_json(value)} is not [start, end, label]")
         if not 0 <= start <= last < n_words:
-            json_utils.span(start, last + 1, n_words, json_utils.What("entity", value))
-        found.append(document.entity(start, last + 1, label, _score(value[3:]) if len(value) > 3 else None))
-    return found
+            json_utils.check_span(start, last + 1, n_words, json_utils.ErrorSubject("entity", value))
+        entities.append(document.entity(start, last + 1, label, _parse_score(value[3:]) if len(value) > 3 else None))
+    return entities
 
 
-def _relations(item: Json, document: Document, entities: list[Entity]) -> list[Relation]:
-    found = []
-    at = {(entity.start, entity.end - 1): entity for entity in reversed(entities)}  # of equal spans, the first counts
-    for value in _flat(item, "relations"):
+def _parse_relations(item: Json, document: Document, entities: list[Entity]) -> list[Relation]:
+    relations = []
+    first = {(entity.start, entity.end - 1): entity for entity in reversed(entities)}  # of equal spans, the first wins
+    for value in _flatten(item, "relations"):
         if not (
             type(value) is list
             and len(value) > 4
@@ -120,28 +121,28 @@ def _relations(item: Json, document: Document, entities: list[Entity]) -> list[R
             and type(label := value[4]) is str
         ):
             what = "[head start, head end, tail start, tail end, label]"
-            raise UnireError(f"relation {json_utils.shown(value)} is not {what}")
-        head, tail = at.get((a, b)), at.get((c, d))
+            raise UnireError(f"relation {json_utils.shorten_json(value)} is not {what}")
+        head, tail = first.get((a, b)), first.get((c, d))
         if head is None or tail is None:
             start, last = (a, b) if head is None else (c, d)
-            json_utils.span(start, last + 1, document.n_words, json_utils.What("relation", value))
-            what = f"relation {json_utils.shown(value)} refers to a missing entity"
+            json_utils.check_span(start, last + 1, document.n_words, json_utils.ErrorSubject("relation", value))
+            what = f"relation {json_utils.shorten_json(value)} refers to a missing entity"
             raise UnireError(f"{what}: none covers the words {start} to {last}")
-        found.append(Relation(head, tail, label, _score(value[5:]) if len(value) > 5 else None))
-    return found
+        relations.append(Relation(head, tail, label, _parse_score(value[5:]) if len(value) > 5 else None))
+    return relations
 
 
-def _score(values: list[Any]) -> float | None:
+def _parse_score(values: list[Any]) -> float | None:
     numbers = [value for value in values if json_utils.is_number(value)]
     return float(numbers[-1]) if numbers else None
 
 
-def _entity_item(entity: Entity) -> list[Any]:
+def _dump_entity(entity: Entity) -> list[Any]:
     item: list[Any] = [entity.start, entity.end - 1, entity.label]
     return item if entity.score is None else [*item, entity.score]
 
 
-def _relation_item(relation: Relation) -> list[Any]:
+def _dump_relation(relation: Relation) -> list[Any]:
     head, tail = relation.head, relation.tail
     item: list[Any] = [head.start, head.end - 1, tail.start, tail.end - 1, relation.label]
     return item if relation.score is None else [*item, relation.score]

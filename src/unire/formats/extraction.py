@@ -1,4 +1,4 @@
-"""`jsonl`: what `unire extract` writes where it is not told otherwise, one text a line. Read only.
+"""`jsonl`: the default output of `unire extract`, one text per line. It can only be read.
 
     {"id": "a", "text": "Ada lives in London.",
      "entities": [{"text": "Ada", "label": "Peop", "char_start": 0, "char_end": 3, "score": 0.98}, …],
@@ -6,8 +6,8 @@
                     "tail": {"text": "London", "label": "Loc", "char_start": 13, "char_end": 19},
                     "label": "Live_In", "score": 0.91}]}
 
-The text is split into sentences and words as extraction does it. `head` and `tail` are entities, told by their
-characters and label. All keys that are not named here are the document's meta data.
+The reader splits the text into sentences and words as extraction does. `head` and `tail` name entities by their
+characters and label. All other keys are the document's meta data.
 """
 
 from __future__ import annotations
@@ -20,64 +20,68 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.formats import json_utils
-from unire.formats.alignment import Placer, split
-from unire.formats.base import ReadOptions
-from unire.formats.capabilities import ARGUMENT
+from unire.formats.alignment import EntityAligner, split_text
+from unire.formats.base import LOST_ARGUMENT, ReadOptions
 from unire.formats.json_utils import Json
 
 __all__ = ["from_lines", "read"]
 
 KEYS = ("id", "text", "entities", "relations")
-OTHERS = {"sentences": "unire", "tokens": "prodigy", "spans": "prodigy"}
-"""Keys that would be lost among the meta data, and the format that has them."""
+FOREIGN_KEYS = {"sentences": "unire", "tokens": "prodigy", "spans": "prodigy"}
+"""Keys that do not belong into the meta data, and the format that defines them."""
 
-Place = tuple[int, int, str]
-
-
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    return json_utils.read_lines(path, how, partial(_document, how=how))
+EntityKey = tuple[int, int, str]
 
 
-def _document(item: Json, position: int, how: ReadOptions) -> Document:
-    for key in OTHERS.keys() & item.keys():
-        raise UnireError(f'"{key}" is not of the format jsonl; give the format, perhaps {OTHERS[key]}')
-    text, name = json_utils.required(item, "text", str), json_utils.name(item, "id", position)
-    placer = Placer(split(text, spaces=how.spaces, id=name, meta=json_utils.rest(item, KEYS)), how.notes)
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_lines(path, options, partial(_parse_document, options=options))
+
+
+def _parse_document(item: Json, position: int, options: ReadOptions) -> Document:
+    for foreign in FOREIGN_KEYS.keys() & item.keys():
+        raise UnireError(f'"{foreign}" is not of the format jsonl; give the format, perhaps {FOREIGN_KEYS[foreign]}')
+    text, name = json_utils.require(item, "text", str), json_utils.parse_id(item, "id", position)
+    aligner = EntityAligner(
+        split_text(text, spaces=options.spaces, id=name, meta=json_utils.get_other_keys(item, KEYS)), options.notes
+    )
     entities: list[Entity | None] = []
-    found: dict[Place, Entity | None] = {}
-    for value in json_utils.required(item, "entities", list):
-        what = json_utils.What("entity", value)
-        start, end, label = place = _place(value, what)
-        entities.append(placer.entity([(start, end)], label, *json_utils.properties(value, what)))
-        found.setdefault(place, entities[-1])
+    by_key: dict[EntityKey, Entity | None] = {}
+    for value in json_utils.require(item, "entities", list):
+        what = json_utils.ErrorSubject("entity", value)
+        start, end, label = key = _parse_key(value, what)
+        entities.append(aligner.align([(start, end)], label, *json_utils.parse_properties(value, what)))
+        by_key.setdefault(key, entities[-1])
     relations = []
-    for value in json_utils.optional(item, "relations"):
-        what = json_utils.What("relation", value)
-        head, tail = (_argument(value, side, found, what) for side in ("head", "tail"))
+    for value in json_utils.get_list(item, "relations"):
+        what = json_utils.ErrorSubject("relation", value)
+        head, tail = (_find_argument(value, side, by_key, what) for side in ("head", "tail"))
         if head is None or tail is None:
-            how.notes[ARGUMENT] += 1
+            options.notes[LOST_ARGUMENT] += 1
         else:
-            label = json_utils.label(value, "label", what)
-            relations.append(Relation(head, tail, label, *json_utils.properties(value, what)))
-    return placer.document.annotated(filter(None, entities), relations)
+            label = json_utils.parse_label(value, "label", what)
+            relations.append(Relation(head, tail, label, *json_utils.parse_properties(value, what)))
+    return aligner.document.annotated(filter(None, entities), relations)
 
 
-def _place(value: Any, what: object) -> Place:
+def _parse_key(value: Any, what: object) -> EntityKey:
     json_utils.expect(value, dict, what)
-    start, end = json_utils.integer(value, "char_start", what), json_utils.integer(value, "char_end", what)
-    return start, end, json_utils.label(value, "label", what)
+    start, end = json_utils.parse_integer(value, "char_start", what), json_utils.parse_integer(value, "char_end", what)
+    return start, end, json_utils.parse_label(value, "label", what)
 
 
-def _argument(value: Any, side: str, found: dict[Place, Entity | None], what: object) -> Entity | None:
-    """The entity that a relation means; `None` for one that was left out."""
-    place = _place(json_utils.expect(value, dict, what).get(side), f'"{side}" of {what}')
-    if place not in found:
+def _find_argument(value: Any, side: str, by_key: dict[EntityKey, Entity | None], what: object) -> Entity | None:
+    """The entity that a relation refers to, or `None` if it was left out."""
+    key = _parse_key(json_utils.expect(value, dict, what).get(side), f'"{side}" of {what}')
+    if key not in by_key:
         raise UnireError(f'"{side}" of {what} is none of the entities')
-    return found[place]
+    return by_key[key]
 
 
 def from_lines(lines: Iterable[str], name: str) -> Iterator[Document]:
-    """The documents of some lines, called `name:1`, `name:2` and so on."""
+    """Documents of tokenized text: one sentence per line, words between spaces, an empty line between documents.
+
+    Their ids are `name:1`, `name:2` and so on.
+    """
     sentences: list[list[str]] = []
     count = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""What the formats ask of parsed JSON: the right kind of thing, or a sentence about what is there instead."""
+"""JSON utilities: reading, writing and validating the JSON of all formats, with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.files import explain_read_errors, open_binary
-from unire.formats.base import ReadOptions, at
+from unire.formats.base import ReadOptions, add_location
 
 __all__ = [
+    "ErrorSubject",
     "Json",
-    "What",
-    "decoded",
-    "entities",
+    "check_span",
+    "decode",
+    "dump_json",
+    "dump_properties",
     "expect",
-    "extras",
-    "integer",
+    "get_list",
+    "get_other_keys",
+    "index_arguments",
     "is_integer",
     "is_number",
-    "label",
-    "lines",
-    "name",
-    "numbered",
-    "objects",
-    "optional",
-    "parsed",
-    "portions",
-    "properties",
+    "iter_lines",
+    "iter_objects",
+    "parse_entities",
+    "parse_id",
+    "parse_integer",
+    "parse_json",
+    "parse_label",
+    "parse_properties",
+    "parse_relations",
+    "parse_sentences",
+    "parse_words",
     "read_lines",
     "read_list",
-    "relations",
-    "required",
-    "rest",
-    "sentences",
-    "shown",
-    "span",
-    "spelt",
-    "words",
+    "require",
+    "shorten_json",
+    "split_by_lengths",
     "write_lines",
     "write_list",
 ]
@@ -57,58 +57,60 @@ KINDS: dict[type, str] = {list: "a list", dict: "a JSON object", str: "a string"
 
 
 def expect(value: object, kind: type[T], what: object) -> T:
-    """`value`, which must be a list, a JSON object or a string."""
+    """Check that `value` is a list, a JSON object or a string, and return it. Errors call it `what`."""
     if not isinstance(value, kind):
-        raise UnireError(f"{what} must be {KINDS[kind]}, but is {shown(value)}")
+        raise UnireError(f"{what} must be {KINDS[kind]}, but is {shorten_json(value)}")
     return value
 
 
-def required(item: Json, key: str, kind: type[T]) -> T:
+def require(item: Json, key: str, kind: type[T]) -> T:
     if key not in item:
         raise UnireError(f'"{key}" is missing')
     return expect(item[key], kind, f'"{key}"')
 
 
-def optional(item: Json, key: str) -> list[Any]:
-    """The list under `key`; an item that lacks it has an empty one."""
+def get_list(item: Json, key: str) -> list[Any]:
+    """The list under `key`, or an empty one."""
     return expect(item.get(key, []), list, f'"{key}"')
 
 
-def rest(item: Mapping[str, Any], known: Iterable[str]) -> Json:
-    """What the item carries beyond the keys that its format knows."""
+def get_other_keys(item: Mapping[str, Any], known: Iterable[str]) -> Json:
+    """The values under all keys that the format does not define."""
     return {key: value for key, value in item.items() if key not in known}
 
 
-def name(item: Json, key: str, position: int) -> str:
-    """The document's name under `key`, by default its position in the file."""
+def parse_id(item: Json, key: str, position: int) -> str:
+    """The document's id under `key`; by default its position in the file."""
     value = item.get(key, position)
     if not isinstance(value, str) and not is_integer(value):
-        raise UnireError(f'"{key}" must be a string or a whole number, but is {shown(value)}')
+        raise UnireError(f'"{key}" must be a string or a whole number, but is {shorten_json(value)}')
     return str(value)
 
 
-def words(value: object, what: str) -> list[str]:
-    """A list of words, which may be empty."""
-    found = expect(value, list, what)
+def parse_words(value: object, what: str) -> list[str]:
+    """Check that `value` is a list of strings, and return it."""
+    words = expect(value, list, what)
     try:
-        "".join(found)  # the quickest way to look at every one
+        "".join(words)  # the fastest check of all elements
     except TypeError:
-        for word in found:
+        for word in words:
             expect(word, str, f"a word of {what}")
-    return found
+    return words
 
 
-def sentences(item: Json) -> list[list[str]]:
+def parse_sentences(item: Json) -> list[list[str]]:
     """The words of each sentence under `sentences`."""
-    return [words(value, f'sentence {i} of "sentences"') for i, value in enumerate(required(item, "sentences", list))]
+    return [
+        parse_words(value, f'sentence {i} of "sentences"') for i, value in enumerate(require(item, "sentences", list))
+    ]
 
 
-def portions(flat: Sequence[T], lengths: object) -> list[list[T]]:
-    """What a document has for every word, sentence by sentence.
+def split_by_lengths(flat: Sequence[T], lengths: object) -> list[list[T]]:
+    """Split a list with one element per word into one list per sentence.
 
     Args:
-        flat: As many as there are words.
-        lengths: How many words each sentence has.
+        flat: One element per word.
+        lengths: The number of words of each sentence.
     """
     sizes = expect(lengths, list, '"sentences"')
     if not all(is_integer(size) and size >= 0 for size in sizes) or sum(sizes) != len(flat):
@@ -117,8 +119,8 @@ def portions(flat: Sequence[T], lengths: object) -> list[list[T]]:
     return [list(flat[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
-def span(start: int, end: int, n_words: int, what: object) -> tuple[int, int]:
-    """`start` and `end` (exclusive), which must hold at least one word and lie inside the document."""
+def check_span(start: int, end: int, n_words: int, what: object) -> tuple[int, int]:
+    """Check that the words `[start, end)` are at least one and lie inside the document."""
     if start >= end:
         raise UnireError(f"{what} is reversed or empty")
     if start < 0 or end > n_words:
@@ -126,55 +128,58 @@ def span(start: int, end: int, n_words: int, what: object) -> tuple[int, int]:
     return start, end
 
 
-def entities(item: Json, document: Document, key: str) -> list[Entity]:
-    """The entities of an item, objects with `start`, `end`, a label under `key`, maybe a `score` and `attributes`."""
-    found = []
-    for value in optional(item, "entities"):
-        what = What("entity", value)
+def parse_entities(item: Json, document: Document, key: str) -> list[Entity]:
+    """Entities: objects with `start`, `end`, a label under `key`, and optionally `score` and `attributes`."""
+    entities = []
+    for value in get_list(item, "entities"):
+        what = ErrorSubject("entity", value)
         expect(value, dict, what)
-        start, end = span(integer(value, "start", what), integer(value, "end", what), document.n_words, what)
-        found.append(document.entity(start, end, label(value, key, what), *properties(value, what)))
-    return found
+        start, end = check_span(
+            parse_integer(value, "start", what), parse_integer(value, "end", what), document.n_words, what
+        )
+        entities.append(document.entity(start, end, parse_label(value, key, what), *parse_properties(value, what)))
+    return entities
 
 
-def relations(item: Json, found: Sequence[Entity], key: str) -> list[Relation]:
-    """The relations of an item, objects with `head` and `tail` (positions in `found`) and the rest as entities."""
-    linked = []
-    for value in optional(item, "relations"):
-        what = What("relation", value)
+def parse_relations(item: Json, entities: Sequence[Entity], key: str) -> list[Relation]:
+    """Relations: objects with `head` and `tail` (positions in `entities`), otherwise like entities."""
+    relations = []
+    for value in get_list(item, "relations"):
+        what = ErrorSubject("relation", value)
         expect(value, dict, what)
-        head, tail = integer(value, "head", what), integer(value, "tail", what)
+        head, tail = parse_integer(value, "head", what), parse_integer(value, "tail", what)
         for position in (head, tail):
-            if not 0 <= position < len(found):
-                raise UnireError(f"{what} refers to a missing entity: {position}, of {len(found)} counted from 0")
-        linked.append(Relation(found[head], found[tail], label(value, key, what), *properties(value, what)))
-    return linked
+            if not 0 <= position < len(entities):
+                raise UnireError(f"{what} refers to a missing entity: {position}, of {len(entities)} counted from 0")
+        label = parse_label(value, key, what)
+        relations.append(Relation(entities[head], entities[tail], label, *parse_properties(value, what)))
+    return relations
 
 
-class What(NamedTuple):
-    """What an error message is about, spelt out only when there is one."""
+class ErrorSubject(NamedTuple):
+    """The subject of an error message. It is formatted only if there is an error, because that is slow."""
 
     kind: str
     value: object
 
     def __str__(self) -> str:
-        return f"{self.kind} {shown(self.value)}"
+        return f"{self.kind} {shorten_json(self.value)}"
 
 
-def integer(item: Json, key: str, what: object) -> int:
+def parse_integer(item: Json, key: str, what: object) -> int:
     value = item.get(key)
     if not is_integer(value):
         raise UnireError(f'"{key}" of {what} must be a whole number')
     return int(item[key])
 
 
-def label(item: Json, key: str, what: object) -> str:
+def parse_label(item: Json, key: str, what: object) -> str:
     value = item.get(key)
     return value if isinstance(value, str) else expect(value, str, f'"{key}" of {what}')
 
 
-def properties(item: Json, what: object) -> tuple[float | None, Json]:
-    """The score and the attributes of an entity or a relation, where it has them."""
+def parse_properties(item: Json, what: object) -> tuple[float | None, Json]:
+    """The score and the attributes of an entity or a relation, if it has them."""
     score = item.get("score")
     if score is not None and not is_number(score):
         raise UnireError(f'"score" of {what} must be a number')
@@ -184,27 +189,27 @@ def properties(item: Json, what: object) -> tuple[float | None, Json]:
     return None if score is None else float(score), attributes or {}
 
 
-def numbered(linked: Iterable[Relation], found: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:
-    """Each relation with the positions of its head and its tail in `found`."""
-    itself = {id(entity): i for i, entity in enumerate(found)}  # quicker than by value, and it tells equal ones apart
+def index_arguments(relations: Iterable[Relation], entities: Sequence[Entity]) -> Iterator[tuple[Relation, int, int]]:
+    """Every relation with the positions of its head and its tail in `entities`."""
+    positions = {id(entity): i for i, entity in enumerate(entities)}  # faster than by value, and equal ones differ
 
-    def place(entity: Entity) -> int:
-        position = itself.get(id(entity))
-        return found.index(entity) if position is None else position
+    def find(entity: Entity) -> int:
+        position = positions.get(id(entity))
+        return entities.index(entity) if position is None else position
 
-    for relation in linked:
+    for relation in relations:
         try:
-            yield relation, place(relation.head), place(relation.tail)
+            yield relation, find(relation.head), find(relation.tail)
         except ValueError:
             raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
 
 
-def extras(item: Entity | Relation) -> Json:
-    """The score and the attributes as a JSON object, without those that are not there."""
-    found: Json = {} if item.score is None else {"score": item.score}
+def dump_properties(item: Entity | Relation) -> Json:
+    """The score and the attributes as a JSON object, as far as the item has them."""
+    properties: Json = {} if item.score is None else {"score": item.score}
     if item.attributes:
-        found["attributes"] = dict(item.attributes)
-    return found
+        properties["attributes"] = dict(item.attributes)
+    return properties
 
 
 def is_integer(value: object) -> bool:
@@ -212,18 +217,18 @@ def is_integer(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a number that a float can hold; NaN and the infinities are none."""
+    """Whether `value` is a number that a float can hold. NaN and infinities are not numbers here."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def shown(value: object) -> str:
+def shorten_json(value: object) -> str:
     """`value` as JSON, shortened for an error message."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
-"""A value that holds itself is refused all the same, once it is too deep."""
+"""Without a check for cycles: they raise a `RecursionError` anyway."""
 
 FromJson = Callable[[Json, int], Document]
 """A document from its JSON object and its position in the file."""
@@ -231,90 +236,90 @@ ToJson = Callable[[Document], Iterable[Json]]
 """The JSON objects that a document becomes."""
 
 
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file without their ends, and their numbers, counted from 1 as editors do."""
+def iter_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file without line ends, with their numbers from 1."""
     with explain_read_errors(path), open_binary(path) as file:
         for number, raw in enumerate(file, start=1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line.rstrip(b"\r\n")
 
 
-def decoded(raw: bytes) -> str:
+def decode(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
         raise UnireError("not UTF-8; convert the file first") from None
 
 
-def parsed(raw: bytes) -> Any:
-    """The value of some JSON, which must be UTF-8."""
-    text = decoded(raw)
+def parse_json(raw: bytes) -> Any:
+    """Parse JSON in UTF-8."""
+    text = decode(raw)
     try:
         value = json.loads(text)
-        if "\\u" in text:  # half a surrogate pair is no text, and only an escape can smuggle one in
+        if "\\u" in text:  # only an escape can bring in half a surrogate pair, which is not valid text
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        place = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
-        raise UnireError(f"not valid JSON: {error.msg} ({place})") from None
+        location = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        raise UnireError(f"not valid JSON: {error.msg} ({location})") from None
     except (ValueError, RecursionError) as error:
         raise UnireError(f"cannot be read as JSON: {error}") from None
     return value
 
 
-def objects(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
-    """The JSON objects of a file of lines, each with its place."""
+def iter_objects(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
+    """The JSON objects of a file in JSON lines, each with its location."""
     name = str(path)
-    for number, line in lines(path):
+    for number, line in iter_lines(path):
         if not line or line.isspace():
             continue
-        place = f"{name}, line {number}"
+        location = f"{name}, line {number}"
         try:
-            item = expect(parsed(line), dict, "a document")
+            item = expect(parse_json(line), dict, "a document")
         except UnireError as error:
-            on_error(UnireError(f"{place}: {error}"))
+            on_error(UnireError(f"{location}: {error}"))
             continue
-        yield place, item
+        yield location, item
 
 
-def read_lines(path: Path, how: ReadOptions, from_json: FromJson) -> Iterator[Document]:
-    """The documents of a file with an object a line."""
-    return _documents(objects(path, how.on_error), how, from_json)
+def read_lines(path: Path, options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
+    """Read a file with one JSON object per line."""
+    return _read_documents(iter_objects(path, options.on_error), options, from_json)
 
 
-def read_list(path: Path, how: ReadOptions, from_json: FromJson) -> Iterator[Document]:
-    """The documents of a file that is one list of objects."""
-    return _documents(_items(path, how.on_error), how, from_json)
+def read_list(path: Path, options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
+    """Read a file that is one JSON list of objects."""
+    return _read_documents(_iter_items(path, options.on_error), options, from_json)
 
 
-def _items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
+def _iter_items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
     with explain_read_errors(path), open_binary(path) as file:
         raw = file.read()
     try:
-        values = expect(parsed(raw.removeprefix(codecs.BOM_UTF8)), list, "the file")
+        values = expect(parse_json(raw.removeprefix(codecs.BOM_UTF8)), list, "the file")
     except UnireError as error:
         raise UnireError(f"{path}: {error}") from None
     for i, value in enumerate(values):
-        place = f"{path}, item {i} (counted from 0)"
+        location = f"{path}, item {i} (counted from 0)"
         item = None
-        with at(place, on_error):
+        with add_location(location, on_error):
             item = expect(value, dict, "a document")
         if item is not None:
-            yield place, item
+            yield location, item
 
 
-def _documents(items: Iterable[tuple[str, Json]], how: ReadOptions, from_json: FromJson) -> Iterator[Document]:
-    for position, (place, item) in enumerate(items):
+def _read_documents(items: Iterable[tuple[str, Json]], options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
+    for position, (location, item) in enumerate(items):
         try:
             document = from_json(item, position)
         except UnireError as error:
-            how.on_error(UnireError(f"{place}: {error}"))
+            options.on_error(UnireError(f"{location}: {error}"))
             continue
         yield document
 
 
 def write_lines(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
     with path.open("wb") as file:
-        for texts in _encoded(documents, on_error, to_json):
+        for texts in _encode_documents(documents, on_error, to_json):
             for text in texts:
                 file.write(text + b"\n")
 
@@ -322,7 +327,7 @@ def write_lines(documents: Iterable[Document], path: Path, on_error: OnError, to
 def write_list(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:
     with path.open("wb") as file:
         file.write(b"[")
-        _write_separated(file, (text for texts in _encoded(documents, on_error, to_json) for text in texts))
+        _write_separated(file, (text for texts in _encode_documents(documents, on_error, to_json) for text in texts))
         file.write(b"]\n")
 
 
@@ -331,19 +336,19 @@ def _write_separated(file: BinaryIO, texts: Iterable[bytes]) -> None:
         file.write(b",\n" + text if i else text)
 
 
-def spelt(value: Any) -> bytes:
-    """A value as JSON, if it can be one."""
+def dump_json(value: Any) -> bytes:
+    """Encode a value as JSON."""
     try:
         return ENCODER.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise UnireError(str(error)) from None
 
 
-def _encoded(documents: Iterable[Document], on_error: OnError, to_json: ToJson) -> Iterator[list[bytes]]:
-    """The JSON objects of each document as text."""
+def _encode_documents(documents: Iterable[Document], on_error: OnError, to_json: ToJson) -> Iterator[list[bytes]]:
+    """The encoded JSON objects of every document."""
     for document in documents:
         try:
-            texts = [spelt(item) for item in to_json(document)]
+            texts = [dump_json(item) for item in to_json(document)]
         except UnireError as error:
             on_error(UnireError(f"document {document.id!r} cannot be written: {error}"))
             continue

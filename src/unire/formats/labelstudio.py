@@ -8,14 +8,14 @@
          "value": {"start": 13, "end": 19, "text": "London", "labels": ["Loc"]}},
         {"type": "relation", "from_id": "1", "to_id": "2", "direction": "right", "labels": ["Live_In"]}]}]}]
 
-Regions count characters. A region with several labels is as many entities, and a relation that points both ways two
-relations. Where several people annotated a text the first annotation that was not skipped is taken; a task without one
-is a document without annotation; both are noted. What else is said of a region (choices, ratings) becomes attributes.
-`id` in `data`, failing it that of the task, names the document, and other keys of `data` are its meta data.
+Regions count characters. A region with several labels becomes one entity per label. A relation with the direction `bi`
+becomes two relations. The reader takes the first annotation that was not skipped. A task without one becomes a document
+without annotation. Both cases are counted. Other answers about a region (choices, ratings) become attributes. The
+document's id is the `id` in `data`, or else that of the task. Other keys of `data` are its meta data.
 
-`sentences` and `offsets` in `data`, the words and their characters as in the format `unire`, are ours; without them the
-text is split. Scores stand under `score`, attributes under `meta` of a region or a relation. The cuts of a document
-have no place in the format, nor have entities on empty words.
+`sentences` and `offsets` in `data` hold the words and their characters as in the format `unire`. They are ours; without
+them the text is split. `score` and `meta` of a region or a relation hold its score and attributes. The format cannot
+represent the cuts of a document and entities on empty words.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ from pathlib import Path
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils, native
-from unire.formats.alignment import Placer, split
-from unire.formats.base import ReadOptions
-from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.alignment import EntityAligner, split_text
+from unire.formats.base import ALL_CAPABILITIES, LOST_ARGUMENT, Capability, ReadOptions
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "read", "to_json", "write"]
+__all__ = ["CAPABILITIES", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Capability.CUTS, Capability.CHARACTERLESS}
+CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS, Capability.CHARACTERLESS}
 KEYS = ("id", "text", "sentences", "offsets")
-REGIONS = ("labels", "hypertextlabels")
+REGION_TYPES = ("labels", "hypertextlabels")
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    return json_utils.read_list(path, how, lambda item, position: _document(item, position, how))
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_list(path, options, lambda item, position: _parse_document(item, position, options))
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -55,7 +54,7 @@ def to_json(document: Document) -> Iterator[Json]:
             "from_name": "label",
             "to_name": "text",
             "value": {"start": e.char_start, "end": e.char_end, "text": e.text, "labels": [e.label]},
-            **_extras(e),
+            **_dump_properties(e),
         }
         for i, e in enumerate(document.entities, start=1)
     ]
@@ -66,95 +65,95 @@ def to_json(document: Document) -> Iterator[Json]:
             "to_id": str(tail + 1),
             "direction": "right",
             "labels": [relation.label],
-            **_extras(relation),
+            **_dump_properties(relation),
         }
-        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
+        for relation, head, tail in json_utils.index_arguments(document.relations, document.entities)
     ]
-    data = {"id": document.id, **native.layout(document)}
+    data = {"id": document.id, **native.dump_layout(document)}
     yield {"data": {**data, **document.meta}, "annotations": [{"result": [*regions, *relations]}]}
 
 
-def _extras(item: Entity | Relation) -> Json:
-    found = json_utils.extras(item)
-    return {"meta" if name == "attributes" else name: value for name, value in found.items()}
+def _dump_properties(item: Entity | Relation) -> Json:
+    properties = json_utils.dump_properties(item)
+    return {"meta" if name == "attributes" else name: value for name, value in properties.items()}
 
 
-def _document(item: Json, position: int, how: ReadOptions) -> Document:
-    data = json_utils.required(item, "data", dict)
-    name = json_utils.name(data if "id" in data else item, "id", position)
-    meta = json_utils.rest(data, KEYS)
+def _parse_document(item: Json, position: int, options: ReadOptions) -> Document:
+    data = json_utils.require(item, "data", dict)
+    name = json_utils.parse_id(data if "id" in data else item, "id", position)
+    meta = json_utils.get_other_keys(data, KEYS)
     if "sentences" in data:
-        document = native.from_layout(data, name, meta)
+        document = native.parse_layout(data, name, meta)
     else:
-        document = split(json_utils.required(data, "text", str), spaces=how.spaces, id=name, meta=meta)
-    result = _result(item, how)
-    regions = _regions(result, document, how)
-    relations = [relation for value in result for relation in _relations(value, regions, how)]
-    return document.annotated((entity for found in regions.values() for entity in found), relations)
+        document = split_text(json_utils.require(data, "text", str), spaces=options.spaces, id=name, meta=meta)
+    result = _select_result(item, options)
+    regions = _parse_regions(result, document, options)
+    relations = [relation for value in result for relation in _parse_relations(value, regions, options)]
+    return document.annotated((entity for entities in regions.values() for entity in entities), relations)
 
 
-def _result(item: Json, how: ReadOptions) -> list[Json]:
+def _select_result(item: Json, options: ReadOptions) -> list[Json]:
     """The regions and relations of the first annotation that was not skipped."""
     annotations = [
-        json_utils.expect(annotation, dict, "an annotation") for annotation in json_utils.optional(item, "annotations")
+        json_utils.expect(annotation, dict, "an annotation") for annotation in json_utils.get_list(item, "annotations")
     ]
     usable = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
     if not usable:
-        how.notes["text that is not annotated"] += 1
+        options.notes["text that is not annotated"] += 1
         return []
-    how.notes["annotation beside another one of the same text, left out"] += len(usable) - 1
+    options.notes["annotation beside another one of the same text, left out"] += len(usable) - 1
     return [
-        json_utils.expect(value, dict, "a region or relation") for value in json_utils.optional(usable[0], "result")
+        json_utils.expect(value, dict, "a region or relation") for value in json_utils.get_list(usable[0], "result")
     ]
 
 
-def _regions(result: list[Json], document: Document, how: ReadOptions) -> dict[str, list[Entity]]:
-    """The entities of every region, by its name."""
-    said = _said(result)
-    placer = Placer(document, how.notes)
-    found: dict[str, list[Entity]] = {}
+def _parse_regions(result: list[Json], document: Document, options: ReadOptions) -> dict[str, list[Entity]]:
+    """The entities of every region, by its id."""
+    answers = _collect_answers(result)
+    aligner = EntityAligner(document, options.notes)
+    regions: dict[str, list[Entity]] = {}
     for value in result:
-        if value.get("type") not in REGIONS:
+        if value.get("type") not in REGION_TYPES:
             continue
-        what = json_utils.What("region", value)
+        what = json_utils.ErrorSubject("region", value)
         name = str(value.get("id"))
-        if name in found:
+        if name in regions:
             raise UnireError(f"{what} has the name of another one")
-        region = json_utils.required(value, "value", dict)
-        part = (json_utils.integer(region, "start", what), json_utils.integer(region, "end", what))
-        score, attributes = _properties(value, what)
+        region = json_utils.require(value, "value", dict)
+        part = (json_utils.parse_integer(region, "start", what), json_utils.parse_integer(region, "end", what))
+        score, attributes = _parse_properties(value, what)
         entities = [
-            placer.entity([part], label, score, {**said[name], **attributes})
-            for label in json_utils.words(region.get(value["type"]), f"the labels of {what}")
+            aligner.align([part], label, score, {**answers[name], **attributes})
+            for label in json_utils.parse_words(region.get(value["type"]), f"the labels of {what}")
         ]
-        found[name] = [entity for entity in entities if entity is not None]
-    return found
+        regions[name] = [entity for entity in entities if entity is not None]
+    return regions
 
 
-def _said(result: list[Json]) -> dict[str, Json]:
-    """What is said of each region beside its labels, by the name of the question."""
-    said: dict[str, Json] = defaultdict(dict)
+def _collect_answers(result: list[Json]) -> dict[str, Json]:
+    """The answers about each region beside its labels, by region id and name of the question."""
+    answers: dict[str, Json] = defaultdict(dict)
     for value in result:
         kind = value.get("type")
         question = str(value.get("from_name"))
-        if kind in REGIONS or kind == "relation" or question == CHARACTERS:
+        if kind in REGION_TYPES or kind == "relation" or question == CHARACTERS:
             continue
         if isinstance(value.get("value"), dict):
-            said[str(value.get("id"))][question] = value["value"].get(kind)
-    return said
+            answers[str(value.get("id"))][question] = value["value"].get(kind)
+    return answers
 
 
-def _relations(value: Json, regions: dict[str, list[Entity]], how: ReadOptions) -> Iterator[Relation]:
+def _parse_relations(value: Json, regions: dict[str, list[Entity]], options: ReadOptions) -> Iterator[Relation]:
     if value.get("type") != "relation":
         return
-    what = json_utils.What("relation", value)
+    what = json_utils.ErrorSubject("relation", value)
     if missing := [key for key in ("from_id", "to_id") if str(value.get(key)) not in regions]:
         raise UnireError(f'{what} refers to a missing region by its "{missing[0]}"')
     ends = [entity for key in ("from_id", "to_id") for entity in regions[str(value[key])][:1]]
     if len(ends) < 2:
-        how.notes[ARGUMENT] += 1
+        options.notes[LOST_ARGUMENT] += 1
         return
-    labels = json_utils.words(value.get("labels", []), f"the labels of {what}")
+    labels = json_utils.parse_words(value.get("labels", []), f"the labels of {what}")
     if not labels:
         raise UnireError(f"{what} has no label; give it one, or take it out")
     direction = value.get("direction", "right")
@@ -163,8 +162,8 @@ def _relations(value: Json, regions: dict[str, list[Entity]], how: ReadOptions) 
         raise UnireError(f'the direction of {what} is none of "right", "left" and "bi"')
     for label in labels:
         for head, tail in pairs:
-            yield Relation(head, tail, label, *_properties(value, what))
+            yield Relation(head, tail, label, *_parse_properties(value, what))
 
 
-def _properties(value: Json, what: object) -> tuple[float | None, Json]:
-    return json_utils.properties({"score": value.get("score"), "attributes": value.get("meta")}, what)
+def _parse_properties(value: Json, what: object) -> tuple[float | None, Json]:
+    return json_utils.parse_properties({"score": value.get("score"), "attributes": value.get("meta")}, what)

@@ -1,4 +1,4 @@
-"""`prodigy`: JSON lines as Prodigy's `rel.manual` and `ner.manual` have them, one text a line.
+"""`prodigy`: JSON lines as in Prodigy's `rel.manual` and `ner.manual`, one text per line.
 
     {"text": "Ada lives in London.", "id": "a", "answer": "accept", "sentences": [5],
      "tokens": [{"text": "Ada", "start": 0, "end": 3, "id": 0, "ws": true}, …],
@@ -7,15 +7,14 @@
                     "head_span": {"start": 0, "end": 3, "token_start": 0, "token_end": 0, "label": "Peop"},
                     "child_span": {"start": 13, "end": 19, "token_start": 3, "token_end": 3, "label": "Loc"}}]}
 
-Spans count characters, or tokens where they say so (`token_end` is inclusive). A relation goes from `head` to `child`,
-which are the last tokens of two spans, and mostly has those spans beside them. Texts whose `answer` is not `accept` are
-left out, and noted. A text without `tokens` is split into sentences and words. `meta` and all keys that are not named
-here are the document's meta data; `entities`, which other formats have, are noted, and refused where there are no
-`spans`.
+Spans count characters, or tokens if they have `token_start` and `token_end` (inclusive). A relation goes from `head` to
+`child`, the last tokens of two spans, and usually names those spans too. Texts whose `answer` is not `accept` are
+skipped and counted. A text without `tokens` is split into sentences and words. `meta` and all other keys are the
+document's meta data. `entities`, a key of other formats, is counted, and is an error if there are no `spans`.
 
-`id` and `sentences`, the number of tokens of each sentence, are ours: without the latter a text with tokens is one
-sentence. Scores and attributes stand under `score` and `attributes` of spans and relations. The cuts of a document
-have no place in the format.
+`id` and `sentences` (the number of tokens of each sentence) are ours. Without `sentences`, a text with tokens is one
+sentence. `score` and `attributes` of spans and relations are ours, too. The format cannot represent the cuts of a
+document.
 """
 
 from __future__ import annotations
@@ -27,28 +26,27 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils
-from unire.formats.alignment import Placer, split
-from unire.formats.base import ReadOptions, at
-from unire.formats.capabilities import ARGUMENT, EVERYTHING, Capability
+from unire.formats.alignment import EntityAligner, split_text
+from unire.formats.base import ALL_CAPABILITIES, LOST_ARGUMENT, Capability, ReadOptions, add_location
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "read", "to_json", "write"]
+__all__ = ["CAPABILITIES", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {Capability.CUTS}
+CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS}
 KEYS = ("text", "id", "tokens", "sentences", "spans", "relations", "meta", "answer")
 
-Found = list[tuple[Json, Entity | None]]
-"""Spans and their entities; `None` for one that was left out."""
+SpanEntities = list[tuple[Json, Entity | None]]
+"""Spans with their entities, or with `None` for an entity that was left out."""
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    for position, (place, item) in enumerate(json_utils.objects(path, how.on_error)):
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
+    for position, (location, item) in enumerate(json_utils.iter_objects(path, options.on_error)):
         if item.get("answer", "accept") != "accept":
-            how.notes["text that was not accepted, left out"] += 1
+            options.notes["text that was not accepted, left out"] += 1
             continue
         document = None
-        with at(place, how.on_error):
-            document = _document(item, position, how)
+        with add_location(location, options.on_error):
+            document = _parse_document(item, position, options)
         if document is not None:
             yield document
 
@@ -69,7 +67,7 @@ def to_json(document: Document) -> Iterator[Json]:
             "token_start": entity.start,
             "token_end": entity.end - 1,
             "label": entity.label,
-            **json_utils.extras(entity),
+            **json_utils.dump_properties(entity),
         }
         for entity in document.entities
     ]
@@ -80,9 +78,9 @@ def to_json(document: Document) -> Iterator[Json]:
             "head_span": spans[head],
             "child_span": spans[tail],
             "label": relation.label,
-            **json_utils.extras(relation),
+            **json_utils.dump_properties(relation),
         }
-        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
+        for relation, head, tail in json_utils.index_arguments(document.relations, document.entities)
     ]
     yield {
         "text": document.text,
@@ -96,82 +94,88 @@ def to_json(document: Document) -> Iterator[Json]:
     }
 
 
-def _document(item: Json, position: int, how: ReadOptions) -> Document:
-    document = _tokenized(item, position) if "tokens" in item else _split(item, position, how)
+def _parse_document(item: Json, position: int, options: ReadOptions) -> Document:
+    document = _parse_tokens(item, position) if "tokens" in item else _split_item(item, position, options)
     if "entities" in item:
         if "spans" not in item:
             raise UnireError('"entities" is not of the format prodigy, which has "spans"; give the format of the file')
-        how.notes['"entities" beside "spans", taken as meta data'] += 1
-    placer = Placer(document, how.notes)
-    found = [
-        (value, _entity(value, placer, in_tokens="tokens" in item)) for value in json_utils.optional(item, "spans")
+        options.notes['"entities" beside "spans", taken as meta data'] += 1
+    aligner = EntityAligner(document, options.notes)
+    spans = [
+        (value, _parse_entity(value, aligner, in_tokens="tokens" in item))
+        for value in json_utils.get_list(item, "spans")
     ]
-    relations = [_relation(value, found) for value in json_utils.optional(item, "relations")]
+    relations = [_parse_relation(value, spans) for value in json_utils.get_list(item, "relations")]
     if orphaned := relations.count(None):
-        how.notes[ARGUMENT] += orphaned
-    return document.annotated((entity for _, entity in found if entity), filter(None, relations))
+        options.notes[LOST_ARGUMENT] += orphaned
+    return document.annotated((entity for _, entity in spans if entity), filter(None, relations))
 
 
-def _meta(item: Json) -> Json:
-    return {**json_utils.expect(item.get("meta", {}), dict, '"meta"'), **json_utils.rest(item, KEYS)}
+def _get_meta(item: Json) -> Json:
+    return {**json_utils.expect(item.get("meta", {}), dict, '"meta"'), **json_utils.get_other_keys(item, KEYS)}
 
 
-def _split(item: Json, position: int, how: ReadOptions) -> Document:
-    text, name = json_utils.required(item, "text", str), json_utils.name(item, "id", position)
-    return split(text, spaces=how.spaces, id=name, meta=_meta(item))
+def _split_item(item: Json, position: int, options: ReadOptions) -> Document:
+    text, name = json_utils.require(item, "text", str), json_utils.parse_id(item, "id", position)
+    return split_text(text, spaces=options.spaces, id=name, meta=_get_meta(item))
 
 
-def _tokenized(item: Json, position: int) -> Document:
-    text = json_utils.required(item, "text", str)
+def _parse_tokens(item: Json, position: int) -> Document:
+    text = json_utils.require(item, "text", str)
     words, offsets = [], []
-    for token in json_utils.required(item, "tokens", list):
-        what = json_utils.What("token", token)
+    for token in json_utils.require(item, "tokens", list):
+        what = json_utils.ErrorSubject("token", token)
         json_utils.expect(token, dict, what)
-        start, end = json_utils.integer(token, "start", what), json_utils.integer(token, "end", what)
+        start, end = json_utils.parse_integer(token, "start", what), json_utils.parse_integer(token, "end", what)
         if not 0 <= start <= end <= len(text):
             raise UnireError(f"{what} does not lie in a text of {len(text)} characters")
-        words.append(json_utils.label(token, "text", what))
+        words.append(json_utils.parse_label(token, "text", what))
         offsets.append((start, end))
-    sentences = json_utils.portions(words, item.get("sentences", [len(words)]))
+    sentences = json_utils.split_by_lengths(words, item.get("sentences", [len(words)]))
     return Document.from_words(
-        sentences, text=text, offsets=offsets, id=json_utils.name(item, "id", position), meta=_meta(item)
+        sentences, text=text, offsets=offsets, id=json_utils.parse_id(item, "id", position), meta=_get_meta(item)
     )
 
 
-def _entity(value: Any, placer: Placer, *, in_tokens: bool) -> Entity | None:
-    what = json_utils.What("span", value)
+def _parse_entity(value: Any, aligner: EntityAligner, *, in_tokens: bool) -> Entity | None:
+    what = json_utils.ErrorSubject("span", value)
     json_utils.expect(value, dict, what)
-    label, properties = json_utils.label(value, "label", what), json_utils.properties(value, what)
+    label, properties = json_utils.parse_label(value, "label", what), json_utils.parse_properties(value, what)
     if in_tokens and "token_start" in value:
-        start, last = json_utils.integer(value, "token_start", what), json_utils.integer(value, "token_end", what)
-        span = json_utils.span(start, last + 1, placer.document.n_words, what)
-        return placer.document.entity(*span, label, *properties)
-    return placer.entity(
-        [(json_utils.integer(value, "start", what), json_utils.integer(value, "end", what))], label, *properties
+        start, last = (
+            json_utils.parse_integer(value, "token_start", what),
+            json_utils.parse_integer(value, "token_end", what),
+        )
+        span = json_utils.check_span(start, last + 1, aligner.document.n_words, what)
+        return aligner.document.entity(*span, label, *properties)
+    return aligner.align(
+        [(json_utils.parse_integer(value, "start", what), json_utils.parse_integer(value, "end", what))],
+        label,
+        *properties,
     )
 
 
-def _relation(value: Any, found: Found) -> Relation | None:
-    """The relation, unless one of its entities was left out."""
-    what = json_utils.What("relation", value)
+def _parse_relation(value: Any, spans: SpanEntities) -> Relation | None:
+    """Read a relation, or return `None` if one of its entities was left out."""
+    what = json_utils.ErrorSubject("relation", value)
     json_utils.expect(value, dict, what)
-    head, tail = (_argument(value, key, found, what) for key in ("head", "child"))
-    label, properties = json_utils.label(value, "label", what), json_utils.properties(value, what)
+    head, tail = (_find_argument(value, key, spans, what) for key in ("head", "child"))
+    label, properties = json_utils.parse_label(value, "label", what), json_utils.parse_properties(value, what)
     return None if head is None or tail is None else Relation(head, tail, label, *properties)
 
 
-def _argument(value: Json, key: str, found: Found, what: object) -> Entity | None:
-    """The entity that a relation means: the span beside it, else one with the same place and label, else by token.
+def _find_argument(value: Json, key: str, spans: SpanEntities, what: object) -> Entity | None:
+    """The entity of an argument, or `None` if it was left out.
 
-    `None` for one that was left out.
+    It is the equal span, or the span with the same characters and label, or the one that ends with the token.
     """
     span = value.get(f"{key}_span")
-    candidates = [entity for other, entity in found if other == span]
+    candidates = [entity for other, entity in spans if other == span]
     if not candidates and isinstance(span, dict):
-        place = [span.get(name) for name in ("start", "end", "label")]
-        candidates = [e for other, e in found if [other.get(name) for name in ("start", "end", "label")] == place]
+        key_values = [span.get(name) for name in ("start", "end", "label")]
+        candidates = [e for other, e in spans if [other.get(name) for name in ("start", "end", "label")] == key_values]
     if not candidates and span is None:
-        candidates = [entity for _, entity in found if entity and entity.end - 1 == value.get(key)]
+        candidates = [entity for _, entity in spans if entity and entity.end - 1 == value.get(key)]
     if not candidates:
         raise UnireError(f'{what} has a "{key}" that is no span')
     return candidates[0]

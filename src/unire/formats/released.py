@@ -1,16 +1,16 @@
-"""`unire-released`: JSON lines as the paper's authors have them, one sentence a line.
+"""`unire-released`: JSON lines as the paper's authors released them, one sentence per line.
 
     {"sentId": 0, "articleId": "a", "sentText": "Ada lives in London",
      "entityMentions": [{"emId": "E1", "text": "Ada", "offset": [0, 1], "label": "Peop"},
                         {"emId": "E2", "text": "London", "offset": [3, 4], "label": "Loc"}],
      "relationMentions": [{"em1Id": "E1", "em1Text": "Ada", "em2Id": "E2", "em2Text": "London", "label": "Live_In"}]}
 
-Words of `sentText` stand between spaces, unless `tokens` lists them; offsets count words of the sentence, ends are
-exclusive. Lines that follow each other with the same `articleId` and a growing `sentId` are one document. Keys with
-what was made for one encoder (`wordpieceSentText`, `jointLabelMatrix`, …) are left out, and noted.
+Words of `sentText` are separated by spaces, unless `tokens` lists them. Offsets count words of the sentence; ends are
+exclusive. Consecutive lines with the same `articleId` and a growing `sentId` form one document. Keys with data for one
+encoder (`wordpieceSentText`, `jointLabelMatrix`, …) are skipped and counted.
 
-Scores and attributes stand under `score` and `attributes`, the document's meta data under `meta` in its first line.
-What crosses sentences, the text and the cuts of a document have no place in the format.
+`score` and `attributes`, and `meta` in the first line of a document, are ours. The format cannot represent annotation
+across sentences, the text or the cuts of a document.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils
-from unire.formats.base import ReadOptions, at
-from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.base import ALL_CAPABILITIES, Capability, ReadOptions, add_location
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "read", "to_json", "write"]
+__all__ = ["CAPABILITIES", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {
+CAPABILITIES = ALL_CAPABILITIES - {
     Capability.NOTHING,
     Capability.TEXT,
     Capability.CUTS,
@@ -39,24 +38,24 @@ HOLDS = EVERYTHING - {
 KEYS = ("articleId", "sentId", "sentText", "tokens", "entityMentions", "relationMentions", "meta")
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     parts: list[Document] = []
     last = ("", 0)
-    for position, (place, item) in enumerate(json_utils.objects(path, how.on_error)):
+    for position, (location, item) in enumerate(json_utils.iter_objects(path, options.on_error)):
         part = None
-        with at(place, how.on_error):
-            part, key = _sentence(item), _key(item, position)
+        with add_location(location, options.on_error):
+            part, key = _parse_sentence(item), _parse_key(item, position)
         if part is None:
             continue
-        for name in json_utils.rest(item, KEYS):
-            how.notes[f'"{name}" of a sentence, left out'] += 1
+        for name in json_utils.get_other_keys(item, KEYS):
+            options.notes[f'"{name}" of a sentence, left out'] += 1
         if parts and (key[0] != last[0] or key[1] <= last[1]):
-            yield from _joined(parts, last[0], path, how)
+            yield from _read_joined(parts, last[0], path, options)
             parts = []
         parts.append(part)
         last = key
     if parts:
-        yield from _joined(parts, last[0], path, how)
+        yield from _read_joined(parts, last[0], path, options)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -68,7 +67,7 @@ def to_json(document: Document) -> Iterator[Json]:
         words = list(sentence.words)
         names = [f"E{n}" for n in range(1, len(sentence.entities) + 1)]
         item: Json = {"sentId": i, "articleId": document.id, "sentText": " ".join(words)}
-        if _split(item["sentText"]) != words:
+        if _split_words(item["sentText"]) != words:
             item["tokens"] = words
         item["entityMentions"] = [
             {
@@ -76,7 +75,7 @@ def to_json(document: Document) -> Iterator[Json]:
                 "text": " ".join(words[e.start - sentence.start : e.end - sentence.start]),
                 "offset": [e.start - sentence.start, e.end - sentence.start],
                 "label": e.label,
-                **json_utils.extras(e),
+                **json_utils.dump_properties(e),
             }
             for name, e in zip(names, sentence.entities, strict=True)
         ]
@@ -87,63 +86,66 @@ def to_json(document: Document) -> Iterator[Json]:
                 "em2Id": names[tail],
                 "em2Text": item["entityMentions"][tail]["text"],
                 "label": relation.label,
-                **json_utils.extras(relation),
+                **json_utils.dump_properties(relation),
             }
-            for relation, head, tail in json_utils.numbered(sentence.relations, sentence.entities)
+            for relation, head, tail in json_utils.index_arguments(sentence.relations, sentence.entities)
         ]
         yield {**item, "meta": dict(document.meta)} if document.meta and i == 0 else item
 
 
-def _key(item: Json, position: int) -> tuple[str, int]:
-    """The document's name and the sentence's number in it; a line without a name is a document of its own."""
+def _parse_key(item: Json, position: int) -> tuple[str, int]:
+    """The document's id and the sentence's number in it. A line without an id is a document of its own."""
     number = item.get("sentId", 0)
     if isinstance(number, str) and number.isdecimal():
         number = int(number)
     if not json_utils.is_integer(number):
-        raise UnireError(f'"sentId" must be a whole number, but is {json_utils.shown(number)}')
-    return json_utils.name(item, "articleId", position), number
+        raise UnireError(f'"sentId" must be a whole number, but is {json_utils.shorten_json(number)}')
+    return json_utils.parse_id(item, "articleId", position), number
 
 
-def _sentence(item: Json) -> Document:
-    """A line as a document of one sentence."""
-    text = json_utils.required(item, "sentText", str)
-    words = json_utils.words(item["tokens"], '"tokens"') if "tokens" in item else _split(text)
+def _parse_sentence(item: Json) -> Document:
+    """Read a line as a document of one sentence."""
+    text = json_utils.require(item, "sentText", str)
+    words = json_utils.parse_words(item["tokens"], '"tokens"') if "tokens" in item else _split_words(text)
     document = Document.from_words([words], meta=json_utils.expect(item.get("meta", {}), dict, '"meta"'))
     entities: dict[str, Entity] = {}
-    for value in json_utils.optional(item, "entityMentions"):
-        what = json_utils.What("entity", value)
+    for value in json_utils.get_list(item, "entityMentions"):
+        what = json_utils.ErrorSubject("entity", value)
         name = str(json_utils.expect(value, dict, what).get("emId", len(entities)))
         if name in entities:
             raise UnireError(f'{what} has the "emId" of another one')
         offset = value.get("offset")
         if not isinstance(offset, list) or len(offset) != 2 or not all(map(json_utils.is_integer, offset)):
             raise UnireError(f'"offset" of {what} is not [start, end]')
-        span = json_utils.span(offset[0], offset[1], document.n_words, what)
-        label, (score, attributes) = json_utils.label(value, "label", what), json_utils.properties(value, what)
-        entities[name] = replace(document.entity(*span, label, score), attributes=attributes)  # of the whole document
-    relations = [_relation(value, entities) for value in json_utils.optional(item, "relationMentions")]
+        span = json_utils.check_span(offset[0], offset[1], document.n_words, what)
+        label, (score, attributes) = (
+            json_utils.parse_label(value, "label", what),
+            json_utils.parse_properties(value, what),
+        )
+        entities[name] = replace(document.entity(*span, label, score), attributes=attributes)
+    relations = [_parse_relation(value, entities) for value in json_utils.get_list(item, "relationMentions")]
     return document.annotated(entities.values(), relations)
 
 
-def _relation(value: Any, entities: dict[str, Entity]) -> Relation:
-    what = json_utils.What("relation", value)
+def _parse_relation(value: Any, entities: dict[str, Entity]) -> Relation:
+    what = json_utils.ErrorSubject("relation", value)
     json_utils.expect(value, dict, what)
     if missing := [key for key in ("em1Id", "em2Id") if str(value.get(key)) not in entities]:
         raise UnireError(f'{what} refers to a missing entity by its "{missing[0]}"')
     head, tail = entities[str(value["em1Id"])], entities[str(value["em2Id"])]
-    return Relation(head, tail, json_utils.label(value, "label", what), *json_utils.properties(value, what))
+    return Relation(head, tail, json_utils.parse_label(value, "label", what), *json_utils.parse_properties(value, what))
 
 
-def _joined(parts: list[Document], name: str, path: Path, how: ReadOptions) -> Iterator[Document]:
-    """One document from its sentences, if it is one."""
+def _read_joined(parts: list[Document], name: str, path: Path, options: ReadOptions) -> Iterator[Document]:
+    """Join the sentences of one document, unless they are inconsistent."""
     document = None
-    with at(str(path), how.on_error):
-        document = _of_sentences(parts, name)
+    with add_location(str(path), options.on_error):
+        document = _join_sentences(parts, name)
     if document is not None:
         yield document
 
 
-def _of_sentences(parts: list[Document], name: str) -> Document:
+def _join_sentences(parts: list[Document], name: str) -> Document:
     document = Document.from_words([part.words for part in parts], id=name, meta=parts[0].meta)
     entities: list[Entity] = []
     relations: list[Relation] = []
@@ -157,5 +159,5 @@ def _of_sentences(parts: list[Document], name: str) -> Document:
     return document.annotated(entities, relations)
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return text.split(" ") if text else []

@@ -1,16 +1,15 @@
-"""`spert`: one JSON list of sentences, as SpERT and its copies of CoNLL04 and ADE have it.
+"""`spert`: one JSON list of sentences, as in SpERT and its copies of CoNLL04 and ADE.
 
     [{"tokens": ["Ada", "lives", "in", "London"], "orig_id": 7,
       "entities": [{"type": "Peop", "start": 0, "end": 1}, {"type": "Loc", "start": 3, "end": 4}],
       "relations": [{"type": "Live_In", "head": 0, "tail": 1}]}]
 
-Ends are exclusive; `head` and `tail` are positions in `entities`. Every item is a document of one sentence, named by
-its `orig_id`. Other keys are kept in `Document.meta` and written back; scores and attributes stand under `score` and
-`attributes`.
+Ends are exclusive. `head` and `tail` are positions in `entities`. Every item is a document of one sentence, whose id is
+`orig_id`. Other keys are kept in `Document.meta` and written back. `score` and `attributes` are ours.
 
-A document of several sentences becomes one item per sentence, named `ID#0`, `ID#1` and so on, without its meta data.
-What crosses sentences, the text and the cuts of a document have no place in the format: it is read back with its words
-joined by spaces.
+A document of several sentences becomes one item per sentence, with the ids `ID#0`, `ID#1` and so on, without its meta
+data. The format cannot represent annotation across sentences, the text or the cuts of a document. Its words are read
+back joined by spaces.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from pathlib import Path
 from unire.documents import Document
 from unire.errors import OnError
 from unire.formats import json_utils
-from unire.formats.base import ReadOptions
-from unire.formats.capabilities import EVERYTHING, Capability
+from unire.formats.base import ALL_CAPABILITIES, Capability, ReadOptions
 from unire.formats.json_utils import Json
 
-__all__ = ["HOLDS", "from_json", "read", "to_json", "write"]
+__all__ = ["CAPABILITIES", "from_json", "read", "to_json", "write"]
 
-HOLDS = EVERYTHING - {
+CAPABILITIES = ALL_CAPABILITIES - {
     Capability.NOTHING,
     Capability.TEXT,
     Capability.CUTS,
@@ -38,8 +36,8 @@ HOLDS = EVERYTHING - {
 KEYS = ("tokens", "entities", "relations", "orig_id")
 
 
-def read(path: Path, how: ReadOptions) -> Iterator[Document]:
-    return json_utils.read_list(path, how, from_json)
+def read(path: Path, options: ReadOptions) -> Iterator[Document]:
+    return json_utils.read_list(path, options, from_json)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -47,19 +45,21 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
 
 
 def from_json(item: Json, position: int) -> Document:
-    words = json_utils.words(json_utils.required(item, "tokens", list), '"tokens"')
+    words = json_utils.parse_words(json_utils.require(item, "tokens", list), '"tokens"')
     document = Document.from_words(
-        [words], id=json_utils.name(item, "orig_id", position), meta=json_utils.rest(item, KEYS)
+        [words], id=json_utils.parse_id(item, "orig_id", position), meta=json_utils.get_other_keys(item, KEYS)
     )
-    entities = json_utils.entities(item, document, "type")
-    return document.annotated(entities, json_utils.relations(item, entities, "type"))
+    entities = json_utils.parse_entities(item, document, "type")
+    return document.annotated(entities, json_utils.parse_relations(item, entities, "type"))
 
 
 def to_json(document: Document) -> Iterator[Json]:
-    entities = [{"type": e.label, "start": e.start, "end": e.end, **json_utils.extras(e)} for e in document.entities]
+    entities = [
+        {"type": e.label, "start": e.start, "end": e.end, **json_utils.dump_properties(e)} for e in document.entities
+    ]
     relations = [
-        {"type": relation.label, "head": head, "tail": tail, **json_utils.extras(relation)}
-        for relation, head, tail in json_utils.numbered(document.relations, document.entities)
+        {"type": relation.label, "head": head, "tail": tail, **json_utils.dump_properties(relation)}
+        for relation, head, tail in json_utils.index_arguments(document.relations, document.entities)
     ]
     item = {"tokens": list(document.words), "entities": entities, "relations": relations, "orig_id": document.id}
     yield {**item, **document.meta}

@@ -30,7 +30,7 @@ from unire.files import (
     open_binary,
 )
 from unire.formats import extraction as words_format
-from unire.formats.base import refuse
+from unire.formats.base import raise_error
 from unire.segmentation import segment
 from unire.sources.text import Part, skipping
 
@@ -245,7 +245,7 @@ class TextSources:
         way = self._way(path)
         if way == "annotated":
             with suppress(formats.NothingReadError):
-                for number, document in enumerate(formats.read(path, self.format, on_error=on_error or refuse), 1):
+                for number, document in enumerate(formats.read(path, self.format, on_error=on_error or raise_error), 1):
                     yield TextItem(document.id, document, base, number)
         elif way == "parquet":
             yield from _placed(sources.from_parquet(path, self.field or "text", part, on_error), base)

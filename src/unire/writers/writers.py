@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from unire import formats, graph
 from unire.documents import Document
 from unire.formats import native
-from unire.formats.capabilities import Capability
+from unire.formats.base import Capability
 from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV, RowDialect, RowWriter
 from unire.labels import LabelSpace
 from unire.rendering import html, terminal
@@ -79,7 +79,7 @@ def _graph(name: str) -> FileWriter:
 
 def _annotated(name: str) -> FileWriter:
     """A format of annotated data. Texts without a name get one, which some need; cuts, no findings, are not missed."""
-    cuts = Capability.CUTS in formats.FORMATS[name].holds
+    cuts = Capability.CUTS in formats.FORMATS[name].capabilities
 
     def ready(document: Document, number: int) -> Document:
         kept = document if cuts else document.annotated(document.entities, document.relations)

@@ -20,7 +20,7 @@ from unire.cli import printing
 from unire.cli.options import Json, Words, input_path
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.formats.base import refuse
+from unire.formats.base import raise_error
 from unire.labels import LabelSpace
 
 __all__ = ["convert"]
@@ -98,13 +98,13 @@ def convert(
         if not json and reasons[reason] == 1:
             printing.say(("left out:", "red"), f" {error}")
 
-    form = formats.writable(target)
+    form = formats.get_writable(target)
     streamed = out in STANDARD_OUTPUT
     if streamed:
         _check_stream(target, splits, folder=form.folder, json=json)
     path = input_path(input)
     kind = source or formats.guess(path)
-    on_error: OnError = refuse if strict else report
+    on_error: OnError = raise_error if strict else report
     documents: Iterable[Document] = formats.read(path, source, spaces=words, notes=notes, on_error=on_error)
     if splits or kind in TABLE_2:  # needed twice, so not as a stream
         documents = list(documents)

@@ -62,7 +62,7 @@ def split(
     shares = {} if folds else _shares(parts)
     if not folds:
         check_output_folder(out)
-        formats.writable(target)
+        formats.get_writable(target)
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     documents = documents_from(files, format, notes=notes)

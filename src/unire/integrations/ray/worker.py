@@ -18,7 +18,7 @@ from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import replace_atomically
 from unire.formats import arrow
-from unire.formats.base import refuse
+from unire.formats.base import raise_error
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.integrations.ray.output import MANIFEST, Finished, path_of
 from unire.integrations.ray.shards import Shard, file_stamp, is_of_storage
@@ -70,7 +70,7 @@ def schema() -> Any:
     import pyarrow as pa
 
     more = [("source", pa.string()), ("number", pa.int64()), ("block", pa.string()), ("error", pa.string())]
-    return pa.schema([*arrow.schema(), *(pa.field(name, kind) for name, kind in more)])
+    return pa.schema([*arrow.build_schema(), *(pa.field(name, kind) for name, kind in more)])
 
 
 class RayWorker:
@@ -194,7 +194,7 @@ class RayWorker:
                 yield document if document.id else replace(document, id=f"{source}:{item.number}")
 
         found = self.extractor.annotate(documents(), notes=done.notes)
-        for table in arrow.tables((document.confident(self.job.min_score) for document in found), refuse):
+        for table in arrow.iter_tables((document.confident(self.job.min_score) for document in found), raise_error):
             yield _with_origins(table, [origins.popleft() for _ in range(table.num_rows)], block)
 
     def _check_health(self) -> None:
@@ -216,7 +216,7 @@ def _failed(origin: Origin, block: Shard, done: Finished) -> Any:
     """The row of a document of which nothing is known but where it is."""
     done.fail(origin.error or "")
     empty = Document.from_words([], id=f"{origin.source}:{origin.number}")
-    (table,) = arrow.tables([empty], refuse)
+    (table,) = arrow.iter_tables([empty], raise_error)
     return _with_origins(table, [origin], block)
 
 

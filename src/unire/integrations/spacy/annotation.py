@@ -1,7 +1,7 @@
 """What is found, as it stands on a spaCy `Doc`: spans, relations and scores that are saved wherever the `Doc` is.
 
 Entities are a group of spans, with their `scores` in its `attrs`, as spaCy's own span categoriser has them. What spaCy
-has no place for is kept as plain data, by `unire.formats.spacy_attributes`; `doc._.relations`, `doc._.unaligned` and
+has no place for is kept as plain data, by `unire.formats.spacy`; `doc._.relations`, `doc._.unaligned` and
 `span._.score` read that.
 """
 
@@ -15,8 +15,15 @@ from spacy.tokens import Doc, Span, SpanGroup
 
 from unire.documents import Document, Entity
 from unire.errors import UnireError
-from unire.formats.spacy_attributes import Findings, keep, kept, kept_score
-from unire.formats.spacy_docs import GROUP, OURS, RELATIONS
+from unire.formats.spacy import (
+    GROUP,
+    RELATIONS_KEY,
+    USER_DATA_KEY,
+    SpanAnnotations,
+    get_entity_score,
+    load_annotations,
+    store_annotations,
+)
 
 __all__ = [
     "LEFT_OUT",
@@ -54,7 +61,7 @@ def annotate(doc: Doc, document: Document, *, spans_key: str | None, overwrite_e
         overwrite_ents: Whether of two overlapping entities the new one stays in `doc.ents`, or the one that was there.
     """
     notes: Counter[str] = Counter()
-    findings = Findings()
+    findings = SpanAnnotations()
     placed: dict[Entity, int] = {}
     spans: list[Span] = []
     for entity in document.entities:
@@ -77,13 +84,13 @@ def annotate(doc: Doc, document: Document, *, spans_key: str | None, overwrite_e
     if spans_key:
         scores = [entity.score for entity in placed]
         doc.spans[spans_key] = SpanGroup(doc, name=spans_key, spans=spans, attrs={"scores": scores})
-    keep(doc, spans_key or "", findings)
+    store_annotations(doc, spans_key or "", findings)
     return +notes
 
 
 def _others(doc: Doc, spans_key: str) -> list[Span]:
     """The entities of a `Doc` but for those that an earlier call put there."""
-    earlier = kept(doc).get(spans_key)
+    earlier = load_annotations(doc).get(spans_key)
     ours = set(map(_place, _spans(doc, earlier))) if earlier else ()
     return [span for span in doc.ents if _place(span) not in ours]
 
@@ -98,7 +105,7 @@ def _set_ents(doc: Doc, spans: list[Span], others: list[Span], overwrite: bool) 
     doc.ents = [*winners, *(span for span in losers if taken.isdisjoint(range(span.start, span.end)))]
 
 
-def _spans(doc: Doc, findings: Findings) -> list[Span]:
+def _spans(doc: Doc, findings: SpanAnnotations) -> list[Span]:
     """Entities on the tokens that there are now."""
     return [
         doc.char_span(start, end, label=label, alignment_mode="expand") for start, end, label, _ in findings.entities
@@ -107,10 +114,10 @@ def _spans(doc: Doc, findings: Findings) -> list[Span]:
 
 def relations_of(doc: Doc) -> list[SpanRelation]:
     """The relations of all models, whatever became of the tokens since."""
-    found = kept(doc).values()
-    if not found and OURS in doc.user_data:  # a `Doc` of our format, which keeps them where spaCy keeps `doc._` itself
+    found = load_annotations(doc).values()
+    if not found and USER_DATA_KEY in doc.user_data:  # a `Doc` of the format `spacy`
         group: Any = doc.spans[GROUP]
-        items = doc.user_data.get(RELATIONS, ())
+        items = doc.user_data.get(RELATIONS_KEY, ())
         return [SpanRelation(group[i["head"]], group[i["tail"]], i["label"], i.get("score")) for i in items]
     return [
         SpanRelation(spans[head], spans[tail], label, score)
@@ -122,12 +129,12 @@ def relations_of(doc: Doc) -> list[SpanRelation]:
 
 def unaligned_of(doc: Doc) -> list[tuple[int, int, str]]:
     """First character, end and label of the entities that do not begin and end where tokens do."""
-    return [place for findings in kept(doc).values() for place in findings.unaligned]
+    return [place for findings in load_annotations(doc).values() for place in findings.unaligned]
 
 
 def score_of(span: Span) -> float | None:
     """The chance that an entity is right; nothing for spans that are none of ours."""
-    return kept_score(span.doc, span.start_char, span.end_char, span.label_)
+    return get_entity_score(span.doc, span.start_char, span.end_char, span.label_)
 
 
 EXTENSIONS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (

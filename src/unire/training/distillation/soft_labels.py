@@ -32,7 +32,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.formats import native
-from unire.formats.json_utils import spelt
+from unire.formats.json_utils import dump_json
 from unire.inference.streaming import Chunker, count_characters
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
@@ -199,7 +199,7 @@ class SoftLabelWriter:
         """
         for document in documents:
             for item in native.to_json(document.bare):
-                self._documents.write(spelt(item) + b"\n")
+                self._documents.write(dump_json(item) + b"\n")
         if tables:
             places = np.array([(table.document + self.n_documents, table.start, table.end) for table in tables])
             lengths = places[:, 2] - places[:, 1]
