@@ -71,7 +71,7 @@ def test_odd_texts_keep_their_offsets(folder, text):
 
 def test_something_that_is_no_text_is_refused(folder):
     extractor = Extractor.load(folder, device="cpu")
-    with pytest.raises(UnireError, match="is bytes; decode"):
+    with pytest.raises(UnireError, match="position 0 is bytes; decode"):
         extractor.extract([b"a"])
 
 
@@ -298,7 +298,7 @@ def test_a_text_and_words_are_given_an_id_and_noted_alike(folder):
         assert found("a " * 200, id="mine", notes=notes).id == "mine"
         assert "sentence larger than a table, split" in notes
         assert found("a").id == ""
-    with pytest.raises(UnireError, match="an id is for a single text; give none where there are several"):
+    with pytest.raises(UnireError, match="an id is for a single text; for several texts give ids="):
         extractor.extract(["a", "b"], id="mine")
 
 

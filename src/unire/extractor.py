@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,8 +18,10 @@ from unire.config import ModelConfig
 from unire.decoding.assemble import StreamAssembler
 from unire.decoding.decoders import DECODERS, decode, default_alpha
 from unire.decoding.kernels import Decoded
+from unire.document_list import Documents
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.files import check_output_folder
 from unire.hub.model_dir import ModelDir
 from unire.inference.engine import Engine, start_engine
 from unire.inference.streaming import (
@@ -32,7 +33,7 @@ from unire.inference.streaming import (
     to_chunk_source,
 )
 from unire.labels import LabelSpace
-from unire.segmentation import segment
+from unire.segmentation import check_texts, check_words, segment, segment_texts
 from unire.windows.collator import Batch, bucket_batches, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
 
@@ -46,8 +47,10 @@ start of the stream. It may raise an error, which stops the extraction."""
 class Extractor:
     """Finds entities and relations: windows, probability tables, decoding. Threads may share it.
 
-    >>> extractor = Extractor.load("models/mine")  # doctest: +SKIP
-    >>> extractor.extract("Ada lives in London.").relations  # doctest: +SKIP
+    >>> extractor = Extractor.from_pretrained("science")  # doctest: +SKIP
+    >>> document = extractor("We train a parser on the Penn Treebank.")  # doctest: +SKIP
+    >>> documents = extractor.extract(["A first text.", "A second."], min_score=0.5)  # doctest: +SKIP
+    >>> documents.to_dataframe()  # doctest: +SKIP
 
     Args:
         engine: Computes the probability tables.
@@ -72,6 +75,8 @@ class Extractor:
         )
         self.max_batch_tokens: int | None = None
         """Largest number of padded tokens in a batch. [default: that of the engine]"""
+        self.model_dir: ModelDir | None = None
+        """Where the model was loaded from; `None` for a model in memory."""
 
     @classmethod
     def load(
@@ -86,7 +91,9 @@ class Extractor:
         constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None = None,
         threads: int | None = None,
     ) -> Self:
-        """Load a trained model.
+        """Load a trained model. `Extractor.load` and `Extractor.from_pretrained` are the same.
+
+        >>> Extractor.from_pretrained("science", device="cpu")  # doctest: +SKIP
 
         Args:
             source: The name of a bundled model, a folder, or a name on the Hub: `USER/MODEL` or `USER/MODEL@REVISION`.
@@ -101,6 +108,12 @@ class Extractor:
                 such as `{"Work_For": [["Peop", "Org"]]}`, or a JSON file of that form. [default: the model's own choice
                 of `learnt` or `none`]
             threads: Threads of onnxruntime. [default: one per core]
+
+        Returns:
+            The extractor, ready to use.
+
+        Raises:
+            UnireError: There is no such model, its folder is incomplete, or an option does not fit it.
         """
         model = ModelDir.open(source)
         config = _constrain(model.config, model.labels, constraints)
@@ -110,12 +123,48 @@ class Extractor:
             config = config.with_(alpha=alpha)
         if relation_odds is not None:
             config = config.with_(relation_odds=relation_odds)
-        return cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
+        extractor = cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
+        extractor.model_dir = model
+        return extractor
+
+    from_pretrained = load
+
+    def save(self, path: str | Path) -> None:
+        """Save the model as a new folder, with the extractor's decoder, α, relation odds and constraints.
+
+        >>> Extractor.load("science", alpha=1.0).save("models/mine")  # doctest: +SKIP
+
+        Args:
+            path: The folder, which must be new or empty. `Extractor.load(path)` loads it again.
+
+        Raises:
+            UnireError: The folder holds something, or cannot be written.
+        """
+        if self.model_dir is not None:
+            self.model_dir.save(self.config, Path(path))
+            return
+        model = getattr(self.engine, "model", None)
+        if model is None:
+            raise UnireError("this extractor has neither a model folder nor a PyTorch model to save")
+        from unire.models.checkpoint import save
+
+        check_output_folder(path)
+        model = copy(model)
+        model.config = self.config
+        save(model, Path(path))
 
     # Both a string and a list are iterables of strings: the first overload that fits counts.
     @overload
     def extract(  # type: ignore[overload-overlap]
-        self, texts: str, *, id: str = "", notes: Counter[str] | None = None, on_batch: OnBatch | None = None
+        self,
+        texts: str,
+        *,
+        id: str = "",
+        min_score: float = 0.0,
+        batch_size: int | None = None,
+        progress: bool = False,
+        notes: Counter[str] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Document: ...
 
     @overload
@@ -123,63 +172,117 @@ class Extractor:
         self,
         texts: list[str] | tuple[str, ...],
         *,
+        ids: Iterable[str] | None = None,
+        min_score: float = 0.0,
+        batch_size: int | None = None,
+        progress: bool = False,
         notes: Counter[str] | None = None,
         on_batch: OnBatch | None = None,
-    ) -> list[Document]: ...
+    ) -> Documents: ...
 
     @overload
     def extract(
-        self, texts: Iterable[str], *, notes: Counter[str] | None = None, on_batch: OnBatch | None = None
-    ) -> Iterator[Document]: ...
+        self,
+        texts: Iterable[str],
+        *,
+        ids: Iterable[str] | None = None,
+        min_score: float = 0.0,
+        batch_size: int | None = None,
+        progress: bool = False,
+        notes: Counter[str] | None = None,
+        on_batch: OnBatch | None = None,
+    ) -> Documents | Iterator[Document]: ...
 
     def extract(
         self,
         texts: str | Iterable[str],
         *,
         id: str = "",
+        ids: Iterable[str] | None = None,
+        min_score: float = 0.0,
+        batch_size: int | None = None,
+        progress: bool = False,
         notes: Counter[str] | None = None,
         on_batch: OnBatch | None = None,
-    ) -> Document | list[Document] | Iterator[Document]:
+    ) -> Document | Documents | Iterator[Document]:
         """Find the entities and relations of raw text.
 
+        >>> extractor.extract(frame["text"], ids=frame["doi"], min_score=0.5, progress=True)  # doctest: +SKIP
+
         Args:
-            texts: A text, a list of texts, or any other iterable of texts. An iterable is read as the results are
-                consumed, so that a bounded number of texts is in memory.
+            texts: A text; a list, a tuple, a NumPy array or a column of a data frame; or any other iterable of texts.
+                Such an iterable is read as the results are consumed, so that a bounded number of texts is in memory.
             id: The id of the document, for a single text.
+            ids: The ids of the documents, one for each of several texts.
+            min_score: Leave out entities and relations with a lower score, and relations that lose an argument.
+            batch_size: Largest number of sentences, or of windows shared by sentences, that are computed at once. Lower
+                it if memory runs short; what is found does not depend on it. [default: as many as suit the engine]
+            progress: Show a progress bar on standard error.
             notes: Counts what needed special care, in the words of `notes_of`.
             on_batch: Called after each batch.
 
         Returns:
-            A document for a text, a list for a list, an iterator for any other iterable; in the order of the texts.
+            A document for a text, `Documents` (a list) for a list, array or column, and an iterator for any other
+            iterable; in the order of the texts.
+
+        Raises:
+            UnireError: Something is not a text, the ids do not match the texts, or an option is out of range.
         """
+        _check_options(min_score, batch_size)
+        texts = check_texts(texts)
         if isinstance(texts, str):
-            return next(self.annotate([segment(texts, id=id)], notes=notes, on_batch=on_batch))
-        if isinstance(texts, (bytes, bytearray)) or not isinstance(texts, Iterable):
-            raise UnireError(f"a text is a string, but {type(texts).__name__} was given; decode or read it first")
-        if id:
-            raise UnireError("an id is for a single text; give none where there are several")
-        documents = map(_segment_text, texts)
-        if isinstance(texts, (list, tuple)):
-            return list(self.annotate(Chunker(documents, count_characters), notes=notes, on_batch=on_batch))
-        return self.annotate(documents, notes=notes, on_batch=on_batch)
+            if ids is not None:
+                raise UnireError("ids are for several texts; for a single text give id=...")
+            documents = iter([segment(texts, id=id)])
+            total: int | None = 1
+        else:
+            if id:
+                raise UnireError("an id is for a single text; for several texts give ids=...")
+            documents = segment_texts(texts, ids)
+            total = len(texts) if isinstance(texts, (list, tuple)) else None
+        annotated = self.annotate(
+            documents if total is None else Chunker(documents, count_characters),
+            batch_size=batch_size,
+            notes=notes,
+            on_batch=on_batch,
+        )
+        if min_score:
+            annotated = (document.confident(min_score) for document in annotated)
+        if progress:
+            annotated = _track(annotated, total)
+        if isinstance(texts, str):
+            (document,) = annotated
+            return document
+        return annotated if total is None else Documents(annotated)
+
+    __call__ = extract
 
     def extract_words(
         self, sentences: Iterable[Sequence[str]], *, id: str = "", notes: Counter[str] | None = None
     ) -> Document:
         """Annotate one document whose words are already split.
 
+        >>> extractor.extract_words([["Ada", "lives", "in", "London", "."]])  # doctest: +SKIP
+
         Args:
             sentences: The words of each sentence.
             id: The id of the document.
             notes: Counts what needed special care, in the words of `notes_of`.
+
+        Returns:
+            The document, whose text is the words joined by spaces.
+
+        Raises:
+            UnireError: A sentence is not a list of strings.
         """
-        words = [_check_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
+        words = [check_words(words) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
         return next(self.annotate([Document.from_words(words, id=id)], notes=notes))
 
     def annotate(
         self,
         documents: Iterable[Document] | ChunkSource[Document],
         *,
+        batch_size: int | None = None,
         notes: Counter[str] | None = None,
         on_batch: OnBatch | None = None,
     ) -> Iterator[Document]:
@@ -191,13 +294,18 @@ class Extractor:
         Args:
             documents: The documents. They are read in the caller's thread, or in the background if this is a
                 `Prefetcher`, which is made for slow streams.
+            batch_size: Largest number of sentences, or of windows shared by sentences, that are computed at once.
+                [default: as many as suit the engine]
             notes: Counts what needed special care, in the words of `notes_of`.
             on_batch: Called after each batch, for example by a progress bar.
+
+        Yields:
+            A document for each document, with the same text and words.
         """
         result = StreamAssembler(self.labels)
         with closing(to_chunk_source(documents)) as source:
             for chunks in iter_ready(source, chunk_characters(self._max_tokens)):
-                for batch, P in self.engine.run(self._iter_batches(chunks, result, notes)):
+                for batch, P in self.engine.run(self._iter_batches(chunks, result, batch_size, notes)):
                     result.add(batch.tables, self.decode(P, batch.lengths))
                     if on_batch is not None:
                         on_batch(batch, P)
@@ -205,18 +313,29 @@ class Extractor:
                 yield from result.pop_complete()  # documents without words are in no batch
 
     def _iter_batches(
-        self, chunks: Iterable[Sequence[Document]], result: StreamAssembler, notes: Counter[str] | None
+        self,
+        chunks: Iterable[Sequence[Document]],
+        result: StreamAssembler,
+        batch_size: int | None,
+        notes: Counter[str] | None,
     ) -> Iterator[Batch]:
         for chunk in chunks:
-            yield from self.build_batches(chunk, notes=notes, first_index=result.expect(chunk))
+            first_index = result.expect(chunk)
+            yield from self.build_batches(chunk, batch_size=batch_size, notes=notes, first_index=first_index)
 
     def build_batches(
-        self, documents: Sequence[Document], *, notes: Counter[str] | None = None, first_index: int = 0
+        self,
+        documents: Sequence[Document],
+        *,
+        batch_size: int | None = None,
+        notes: Counter[str] | None = None,
+        first_index: int = 0,
     ) -> Iterator[Batch]:
         """Lay out documents in windows, and yield the windows in batches of similar length.
 
         Args:
             documents: The documents.
+            batch_size: Largest number of window groups in a batch. [default: as many as suit the engine]
             notes: Counts what needed special care, in the words of `notes_of`.
             first_index: `TableSpan.document` of the first document.
         """
@@ -225,7 +344,9 @@ class Extractor:
             for group in groups:
                 notes.update(notes_of(group))
         for bucket in bucket_batches(groups, max_cells=self.engine.max_cells, max_tokens=self._max_tokens):
-            yield collate(bucket, self.config.spec, padding=self.engine.padding)
+            for start in range(0, len(bucket), batch_size or len(bucket)):
+                part = bucket[start : start + batch_size] if batch_size else bucket
+                yield collate(part, self.config.spec, padding=self.engine.padding)
 
     @property
     def _max_tokens(self) -> int:
@@ -261,6 +382,13 @@ class Extractor:
         other.config = self.config.with_(alpha=alpha)
         return other
 
+    def __repr__(self) -> str:
+        name = f" {self.model_dir.path.name!r}" if self.model_dir else ""
+        engine = type(self.engine).__name__
+        decoder = f"{self.config.decoder}, α = {self.config.alpha:g}"
+        types = f"{len(self.labels.entity_types)} entity types, {len(self.labels.relation_types)} relation types"
+        return f"<Extractor{name}: {engine}, decoder {decoder}, {types}>"
+
     def __copy__(self) -> Extractor:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -270,21 +398,19 @@ class Extractor:
         raise UnireError("an extractor cannot be sent to another process; load the model there")
 
 
-def _check_words(words: Sequence[str]) -> Sequence[str]:
-    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-        raise UnireError(
-            f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
-            "split into words there is `extract`"
-        )
-    return words
+def _check_options(min_score: float, batch_size: int | None) -> None:
+    if not 0 <= min_score <= 1:
+        raise UnireError(f"min_score is a score from 0 to 1, not {min_score:g}")
+    if batch_size is not None and batch_size < 1:
+        raise UnireError(f"batch_size is at least 1, not {batch_size}")
 
 
-def _segment_text(text: str) -> Document:
-    if not isinstance(text, str):
-        raise UnireError(
-            f"a text is a string, but one of those given is {type(text).__name__}; decode or read it first"
-        )
-    return segment(text)
+def _track(documents: Iterator[Document], total: int | None) -> Iterator[Document]:
+    """Yield the documents, and count them on a progress bar on standard error."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return iter(track(documents, "extracting", total=total, console=Console(stderr=True), transient=True))
 
 
 def use_decoder(config: ModelConfig, decoder: str) -> ModelConfig:

@@ -13,11 +13,27 @@ from left to right, in time that grows with its length and no faster; other lang
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import repeat
+from typing import Any
 
 from unire.documents import Document, Sentence
+from unire.errors import UnireError
 
-__all__ = ["JOINTS", "LETTER", "SIGNS", "WORD", "contraction", "plain", "restored", "segment"]
+__all__ = [
+    "JOINTS",
+    "LETTER",
+    "SIGNS",
+    "WORD",
+    "check_texts",
+    "check_words",
+    "contraction",
+    "plain",
+    "restored",
+    "segment",
+    "segment_texts",
+]
 
 SPELLINGS = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "\\/": "/", "\\*": "*",
@@ -269,3 +285,64 @@ def _detached(text: str, sentence: list[Span]) -> list[Span]:
     if word in DETACHED or INITIAL.fullmatch(word):
         sentence[-1:] = (start, end - 1), (end - 1, end)
     return sentence
+
+
+def check_words(words: Sequence[str]) -> Sequence[str]:
+    """Refuse a sentence that is not a list of strings."""
+    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        raise UnireError(
+            f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
+            "split into words there is `extract`"
+        )
+    return words
+
+
+def check_texts(texts: Any) -> str | Iterable[str]:
+    """Refuse what is no text and no iterable of texts; turn arrays and columns of data frames into lists."""
+    kind = type(texts).__name__
+    if isinstance(texts, str):
+        return texts
+    if isinstance(texts, Mapping):
+        raise UnireError(f"texts are a string or a list of strings, not a {kind}; give list(texts.values())")
+    if isinstance(texts, Document):
+        raise UnireError("texts are strings, not documents; extractor.annotate([document]) takes documents")
+    if hasattr(texts, "columns"):
+        raise UnireError(f'texts are a string or a list of strings, not a {kind}; give one column, as in frame["text"]')
+    if isinstance(texts, (bytes, bytearray, memoryview)) or not isinstance(texts, Iterable):
+        raise UnireError(f"a text is a string, but {kind} was given; decode or read it first")
+    for method in ("tolist", "to_list", "to_pylist"):  # NumPy and pandas, polars, pyarrow
+        if hasattr(texts, method):
+            return getattr(texts, method)()  # type: ignore[no-any-return]
+    return texts
+
+
+def segment_texts(texts: Iterable[str], ids: Iterable[str] | None = None) -> Iterator[Document]:
+    """Segment several texts, one after the other.
+
+    Args:
+        texts: The texts, read as the documents are consumed.
+        ids: The ids of the documents, one for each text.
+
+    Raises:
+        UnireError: Something is not a text, or there are more or fewer ids than texts.
+    """
+    names = repeat("") if ids is None else _check_ids(texts, ids)
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            hint = "use annotate for documents" if isinstance(text, Document) else "decode or read it first"
+            raise UnireError(f"a text is a string, but the one at position {position} is {type(text).__name__}; {hint}")
+        try:
+            name = next(names)
+        except StopIteration:
+            raise UnireError(f"there are more texts than ids: {position:,} ids") from None
+        yield segment(text, id=name)
+    if ids is not None and next(names, None) is not None:
+        raise UnireError("there are more ids than texts")
+
+
+def _check_ids(texts: Iterable[str], ids: Iterable[str]) -> Iterator[str]:
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise UnireError(f"ids are a list with one id for each text, not {type(ids).__name__}")
+    if isinstance(texts, Sized) and isinstance(ids, Sized) and len(texts) != len(ids):
+        raise UnireError(f"ids are one for each text, but there are {len(texts):,} texts and {len(ids):,} ids")
+    return map(str, ids)

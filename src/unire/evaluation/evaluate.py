@@ -166,7 +166,7 @@ def evaluate(
         resamples=bootstrap,
         calibrated=True,
         notes=notes,
-        inputs={"model": str(model) if isinstance(model, (str, Path)) else type(model).__name__, "data": []},
+        inputs={"model": str(extractor.model_dir.path if extractor.model_dir else "in memory"), "data": []},
     )
 
 
