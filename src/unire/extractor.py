@@ -439,8 +439,8 @@ def _constrain(
 def notes_of(group: WindowGroup) -> dict[str, int]:
     """Count what needed special care in a window group, in words for the user."""
     notes = {
-        "sentence longer than the encoder, stitched": group.stitched,
-        "sentence larger than a table, split": group.split,
+        "sentence longer than the encoder, stitched": group.stitched_sentences,
+        "sentence larger than a table, split": group.split_sentences,
         "word without a token, read as unknown": group.unknown_words,
     }
     return {what: count for what, count in notes.items() if count}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.windows import LAYOUTS, documents, first_token, in_sentences, window_builder
 from unire.windows import collator
-from unire.windows.collator import bucket_batches, collate, group_by_length
+from unire.windows.collator import bucket_batches, bucket_by_length, collate, group_by_length
 from unire.windows.spans import TableSpan
 from unire.windows.windows import Window, WindowGroup
 
@@ -27,7 +27,7 @@ from unire.windows.windows import Window, WindowGroup
     padding=st.sampled_from(["exact", "bucketed"]),
     max_padding=st.sampled_from([None, 0, 20, 200]),
 )
-def test_batches_hold_every_passage_once_within_both_bounds(
+def test_batches_hold_every_group_once_within_both_bounds(
     texts, layout, max_table, max_cells, max_tokens, padding, max_padding
 ):
     builder = window_builder(max_tokens=40, layout=layout, window=20, max_table=max_table)
@@ -98,6 +98,16 @@ def test_batches_are_formed_by_length():
     groups = [p for i in range(50) for p in window_builder(window=0).build([in_sentences(1 + i % 2 * 49)], i)]
     batches = list(bucket_batches(groups, max_cells=10**6, max_tokens=25 * 52))
     assert [{len(p.windows[0].tokens) for p in batch} for batch in batches] == [{52}, {3}]
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 200))
+def test_items_are_batched_by_length_the_longest_first_as_a_plain_loop_would(lengths, max_tokens):
+    expected: list[list[int]] = []
+    for item in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not expected or (len(expected[-1]) + 1) * lengths[expected[-1][0]] > max_tokens:
+            expected.append([])
+        expected[-1].append(item)
+    assert list(bucket_by_length(lengths, max_tokens)) == expected
 
 
 def of_one_window(size: int) -> WindowGroup:

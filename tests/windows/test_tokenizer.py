@@ -77,16 +77,16 @@ def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
 def test_the_cache_of_words_is_bounded_and_forgetting_changes_nothing(monkeypatch):
     document = in_sentences(40, 40, 20, 30)
     expected = [group.windows[0].tokens.tolist() for group in window_builder().build([document])]
-    monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 10)
+    monkeypatch.setattr(unire.windows.tokenizer, "MAX_CACHED_WORDS", 10)
     forgetful = window_builder()
     for _ in range(2):
         assert [group.windows[0].tokens.tolist() for group in forgetful.build([document])] == expected
     forgetful.build([Document.from_words([["neuroscientists", "never", "seen"]])])
-    assert len(forgetful.tokenize._known.places) == 3
+    assert len(forgetful.tokenize._cache.positions) == 3
 
 
 def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
-    monkeypatch.setattr(unire.windows.tokenizer, "CACHED_WORDS", 50)
+    monkeypatch.setattr(unire.windows.tokenizer, "MAX_CACHED_WORDS", 50)
     tokenize = window_builder().tokenize
     texts = [[*LETTERS[k : k + 20], *LONG[5 * k : 5 * k + 9], GENOME] for k in range(20)]
     expected = [[token for word in words for token in window_builder().tokenize([word]).ids] for words in texts]
@@ -97,9 +97,9 @@ def test_threads_that_learn_words_at_once_spell_them_alike(monkeypatch):
 def test_a_thread_that_spells_new_words_does_not_hold_up_others(monkeypatch):
     tokenize = window_builder().tokenize
     expected = tokenize(LETTERS).ids.tolist()
-    spell = tokenize._spelt
+    original = tokenize._tokenize
     held = threading.Event()
-    monkeypatch.setattr(tokenize, "_spelt", lambda words: held.wait(30) and spell(words))
+    monkeypatch.setattr(tokenize, "_tokenize", lambda words: held.wait(30) and original(words))
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(tokenize, LONG)
         try:
@@ -117,7 +117,7 @@ def test_words_are_spelt_alike_after_learning_was_interrupted(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tokenize._known, "_bounds", SimpleNamespace(append=interrupted))
+        patch.setattr(tokenize._cache, "_bounds", SimpleNamespace(append=interrupted))
         with pytest.raises(KeyboardInterrupt):
             tokenize(LETTERS)
     assert tokenize(LONG).ids.tolist() == window_builder().tokenize(LONG).ids.tolist()
@@ -140,7 +140,7 @@ def test_a_very_long_word_is_spelt_and_not_remembered():
     document = Document.from_words([["aa", "bb" * 1000, "aa"]])
     first, second = (builder.build([document])[0].windows[0].tokens.tolist() for _ in range(2))
     assert first == second
-    assert list(builder.tokenize._known.places) == ["aa"]
+    assert list(builder.tokenize._cache.positions) == ["aa"]
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert"])

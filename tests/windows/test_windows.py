@@ -63,7 +63,7 @@ def test_every_word_is_in_one_table_and_read_from_its_first_token(document, fami
         read = [group.windows[w].tokens[position] for w, position in group.word_index]
         assert read == expected[group.tables[0].start : group.tables[-1].end]
 
-    assert sum(group.split for group in groups) == sum(len(s) > max_table for s in document.sentences)
+    assert sum(group.split_sentences for group in groups) == sum(len(s) > max_table for s in document.sentences)
     pieceless = {"bert": {CONTROL, ""}, "mpnet": {CONTROL, ""}, "roberta": set(), "albert": {""}}[family]
     assert sum(group.unknown_words for group in groups) == sum(word in pieceless for word in document.words)
 
@@ -181,7 +181,7 @@ def test_a_sentence_longer_than_the_encoder_is_read_where_each_word_is_farthest_
     spelt = [spellings(token_ids(word)) for word in words]
     text = list(itertools.chain(*spelt))
     long = window_builder(max_tokens=16, layout=layout).build([Document.from_words([["aa"], words, ["bb"]])])[1]
-    assert (len(long.windows) > 1, long.stitched) == (True, 1)
+    assert (len(long.windows) > 1, long.stitched_sentences) == (True, 1)
 
     head = 2 if layout == "released" else 1
     held = [spellings(window.tokens)[head:-1] for window in long.windows]
@@ -205,8 +205,8 @@ def test_overlapping_windows_overlap_by_about_half():
 
 def test_a_sentence_of_exactly_the_room_of_the_encoder_is_not_stitched():
     fits, stitched = (window_builder(max_tokens=22).build([in_sentences(n)])[0] for n in (20, 21))
-    assert (len(fits.windows), fits.stitched) == (1, 0)
-    assert (len(stitched.windows), stitched.stitched) == (2, 1)
+    assert (len(fits.windows), fits.stitched_sentences) == (1, 0)
+    assert (len(stitched.windows), stitched.stitched_sentences) == (2, 1)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -214,8 +214,8 @@ def test_a_sentence_of_two_thousand_words_is_split_and_stitched_and_counted_once
     groups = window_builder(layout=layout).build([in_sentences(5, 2000, 5)])
     parts = [table for group in groups for table in group.tables if table.sentence == 1]
     assert [part.end - part.start for part in parts] == [500] * 4
-    assert sum(group.split for group in groups) == 1
-    assert sum(group.stitched for group in groups) == 1
+    assert sum(group.split_sentences for group in groups) == 1
+    assert sum(group.stitched_sentences for group in groups) == 1
 
 
 def sizes(groups: list[WindowGroup]) -> list[int]:

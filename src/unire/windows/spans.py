@@ -1,4 +1,4 @@
-"""Sentences → stretches, the words of one table each; stretches → runs that share a window."""
+"""Sentences → table spans, the words of one table each; table spans → groups that share a window."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from unire.documents import Document
 
 __all__ = ["TableSpan", "balance_groups", "split_into_spans"]
 
-STOPS = ((".", ";", ":", "!", "?"), (",", ")"))
-"""After which words a long sentence is cut: after the first kind where there is one."""
+SENTENCE_STOPS = ((".", ";", ":", "!", "?"), (",", ")"))
+"""Endings of words after which a long sentence is split. The second kind is used only if there is none of the first."""
 
 
-# Not frozen: every sentence has one, and Python takes four times as long to make it. Nobody changes it all the same.
+# Not frozen: there is one per sentence, and creating a frozen one takes four times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class TableSpan:
     """The words of one table: a sentence, or a part of a very long one."""
 
     document: int
-    """Position that the caller gave to the document."""
+    """Index of the document, as the caller counts."""
     sentence: int
-    """Position of the sentence in the document."""
+    """Index of the sentence in the document."""
     start: int
     """First word, counted from the start of the document."""
     end: int
@@ -31,31 +31,31 @@ class TableSpan:
         return self.end - self.start
 
 
-def split_into_spans(document: Document, index: int, max_table: int) -> list[TableSpan]:
-    """Every word of `document` in one stretch of at most `max_table` words; sentences without words have none."""
-    stretches = []
+def split_into_spans(document: Document, index: int, max_words: int) -> list[TableSpan]:
+    """Split a document into table spans: its sentences, without empty ones; long ones in parts of up to `max_words`."""
+    spans = []
     for i, sentence in enumerate(document.sentences):
         start = sentence.start
         end = start + len(sentence.words)
-        while end - start > max_table:
-            cut = _cut(document.words, start, end, max_table)
-            stretches.append(TableSpan(index, i, start, cut))
+        while end - start > max_words:
+            cut = _find_cut(document.words, start, end, max_words)
+            spans.append(TableSpan(index, i, start, cut))
             start = cut
         if start < end:
-            stretches.append(TableSpan(index, i, start, end))
-    return stretches
+            spans.append(TableSpan(index, i, start, end))
+    return spans
 
 
-def _cut(words: Sequence[str], start: int, end: int, max_table: int) -> int:
-    """Where to cut a stretch off a sentence that is too long for a table.
+def _find_cut(words: Sequence[str], start: int, end: int, max_words: int) -> int:
+    """Find where to cut the first part off a sentence that is too long for a table.
 
-    The aim is equal parts, as few as possible. The cut is made after the stop nearest to that aim, unless the part
-    were less than half of it; without a stop in reach, at the aim itself.
+    Equal parts, as few as possible, are the aim. The cut is after the stop nearest to the aim, unless the part would be
+    shorter than half of the aim. If there is no stop in reach, the cut is at the aim.
     """
-    parts = -(-(end - start) // max_table)
-    aim = -(-(end - start) // parts)
-    reach = sorted(range(start + (aim + 1) // 2, start + max_table + 1), key=lambda cut: abs(cut - start - aim))
-    for stops in STOPS:
+    n_parts = -(-(end - start) // max_words)
+    aim = -(-(end - start) // n_parts)
+    reach = sorted(range(start + (aim + 1) // 2, start + max_words + 1), key=lambda cut: abs(cut - start - aim))
+    for stops in SENTENCE_STOPS:
         for cut in reach:
             if words[cut - 1].endswith(stops):
                 return cut
@@ -63,34 +63,34 @@ def _cut(words: Sequence[str], start: int, end: int, max_table: int) -> int:
 
 
 def balance_groups(
-    stretches: Sequence[TableSpan], sizes: Sequence[int], *, max_tokens: int, max_cells: int
+    spans: Sequence[TableSpan], n_tokens: Sequence[int], *, max_tokens: int, max_cells: int
 ) -> list[list[TableSpan]]:
-    """Runs of neighbouring stretches, as few as possible and then as equal as possible.
+    """Group consecutive spans into as few groups as possible, of sizes as equal as possible.
 
     Args:
-        stretches: Of one document, in order.
-        sizes: Tokens of each stretch.
-        max_tokens: Tokens of a run. A stretch that has more is a run by itself.
-        max_cells: Padded cells of a run: stretches × longest².
+        spans: The spans of one document, in order.
+        n_tokens: Tokens of each span.
+        max_tokens: Tokens of a group. A longer span is a group by itself.
+        max_cells: Padded cells of a group: spans × longest².
     """
 
-    def ends(capacity: int) -> list[int]:
-        """Where runs end that are filled one after the other."""
-        ends, count, tokens, longest = [], 0, 0, 0
-        for i, (stretch, size) in enumerate(zip(stretches, sizes, strict=True)):
-            count, tokens, longest = count + 1, tokens + size, max(longest, len(stretch))
-            if count > 1 and (tokens > capacity or count * longest**2 > max_cells):
+    def fill(capacity: int) -> list[int]:
+        """Fill one group after the other with up to `capacity` tokens; the end of each."""
+        ends, count, size, longest = [], 0, 0, 0
+        for i, (span, n) in enumerate(zip(spans, n_tokens, strict=True)):
+            count, size, longest = count + 1, size + n, max(longest, len(span))
+            if count > 1 and (size > capacity or count * longest**2 > max_cells):
                 ends.append(i)
-                count, tokens, longest = 1, size, len(stretch)
-        return [*ends, len(stretches)]
+                count, size, longest = 1, n, len(span)
+        return [*ends, len(spans)]
 
-    if not stretches:
+    if not spans:
         return []
-    longest = max([stretch.end - stretch.start for stretch in stretches])
-    if sum(sizes) <= max_tokens and len(stretches) * longest**2 <= max_cells:
-        return [list(stretches)]
-    fewest = len(ends(max_tokens))
-    # The smallest capacity that needs no more runs fills them evenly.
-    capacity = bisect_left(range(max_tokens), True, key=lambda capacity: len(ends(capacity)) <= fewest)
-    cuts = ends(capacity)
-    return [list(stretches[start:end]) for start, end in zip([0, *cuts], cuts, strict=False)]
+    longest = max([span.end - span.start for span in spans])
+    if sum(n_tokens) <= max_tokens and len(spans) * longest**2 <= max_cells:
+        return [list(spans)]
+    fewest = len(fill(max_tokens))
+    # The smallest capacity that needs no more groups fills them evenly. The number of groups falls with the capacity.
+    capacity = bisect_left(range(max_tokens), True, key=lambda capacity: len(fill(capacity)) <= fewest)
+    cuts = fill(capacity)
+    return [list(spans[start:end]) for start, end in zip([0, *cuts], cuts, strict=False)]

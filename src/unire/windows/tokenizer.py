@@ -1,4 +1,4 @@
-"""Words → tokens, each word by itself."""
+"""Words → tokens. Each word is tokenized by itself, and its tokens are cached."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from unire.utils import concat_ranges
 
 __all__ = ["TokenizedWords", "WordTokenizer"]
 
-CACHED_WORDS = 2**17
-CACHED_LENGTH = 64
-"""Characters of the longest word that is remembered: whatever is longer is seen once."""
+MAX_CACHED_WORDS = 2**17
+MAX_CACHED_CHARACTERS = 64
+"""Length of the longest word that is cached. Longer words hardly ever occur twice."""
 
 
 @dataclass(frozen=True, eq=False)
 class TokenizedWords:
-    """The tokens of some words, end to end. Every word has at least one."""
+    """The concatenated tokens of words. Every word has at least one."""
 
     ids: NDArray[np.int64]
     bounds: NDArray[np.int64]
     """Word `i` has the tokens `bounds[i]` to `bounds[i + 1]`."""
     unknown: NDArray[np.bool_]
-    """Words of which the tokenizer left nothing: they have the unknown token."""
+    """Words of which the tokenizer leaves nothing. They have the unknown token."""
 
     def __len__(self) -> int:
         """Number of words."""
@@ -43,131 +43,131 @@ class TokenizedWords:
         return self.ids[self.bounds[start] : self.bounds[end]]
 
     def count(self, start: int, end: int) -> int:
-        """How many tokens the words `start` to `end` have."""
+        """The number of tokens of the words `start` to `end`."""
         return int(self.bounds[end] - self.bounds[start])
 
 
 class WordTokenizer:
-    """Spells words, and remembers those that it has seen.
+    """Tokenizes words, with a cache. Several threads may use it.
 
-    An escaped bracket or quote is spelt as the character that it stands for, so that a model which was trained on
-    Treebank words reads ordinary text as it was taught.
+    Treebank escapes of brackets and quotes are tokenized as the characters that they stand for. So a model that was
+    trained on Treebank words reads ordinary text in the same way.
 
     Args:
-        tokenizer: The encoder's.
-        spec: Says whether words need a leading space, and what the unknown token is.
-        longest: Tokens that are kept of a word. Only the first is ever read; the others are its context.
+        tokenizer: The encoder's tokenizer.
+        spec: Says whether words need a leading space, what the unknown token is, and whether capitals are marked.
+        max_tokens: Tokens that are kept of a word. A word is represented by its first token; the others are context.
     """
 
-    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, longest: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, max_tokens: int) -> None:
         self._tokenizer = unbound(tokenizer)
         self._space = " " if spec.prefix_space else ""
         self._unknown = spec.unk_id
-        self._longest = longest
-        self._marks = spec.case_marks
-        self._begin_anew()
+        self._max_tokens = max_tokens
+        self._case_marks = spec.case_marks
+        self._reset()
         _TOKENIZERS.add(self)
 
     def __call__(self, words: Sequence[str]) -> TokenizedWords:
         with self._lock:
             try:
-                return self._known.of(words)
+                return self._cache.look_up(words)
             except KeyError:
-                missing = self._known.missing(words)
-        spelt = self._spelt(missing)  # takes longest, so that other threads go on meanwhile
+                missing = self._cache.find_missing(words)
+        tokenized = self._tokenize(missing)  # takes longest, so other threads may use the cache meanwhile
         with self._lock:
-            return self._learnt(words, spelt)
+            return self._add_and_look_up(words, tokenized)
 
-    def _begin_anew(self) -> None:
-        self._known = _Spellings()
+    def _reset(self) -> None:
+        self._cache = _TokenCache()
         self._lock = Lock()
 
-    def _learnt(self, words: Sequence[str], spelt: dict[str, list[int]]) -> TokenizedWords:
-        """The tokens of words of which some are new."""
+    def _add_and_look_up(self, words: Sequence[str], tokenized: dict[str, list[int]]) -> TokenizedWords:
+        """Look up words of which some are new."""
         try:
-            remembered = self._learn(words, spelt)
-            tokens = self._known.of(words)
-            self._known.forget_after(remembered)
-        except BaseException:  # Ctrl-C, say: a table that was left half filled would be wrong from then on
-            self._known = _Spellings()
+            n_cached = self._add(words, tokenized)
+            tokens = self._cache.look_up(words)
+            self._cache.truncate(n_cached)
+        except BaseException:  # for example Ctrl-C: a half-filled cache would give wrong tokens from then on
+            self._cache = _TokenCache()
             raise
         return tokens
 
-    def _learn(self, words: Sequence[str], spelt: dict[str, list[int]]) -> int:
-        """Add the words that are new, and say how many of all known ones are to be remembered."""
-        missing = self._known.missing(words)
-        if len(self._known.places) + len(missing) > CACHED_WORDS:
-            self._known.forget_after(0)
-            missing = self._known.missing(words)
-        missing.sort(key=lambda word: len(word) > CACHED_LENGTH)
-        spelt = spelt | self._spelt([word for word in missing if word not in spelt])  # those that were forgotten
+    def _add(self, words: Sequence[str], tokenized: dict[str, list[int]]) -> int:
+        """Add the words that are new; the number of all words in the cache that are to stay in it."""
+        missing = self._cache.find_missing(words)
+        if len(self._cache.positions) + len(missing) > MAX_CACHED_WORDS:
+            self._cache.truncate(0)
+            missing = self._cache.find_missing(words)
+        missing.sort(key=lambda word: len(word) > MAX_CACHED_CHARACTERS)
+        tokenized = tokenized | self._tokenize([word for word in missing if word not in tokenized])
         for word in missing:
-            self._known.add(word, spelt[word] or [self._unknown], unknown=not spelt[word])
-        return len(self._known.places) - sum(len(word) > CACHED_LENGTH for word in missing)
+            self._cache.add(word, tokenized[word] or [self._unknown], unknown=not tokenized[word])
+        return len(self._cache.positions) - sum(len(word) > MAX_CACHED_CHARACTERS for word in missing)
 
-    def _spelt(self, words: Sequence[str]) -> dict[str, list[int]]:
-        """The tokens of each word; of some there are none."""
-        # Half a surrogate pair, which JSON can hold, is no text to a tokenizer: it becomes a question mark.
+    def _tokenize(self, words: Sequence[str]) -> dict[str, list[int]]:
+        """The tokens of each word; some have none."""
+        # Tokenizers refuse half of a surrogate pair, which JSON can hold: it becomes a question mark.
         texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in words]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return {word: self._marked(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
+        return {word: self._mark_case(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
 
-    def _marked(self, word: str, tokens: list[int]) -> list[int]:
-        """The tokens that are kept, and behind them, where nothing is read off, a mark of the word's capitals."""
-        if not self._marks or not word[:1].isupper() or not tokens:
-            return tokens[: self._longest]
-        mark = self._marks[1] if len(word) > 1 and word.isupper() else self._marks[0]
-        return [*tokens[: max(1, self._longest - 1)], mark][: self._longest]
+    def _mark_case(self, word: str, tokens: list[int]) -> list[int]:
+        """Cut the tokens, and append a mark if the word has capitals."""
+        if not self._case_marks or not word[:1].isupper() or not tokens:
+            return tokens[: self._max_tokens]
+        mark = self._case_marks[1] if len(word) > 1 and word.isupper() else self._case_marks[0]
+        return [*tokens[: max(1, self._max_tokens - 1)], mark][: self._max_tokens]
 
 
-class _Spellings:
-    """Words and their tokens, which lie end to end in tables: so those of many words are gathered by few calls."""
+class _TokenCache:
+    """Words and their tokens, concatenated in arrays, so that few calls gather those of many words."""
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self._ids = array("q")
         self._bounds = array("q", [0])
         self._unknown = array("b")
 
     def add(self, word: str, tokens: Sequence[int], *, unknown: bool) -> None:
-        self.places[word] = len(self.places)
+        self.positions[word] = len(self.positions)
         self._ids.extend(tokens)
         self._bounds.append(len(self._ids))
         self._unknown.append(unknown)
 
-    def of(self, words: Sequence[str]) -> TokenizedWords:
-        """The tokens of words that were added; a `KeyError` where one was not."""
-        places = np.fromiter(map(self.places.__getitem__, words), np.int64, len(words))
-        if not len(places):
-            return TokenizedWords(places, np.zeros(1, np.int64), places.astype(bool))
-        known = np.frombuffer(self._bounds, np.int64)
-        starts = known[places]
-        sizes = known[places + 1] - starts
-        bounds = np.zeros(len(places) + 1, np.int64)
+    def look_up(self, words: Sequence[str]) -> TokenizedWords:
+        """The tokens of words; a `KeyError` if one is missing."""
+        positions = np.fromiter(map(self.positions.__getitem__, words), np.int64, len(words))
+        if not len(positions):
+            return TokenizedWords(positions, np.zeros(1, np.int64), positions.astype(bool))
+        cached_bounds = np.frombuffer(self._bounds, np.int64)
+        starts = cached_bounds[positions]
+        sizes = cached_bounds[positions + 1] - starts
+        bounds = np.zeros(len(positions) + 1, np.int64)
         np.cumsum(sizes, out=bounds[1:])
         ids = np.frombuffer(self._ids, np.int64)[concat_ranges(starts, sizes)]
-        return TokenizedWords(ids, bounds, np.frombuffer(self._unknown, np.bool_)[places])
+        return TokenizedWords(ids, bounds, np.frombuffer(self._unknown, np.bool_)[positions])
 
-    def missing(self, words: Sequence[str]) -> list[str]:
-        """Those that were not added, once each."""
-        return [word for word in dict.fromkeys(words) if word not in self.places]
+    def find_missing(self, words: Sequence[str]) -> list[str]:
+        """The words that are not in the cache, once each."""
+        return [word for word in dict.fromkeys(words) if word not in self.positions]
 
-    def forget_after(self, count: int) -> None:
-        """Keep the words that were added first."""
-        while len(self.places) > count:
-            self.places.popitem()
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` words."""
+        while len(self.positions) > count:
+            self.positions.popitem()
         del self._ids[self._bounds[count] :], self._bounds[count + 1 :], self._unknown[count:]
 
 
 _TOKENIZERS: WeakSet[WordTokenizer] = WeakSet()
 
 
-def _after_fork() -> None:
-    """Let go of what another thread held as this process was forked: that thread is not here to give it back."""
+def _reset_after_fork() -> None:
+    """Replace the locks that another thread held when this process was forked: that thread does not exist here."""
     for tokenizer in _TOKENIZERS:
         if tokenizer._lock.locked():
-            tokenizer._begin_anew()
+            tokenizer._reset()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,11 +1,16 @@
-"""Stretches and their context → windows that an encoder can read."""
+"""Documents → windows that an encoder can read, in one of three layouts.
+
+A document is split into table spans: its sentences, or parts of very long ones. Each span becomes one table. A layout
+decides which spans share a window and where their context goes (`InPlaceLayout`, `ReleasedLayout`, `SharedLayout`).
+`WindowBuilder` applies it to many documents at once and records where the first token of each word is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
-from typing import NamedTuple, get_args
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,53 +23,63 @@ from unire.utils import concat_ranges
 from unire.windows.spans import TableSpan, balance_groups, split_into_spans
 from unire.windows.tokenizer import TokenizedWords, WordTokenizer
 
-__all__ = ["Layout", "Window", "WindowBuilder", "WindowGroup"]
+__all__ = [
+    "InPlaceLayout",
+    "Layout",
+    "ReleasedLayout",
+    "SharedLayout",
+    "Window",
+    "WindowBuilder",
+    "WindowGroup",
+]
 
 SHARED_TABLE_WORDS = 512
-"""The tables that share a window have, padded, no more cells than one table of so many words (or of `max_table`)."""
+"""The tables that share a window have, padded, at most as many cells as one table of so many words."""
+MAX_WORD_SHARE = 4
+"""A word gets at most 1/4 of a window. Then windows that overlap by half cannot miss a word."""
 
 
-@dataclass(eq=False, slots=True)  # not frozen, as a `Stretch` is not
+@dataclass(eq=False, slots=True)  # not frozen, as `TableSpan` is not
 class Window:
     """One encoder input."""
 
     tokens: NDArray[np.int64]
     segment_b_start: int
-    """First token whose token type is 1; `len(tokens)` when there is none."""
+    """First token whose token type is 1; `len(tokens)` if there is none."""
 
 
-@dataclass(eq=False, slots=True)  # likewise
+@dataclass(eq=False, slots=True)
 class WindowGroup:
-    """Windows that are encoded together and the tables that are read off them."""
+    """Windows that are encoded together, and the tables whose words they contain."""
 
     windows: tuple[Window, ...]
     tables: tuple[TableSpan, ...]
     word_index: NDArray[np.int64]
-    """Where the words of all tables are read: [n, 2], window and position of the word's first token."""
-    stitched: int = 0
-    """Sentences read in overlapping windows because they are longer than the encoder."""
-    split: int = 0
-    """Sentences cut into several tables."""
+    """[n, 2] for the n words of all tables: the window, and the position of the word's first token in it."""
+    stitched_sentences: int = 0
+    """Sentences in overlapping windows, because they are longer than the encoder's input."""
+    split_sentences: int = 0
+    """Sentences split into several tables."""
     unknown_words: int = 0
-    """Words with no token, read as the unknown one."""
+    """Words for which the tokenizer has no token; they are read as the unknown token."""
 
 
 class WindowBuilder:
-    """Lays out documents for an encoder.
+    """Builds the windows of documents.
 
-    Every word of a document is in exactly one table, and is read where its first token stands. A word is given at most
-    a quarter of a window: of a longer one (a genome, a line of base64) only the first tokens are kept.
+    Every word of a document is in exactly one table. A word is represented by its first token. Words are cut to a
+    quarter of a window, so of a very long one (a genome, a line of base64) only the first tokens are kept.
 
     Args:
-        tokenizer: The encoder's.
-        spec: What else is known of the encoder.
-        layout: `in-place`: context, sentence, context; `released`: context, separator, sentence; `shared`: a run of
-            whole sentences, as equally long as can be, each of them context to the others.
-        window: W, words of a window counting the sentence: each side gets (W − n)//2, from neighbouring sentences too;
-            what one side cannot use is not given to the other. Where they are too many tokens, the longer side loses
-            its farthest words first. `shared` windows are filled by the encoder's limit instead. In every layout, 0
-            means no context.
-        max_table: Words of the largest table. Longer sentences are split, and the parts are neighbouring sentences.
+        tokenizer: The encoder's tokenizer.
+        spec: The encoder's special tokens and limits.
+        layout: `in-place`: context, sentence, context. `released`: context, separator, sentence, as in the authors'
+            code. `shared`: consecutive sentences, which are context to each other, in windows of about equal length.
+        window: W, the words of a window including the sentence. Each side gets (W − n)//2 words of context, which may
+            come from several sentences. Unused words of one side are not given to the other. If the context has too
+            many tokens, the longer side loses its farthest words first. `shared` windows are filled up to the
+            encoder's limit instead. In every layout, 0 means no context.
+        max_table: Words of the largest table. Longer sentences are split; the parts are treated as sentences.
     """
 
     def __init__(
@@ -83,19 +98,10 @@ class WindowBuilder:
                 f"a window of {window} words and tables of {max_table} are impossible: use at least 0 and 1"
             )
         self.spec = spec
-        self.layout = layout
         self.window = window
         self.max_table = max_table
-        self._prefix = np.array(spec.prefix, np.int64)
-        self._middle = np.array(spec.middle if layout == "released" else (), np.int64)
-        self._suffix = np.array(spec.suffix, np.int64)
-        self._room = spec.max_pieces - len(self._prefix) - len(self._middle) - len(self._suffix)
-        if self._room < 1:
-            raise UnireError(
-                f"an encoder that reads {spec.max_pieces} tokens has no room for words beside its special tokens"
-            )
-        # At a quarter, windows that overlap by half cannot miss a word.
-        self.tokenize = WordTokenizer(tokenizer, spec, longest=max(1, self._room // 4))
+        self.layout = LAYOUTS[layout](spec, window, max_table)
+        self.tokenize = WordTokenizer(tokenizer, spec, max_tokens=max(1, self.layout.max_tokens // MAX_WORD_SHARE))
 
     def build(self, documents: Sequence[Document], first_index: int = 0) -> list[WindowGroup]:
         """Build the windows of `documents`, in the order of their words. A document without words has none.
@@ -108,91 +114,161 @@ class WindowBuilder:
         """
         sentences = chain.from_iterable(document.sentences for document in documents)
         tokens = self.tokenize(list(chain.from_iterable(sentence.words for sentence in sentences)))
-        groups = self._groups(documents, first_index, tokens)
+        groups = self._group_tables(documents, first_index, tokens)
         if not groups:
             return []
-        spans = _Spans.of(groups, len(tokens))
-        fits = tokens.bounds[spans.end] - tokens.bounds[spans.start] <= self._room
-        left, right = self._contexts(tokens, spans, fits)
-        framed, ends, firsts, seconds = self._framed(tokens, spans, left, right)
+        words = _GroupWords.of(groups, len(tokens))
+        fits = tokens.bounds[words.end] - tokens.bounds[words.start] <= self.layout.max_tokens
+        left, right = self.layout.find_context(tokens, words, fits)
+        framed = self.layout.frame(tokens, words, left, right)
 
-        # a word stands so far behind the first of its group as there are tokens between them
+        # The first token of a word is as far behind that of its group's first word as there are tokens between them.
         word_index = np.zeros((len(tokens), 2), np.int64)
-        sizes = spans.end - spans.start
-        word_index[:, 1] = np.repeat(firsts - tokens.bounds[spans.start], sizes) + tokens.bounds[:-1]
+        offsets = framed.first_words - tokens.bounds[words.start]
+        word_index[:, 1] = np.repeat(offsets, words.end - words.start) + tokens.bounds[:-1]
 
-        unknown = np.add.reduceat(tokens.unknown, spans.start, dtype=np.int64)
-        passages = []
-        stitched = None
-        for group, fit, begin, end, second, count in zip(
+        n_unknown = np.add.reduceat(tokens.unknown, words.start, dtype=np.int64)
+        built = []
+        last_stitched = None
+        for group, fit, begin, end, segment_b_start, unknown_words in zip(
             groups,
             fits.tolist(),
-            [0, *ends[:-1].tolist()],
-            ends.tolist(),
-            seconds.tolist(),
-            unknown.tolist(),
+            [0, *framed.ends[:-1].tolist()],
+            framed.ends.tolist(),
+            framed.segment_b_starts.tolist(),
+            n_unknown.tolist(),
             strict=True,
         ):
             tables = group.tables
-            first, last = group.base + tables[0].start, group.base + tables[-1].end
+            first, last = group.document_start + tables[0].start, group.document_start + tables[-1].end
+            stitched = 0
             if fit:
-                windows: tuple[Window, ...] = (Window(framed[begin:end], second),)
-                is_stitched = False
+                windows: tuple[Window, ...] = (Window(framed.tokens[begin:end], segment_b_start),)
             else:
-                windows, word_index[first:last] = self._stitched(tokens, first, last)
-                # a sentence counts once, whichever of its parts are stitched
-                is_stitched = (tables[0].document, tables[0].sentence) != stitched
-                stitched = tables[0].document, tables[0].sentence
-            passages.append(
+                windows, word_index[first:last] = self.layout.stitch(tokens, first, last)
+                # several parts of a sentence may be stitched; it counts once
+                sentence = tables[0].document, tables[0].sentence
+                stitched, last_stitched = int(sentence != last_stitched), sentence
+            built.append(
                 WindowGroup(
                     windows=windows,
                     tables=tables,
                     word_index=word_index[first:last],
-                    stitched=int(is_stitched),
-                    split=sum(table.start in group.split for table in tables) if group.split else 0,
-                    unknown_words=count,
+                    stitched_sentences=stitched,
+                    split_sentences=sum(table.start in group.split for table in tables) if group.split else 0,
+                    unknown_words=unknown_words,
                 )
             )
-        return passages
+        return built
 
-    def _groups(self, documents: Sequence[Document], first_index: int, tokens: TokenizedWords) -> list[_Group]:
-        """The stretches of all documents, those together that are read off the same windows."""
-        cut = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, start=first_index)]
-        bases = list(accumulate((document.n_words for document in documents), initial=0))
-        together = self.layout == "shared" and self.window > 0
-        if together:  # stretches follow each other without a gap, so a size is the way to the next
-            firsts = [base + stretch.start for base, some in zip(bases, cut, strict=False) for stretch in some]
-            sizes = iter(np.diff(tokens.bounds[firsts], append=tokens.bounds[-1]).tolist())
-            cells = max(self.max_table, SHARED_TABLE_WORDS) ** 2
+    def _group_tables(
+        self, documents: Sequence[Document], first_index: int, tokens: TokenizedWords
+    ) -> list[_TableGroup]:
+        """Split documents into table spans, and group the spans that share windows."""
+        spans = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, first_index)]
+        starts = list(accumulate((document.n_words for document in documents), initial=0))
+        grouped = self.layout.group_spans(spans, starts, tokens)
         groups = []
-        for document, stretches, base, end in zip(documents, cut, bases, bases[1:], strict=False):
+        for document, some, start, end in zip(documents, grouped, starts, starts[1:], strict=False):
             split = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
-            if together:
-                own = list(islice(sizes, len(stretches)))
-                parted = balance_groups(stretches, own, max_tokens=self._room, max_cells=cells)
-            else:
-                parted = [[stretch] for stretch in stretches]
-            groups += [_Group(tuple(tables), base, end, split) for tables in parted]
+            groups += [_TableGroup(tuple(tables), start, end, split) for tables in some]
         return groups
 
-    def _contexts(
-        self, tokens: TokenizedWords, spans: _Spans, fits: NDArray[np.bool_]
+
+class _TableGroup(NamedTuple):
+    """Table spans of a document that share windows. Words are counted over all documents of a call."""
+
+    tables: tuple[TableSpan, ...]
+    document_start: int
+    document_end: int
+    split: set[int]
+    """First words, counted in the document, of the sentences that are split into several tables."""
+
+
+class _GroupWords(NamedTuple):
+    """The words of all groups, which follow each other without a gap, and those of their documents."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    document_start: NDArray[np.int64]
+    document_end: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, groups: Sequence[_TableGroup], n_words: int) -> _GroupWords:
+        document_start, document_end = (np.array([group[k] for group in groups]) for k in (1, 2))
+        start = document_start + np.array([group.tables[0].start for group in groups])
+        return cls(start, np.append(start[1:], n_words), document_start, document_end)
+
+
+class _FramedWindows(NamedTuple):
+    """One window per group, concatenated."""
+
+    tokens: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    """Where each window ends among `tokens`."""
+    first_words: NDArray[np.int64]
+    """Position of the group's first word in its window."""
+    segment_b_starts: NDArray[np.int64]
+
+
+class InPlaceLayout:
+    """Layout `in-place`: `[CLS]` left context, sentence, right context `[SEP]`.
+
+    Args:
+        spec: The encoder's special tokens and limits.
+        window: W, words of a window.
+        max_table: Words of the largest table.
+    """
+
+    PARTS: ClassVar[tuple[str, ...]] = ("prefix", "left", "sentence", "right", "suffix")
+    """The parts of a window in their order: special tokens of `EncoderSpec`, contexts and the sentence."""
+
+    def __init__(self, spec: EncoderSpec, window: int, max_table: int) -> None:
+        self.window = window
+        self.max_table = max_table
+        special = {"prefix": spec.prefix, "middle": spec.middle, "suffix": spec.suffix}
+        self._special = {name: np.array(ids, np.int64) for name, ids in special.items() if name in self.PARTS}
+        self.max_tokens = spec.max_pieces - sum(map(len, self._special.values()))
+        """Tokens of words that fit into a window, beside the special tokens."""
+        if self.max_tokens < 1:
+            raise UnireError(
+                f"an encoder input of {spec.max_pieces} tokens is too short: special tokens leave no room for words"
+            )
+
+    def group_spans(
+        self, spans: Sequence[Sequence[TableSpan]], document_starts: Sequence[int], tokens: TokenizedWords
+    ) -> Iterable[list[list[TableSpan]]]:
+        """Group the spans of each document that share windows: none do.
+
+        Args:
+            spans: The spans of every document.
+            document_starts: The first word of every document, counted over all documents.
+            tokens: The tokens of all words.
+        """
+        return ([[span] for span in some] for some in spans)
+
+    def find_context(
+        self, tokens: TokenizedWords, words: _GroupWords, fits: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first word of each left context and the end of the right one."""
-        start, end = spans.start, spans.end
-        if self.layout == "shared":
-            return start, end
-        # A word is at least one token, so more words than tokens would only have to be left out again.
-        side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self._room)
-        left, right = np.maximum(spans.document_start, start - side), np.minimum(spans.document_end, end + side)
-        excess = tokens.bounds[right] - tokens.bounds[left] - self._room
+        """Find the first word of the left context and the end of the right context of every group.
+
+        Args:
+            tokens: The tokens of all words.
+            words: The words of the groups.
+            fits: Which groups fit into a window.
+        """
+        start, end = words.start, words.end
+        # A word has at least one token, so more words than tokens of a window would be trimmed again.
+        side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self.max_tokens)
+        left, right = np.maximum(words.document_start, start - side), np.minimum(words.document_end, end + side)
+        excess = tokens.bounds[right] - tokens.bounds[left] - self.max_tokens
         for k in np.flatnonzero(fits & (excess > 0)):
-            left[k], right[k] = self._trimmed(tokens, *(int(x[k]) for x in (left, start, end, right)))
+            left[k], right[k] = self._trim_context(tokens, *(int(x[k]) for x in (left, start, end, right)))
         return left, right
 
-    def _trimmed(self, tokens: TokenizedWords, left: int, start: int, end: int, right: int) -> tuple[int, int]:
-        """A context without the farthest words of the longer side, until it fits."""
-        excess = tokens.count(left, right) - self._room
+    def _trim_context(self, tokens: TokenizedWords, left: int, start: int, end: int, right: int) -> tuple[int, int]:
+        """Remove the farthest word of the longer side until the window fits."""
+        excess = tokens.count(left, right) - self.max_tokens
         while excess > 0:
             if start - left >= right - end:
                 excess -= tokens.count(left, left + 1)
@@ -202,81 +278,116 @@ class WindowBuilder:
                 excess -= tokens.count(right, right + 1)
         return left, right
 
-    def _framed(
-        self, tokens: TokenizedWords, spans: _Spans, left: NDArray[np.int64], right: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Windows end to end: their tokens, where each ends, and in each the places of its first word and second text.
+    def frame(
+        self, tokens: TokenizedWords, words: _GroupWords, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> _FramedWindows:
+        """Put special tokens, sentence and context together, for all groups at once.
 
-        Windows of spans that do not fit are there too, and nobody reads them.
+        Every part of a window is a range of one source array: all words, then the special tokens. Groups that do not
+        fit into a window get one too, which is not used.
         """
-        bounds, ids = tokens.bounds, tokens.ids
-        begin, end = bounds[spans.start], bounds[spans.end]
-        source = np.concatenate((ids, self._prefix, self._middle, self._suffix))
-        special = np.cumsum([len(ids), len(self._prefix), len(self._middle)])
-        prefix, middle, suffix = (
-            (np.full(len(begin), place), np.full(len(begin), len(part)))
-            for place, part in zip(special, (self._prefix, self._middle, self._suffix), strict=True)
+        bounds, source = tokens.bounds, [tokens.ids]
+        start, end, left, right = bounds[words.start], bounds[words.end], bounds[left], bounds[right]
+        ranges = {"left": (left, start - left), "sentence": (start, end - start), "right": (end, right - end)}
+        n_source = len(tokens.ids)
+        for name, ids in self._special.items():
+            ranges[name] = np.full(len(start), n_source), np.full(len(start), len(ids))
+            source.append(ids)
+            n_source += len(ids)
+        starts, sizes = (np.stack(column, 1) for column in zip(*(ranges[name] for name in self.PARTS), strict=True))
+        lengths = sizes.sum(1)
+        first_words = sizes[:, : self.PARTS.index("sentence")].sum(1)
+        return _FramedWindows(
+            np.concatenate(source)[concat_ranges(starts.ravel(), sizes.ravel())],
+            lengths.cumsum(),
+            first_words,
+            self._segment_b_start(first_words, lengths),
         )
-        before, after = (bounds[left], begin - bounds[left]), (end, bounds[right] - end)
-        own = (begin, end - begin)
-        moved = self.layout == "released"
-        parts = (prefix, before, after, middle, own, suffix) if moved else (prefix, before, own, after, suffix)
-        starts, sizes = (np.stack(column, 1) for column in zip(*parts, strict=True))
-        ends = sizes.sum(1).cumsum()
-        firsts = sizes[:, : 4 if moved else 2].sum(1)
-        return source[concat_ranges(starts.ravel(), sizes.ravel())], ends, firsts, firsts if moved else sizes.sum(1)
 
-    def _stitched(self, tokens: TokenizedWords, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
-        """Overlapping windows for the words `start` to `end`, and in which of them, and where, each word is read."""
+    def _segment_b_start(self, first_word: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where token type 1 begins: nowhere."""
+        return length
+
+    def stitch(self, tokens: TokenizedWords, start: int, end: int) -> tuple[tuple[Window, ...], NDArray[np.int64]]:
+        """Cover the words `start` to `end`, which do not fit into one window, by overlapping windows without context.
+
+        Returns:
+            The windows, and [n, 2] the window of each word and the position of its first token in it.
+        """
         bounds = tokens.bounds[start : end + 1] - tokens.bounds[start]
-        begins, ends = _overlapping(bounds, self._room)
-        frame = np.concatenate((self._prefix, self._middle))
-        places = zip(start + begins, start + ends, strict=True)
-        framed = [np.concatenate((frame, tokens.of(*place), self._suffix)) for place in places]
-        # The next window is the better one for a word that stands farther from its left edge than from the right edge
-        # of this one.
+        begins, ends = _cover(bounds, self.max_tokens)
+        sentence = self.PARTS.index("sentence")
+        before, after = (
+            np.concatenate([self._special[name] for name in some if name in self._special])
+            for some in (self.PARTS[:sentence], self.PARTS[sentence:])
+        )
+        windows = []
+        for first, last in zip(start + begins, start + ends, strict=True):
+            ids = np.concatenate((before, tokens.of(first, last), after))
+            segment_b_start = self._segment_b_start(np.array(len(before)), np.array(len(ids)))
+            windows.append(Window(ids, int(segment_b_start)))
+        # A word belongs to the next window as soon as it is farther from that window's left edge than from the right
+        # edge of this one.
         home = np.searchsorted(bounds[begins[1:]] + bounds[ends[:-1]], bounds[:-1] + bounds[1:])
-        word_index = np.stack((home, len(frame) + bounds[:-1] - bounds[begins[home]]), 1)
-        seconds = [len(frame) if self.layout == "released" else len(window) for window in framed]
-        return tuple(map(Window, framed, seconds)), word_index
+        return tuple(windows), np.stack((home, len(before) + bounds[:-1] - bounds[begins[home]]), 1)
 
 
-class _Group(NamedTuple):
-    """Stretches of a document that are read off the same windows."""
+class ReleasedLayout(InPlaceLayout):
+    """Layout `released`, of the authors' code: `[CLS]` left context, right context `[SEP]` sentence `[SEP]`.
 
-    tables: tuple[TableSpan, ...]
-    base: int
-    """Words of the documents before."""
-    end: int
-    """Words up to the end of its document."""
-    split: set[int]
-    """First words of the document's sentences that were cut into several stretches."""
+    The sentence is segment B, so it has token type 1.
+    """
 
+    PARTS = ("prefix", "left", "right", "middle", "sentence", "suffix")
 
-class _Spans(NamedTuple):
-    """The words of all groups, which follow each other without a gap, and where their documents begin and end."""
-
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    document_start: NDArray[np.int64]
-    document_end: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, groups: Sequence[_Group], n_words: int) -> _Spans:
-        start = np.array([group.base + group.tables[0].start for group in groups])
-        bases, ends = (np.array([getattr(group, name) for group in groups]) for name in ("base", "end"))
-        return cls(start, np.append(start[1:], n_words), bases, ends)
+    def _segment_b_start(self, first_word: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where token type 1 begins: at the sentence."""
+        return first_word
 
 
-def _overlapping(bounds: NDArray[np.int64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First words and ends of evenly spaced windows that overlap by half or more.
+class SharedLayout(InPlaceLayout):
+    """Layout `shared`: `[CLS]` consecutive sentences `[SEP]`, so that the encoder reads the text once."""
+
+    PARTS = ("prefix", "sentence", "suffix")
+
+    def group_spans(
+        self, spans: Sequence[Sequence[TableSpan]], document_starts: Sequence[int], tokens: TokenizedWords
+    ) -> Iterable[list[list[TableSpan]]]:
+        """Group consecutive spans, as many as fit. With W = 0, each span has a window of its own."""
+        if self.window == 0:
+            yield from super().group_spans(spans, document_starts, tokens)
+            return
+        first_words = [start + span.start for start, some in zip(document_starts, spans, strict=False) for span in some]
+        # spans follow each other without a gap, so that a span ends where the next one begins
+        n_tokens = iter(np.diff(tokens.bounds[first_words], append=tokens.bounds[-1]).tolist())
+        max_cells = max(self.max_table, SHARED_TABLE_WORDS) ** 2
+        for some in spans:
+            own = list(islice(n_tokens, len(some)))
+            yield balance_groups(some, own, max_tokens=self.max_tokens, max_cells=max_cells)
+
+    def find_context(
+        self, tokens: TokenizedWords, words: _GroupWords, fits: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """No context: the sentences of a group are context to each other."""
+        return words.start, words.end
+
+
+LAYOUTS: dict[Layout, type[InPlaceLayout]] = {
+    "in-place": InPlaceLayout,
+    "released": ReleasedLayout,
+    "shared": SharedLayout,
+}
+
+
+def _cover(bounds: NDArray[np.int64], max_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and end words of evenly spaced windows that overlap by half or more.
 
     Args:
-        bounds: First token of each word, and the end of the last: more than `room`.
-        room: Tokens that a window holds.
+        bounds: First token of each word, and the end of the last one, which is above `max_tokens`.
+        max_tokens: Tokens that fit into a window.
     """
-    surplus = bounds[-1] - room
-    steps = -(-surplus // max(1, room // 2))
-    begins = np.searchsorted(bounds, np.linspace(0, surplus, steps + 1))
-    ends = np.searchsorted(bounds, bounds[begins] + room, side="right") - 1
+    surplus = bounds[-1] - max_tokens
+    n_steps = -(-surplus // max(1, max_tokens // 2))
+    begins = np.searchsorted(bounds, np.linspace(0, surplus, n_steps + 1))
+    ends = np.searchsorted(bounds, bounds[begins] + max_tokens, side="right") - 1
     return begins, ends

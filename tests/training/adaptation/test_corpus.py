@@ -147,7 +147,7 @@ def tokens_of_windows(text: str) -> list[int]:
     """The tokens of the same text where it is segmented for a model."""
     tokenizer = marked_tokenizer()
     spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
-    words = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), longest=32)
+    words = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), max_tokens=32)
     return words(segment(text).words).ids.tolist()
 
 
