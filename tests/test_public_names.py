@@ -32,3 +32,8 @@ def test_public_names_are_imported_when_they_are_used():
     code = "import sys, unire; print(sorted({'numpy', 'rich', 'tokenizers', 'torch', 'pandas'} & sys.modules.keys()))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_packages_for_users_need_no_import_of_their_own():
+    code = "import unire; print(len(unire.formats.FORMATS), unire.graph.Graph, unire.pretrained.names())"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -39,6 +39,7 @@ _HOMES = {
     "export_onnx": "unire.export.export",
     "list_models": "unire.pretrained",
     "push_to_hub": "unire.hub.model_dir",
+    "read_documents": "unire.formats",
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
     "teach": "unire.training.distillation.teach",
@@ -77,6 +78,7 @@ __all__ = [
     "export_onnx",
     "list_models",
     "push_to_hub",
+    "read_documents",
     "relabel",
     "score",
     "teach",
@@ -84,6 +86,9 @@ __all__ = [
     "train",
     "train_markers",
 ]
+
+_MODULES = ("formats", "graph", "pretrained", "rendering")
+"""Packages that users call by name, as in `unire.formats.write`."""
 
 if TYPE_CHECKING:
     from unire.document_list import Documents, to_dataframe
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from unire.evaluation.scorer import score
     from unire.export.export import ExportReport, export_onnx
     from unire.extractor import Extractor
+    from unire.formats import read_documents
     from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
     from unire.models.unire import UniRE
@@ -111,6 +117,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"unire.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'unire' has no attribute {name!r}")
     with require_extra():

@@ -76,7 +76,7 @@ def test_what_is_no_model_is_refused(model, twenty):
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ("test.jsonl", "not str; read files with unire.read"),
+        ("test.jsonl", "not str; read files with unire.read_documents"),
         (Document("a"), "not Document"),
         (None, "not NoneType"),
         (["text"], "but one is str"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.paths import FIXTURES
-from unire import formats
+from unire import Documents, formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.formats.base import Capability
@@ -352,3 +352,15 @@ def test_lines_of_words_are_documents_parted_by_empty_lines() -> None:
         ("mine:2", [("d", "e")]),
     ]
     assert not list(from_lines(["\n"], "mine"))
+
+
+def test_one_file_or_several_are_read_into_a_list(tmp_path):
+    document = Document.from_words([["a"]], id="a")
+    formats.write([document], tmp_path / "one.jsonl")
+    formats.write([document, document], tmp_path / "two.jsonl")
+    one = formats.read_documents(tmp_path / "one.jsonl")
+    assert isinstance(one, Documents)
+    assert one == formats.read_documents(str(tmp_path / "one.jsonl"), "unire") == [document]
+    assert formats.read_documents([tmp_path / "one.jsonl", tmp_path / "two.jsonl"]) == 3 * [document]
+    with pytest.raises(UnireError, match="cannot be read"):
+        formats.read_documents(tmp_path / "nothing.jsonl")

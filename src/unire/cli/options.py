@@ -91,7 +91,7 @@ def documents_from(
     What their readers changed or left out is counted in `notes`, for a command that tells it itself, or else printed.
     """
     found: Counter[str] = Counter() if notes is None else notes
-    documents = formats.read_all(map(input_path, paths), format, predicted=predicted, notes=found)
+    documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=found)
     if notes is None:
         printing.print_notes(found)
     return documents

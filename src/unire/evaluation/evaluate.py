@@ -140,7 +140,7 @@ def evaluate(
     Args:
         model: An `Extractor`, a `UniRE` model, or the name or folder of a model. Load an `Extractor` to choose the
             device, the decoder or α.
-        documents: The annotated documents, as `unire.read` returns them.
+        documents: The annotated documents, as `unire.read_documents` returns them.
         protocol: What counts as correct.
         all_protocols: Also score under each of the six ways to count relations.
         bootstrap: The number of bootstrap resamples for 95% confidence intervals; 0 for none.
@@ -308,7 +308,8 @@ def _compare(
 def _check_documents(documents: Iterable[Document]) -> list[Document]:
     if isinstance(documents, (str, bytes, Path, Document, Mapping)) or not isinstance(documents, Iterable):
         raise UnireError(
-            f"annotated documents are a list of Document, not {type(documents).__name__}; read files with unire.read"
+            f"annotated documents are a list of Document, not {type(documents).__name__}; "
+            "read files with unire.read_documents"
         )
     listed = list(documents)
     for document in listed:

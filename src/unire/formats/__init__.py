@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from unire.document_list import Documents
 from unire.documents import Document
 from unire.errors import OnError, UnireError
 from unire.files import (
@@ -57,7 +58,7 @@ __all__ = [
     "get_writable",
     "guess",
     "read",
-    "read_all",
+    "read_documents",
     "to_dataset",
     "write",
 ]
@@ -138,15 +139,31 @@ def read(
     return _require_some(form.read(path, options), path, failures, hint)
 
 
-def read_all(
-    paths: Iterable[str | Path],
+def read_documents(
+    paths: str | Path | Iterable[str | Path],
     format: str | None = None,
     *,
     predicted: bool = False,
     notes: Counter[str] | None = None,
-) -> list[Document]:
-    """Read the documents of several files and folders into one list. The arguments are those of `read`."""
-    return [document for path in paths for document in read(path, format, predicted=predicted, notes=notes)]
+) -> Documents:
+    """Read all documents of a file or a folder, or of several, into one list.
+
+    >>> read_documents("train.jsonl")  # doctest: +SKIP
+
+    Args:
+        paths: A file or a folder, or several.
+        format: A name in `FORMATS`. [default: guessed]
+        predicted: Take the predictions of a file that holds them beside gold annotation (`dygie`).
+        notes: Counts what the readers changed or left out.
+
+    Returns:
+        The documents, in the order of the files. `read` yields them one at a time.
+
+    Raises:
+        UnireError: A file cannot be read, or holds no document.
+    """
+    files = [paths] if isinstance(paths, (str, Path)) else paths
+    return Documents(document for file in files for document in read(file, format, predicted=predicted, notes=notes))
 
 
 def write(

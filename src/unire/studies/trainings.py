@@ -192,7 +192,7 @@ class Setup:
 
     def documents(self, files: Sequence[Path]) -> list[Document]:
         """All documents of some files; what readers note of them is in the record of every training."""
-        return formats.read_all(files, self.format)
+        return formats.read_documents(files, self.format)
 
 
 @dataclass(frozen=True)

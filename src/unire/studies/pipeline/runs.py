@@ -141,4 +141,4 @@ class Cell:
         return {part: load_marker(folder).classifier for part, folder in folders.items()}
 
     def _documents(self, files: Sequence[str], notes: Counter[str] | None = None) -> list[Document]:
-        return formats.read_all(files, self.format, notes=notes)
+        return formats.read_documents(files, self.format, notes=notes)
