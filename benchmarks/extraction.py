@@ -31,7 +31,7 @@ from transformers import BertConfig
 
 from timing import race, seconds
 from unire import Document, Extractor, LabelSpace, formats, pretrained
-from unire.cli.extract_run import tune_gc
+from unire.cli.extract import tune_gc
 from unire.config import Layout, ModelConfig
 from unire.decoding import decoders
 from unire.inference.streaming import iter_chunks

@@ -17,7 +17,7 @@ from filelock import FileLock
 from helpers.paths import FIXTURES
 from helpers.tiny_encoders import tiny_encoder
 from unire import formats
-from unire.cli.extract_run import tune_gc
+from unire.cli.extract import tune_gc
 from unire.documents import Document
 from unire.extractor import Extractor
 from unire.labels import LabelSpace

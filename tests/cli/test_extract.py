@@ -130,7 +130,7 @@ def test_nothing_is_written_under_the_name_of_a_packed_file(extract, tmp_path):
 @pytest.mark.parametrize("name", ["found.cvs", "found.json"])
 def test_an_ending_that_names_no_format_is_not_taken_for_lines_of_json(name, extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / name)
-    assert f"{name} names no format; say what to write with --format" in str(ran.exception)
+    assert f"{name} names no format; pass format=..." in str(ran.exception)
     assert not list(tmp_path.iterdir())
     assert extract(TEXT, "--out", tmp_path / name, "--format", "jsonl").exit_code == 0
 
@@ -175,7 +175,7 @@ def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
     file.write_text(f"{TEXT}\n{TEXT}\n")
     os.utime(file, ns=(2 * out.stat().st_mtime_ns,) * 2)
     said = " ".join(str(extract(*options).exception).split())
-    assert said == f"{out} is complete, but {file} has changed since; without --resume it is made anew"
+    assert said == f"{out} is complete, but {file} has changed since; without resume=True it is written again"
     assert len(out.read_text().splitlines()) == 1
     assert extract(*options[:-1]).exit_code == 0
     assert len(out.read_text().splitlines()) == 2
@@ -283,8 +283,8 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
     assert "already exists and holds" in error(TEXT, "--format", "brat", "--out", tmp_path)
-    assert "--resume goes on with an --out" in error(TEXT, "--resume")
-    assert "--resume goes on with an --out" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
+    assert "resume=True continues an out=..." in error(TEXT, "--resume")
+    assert "resume=True continues an out=..." in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
         (("papers.csv", "--field", "abstrct", "--format", "csv"), "has no column 'abstrct'"),
         (("latin.txt", "--format", "csv"), "is not UTF-8"),
         (("A text.", "--format", "xml"), "unknown format 'xml'"),
-        (("A text.", "--constraints", "none", "--resume"), "--resume goes on with"),
+        (("A text.", "--constraints", "none", "--resume"), "resume=True continues an out=..."),
     ],
 )
 def test_nothing_is_said_before_what_is_wrong(arguments, message, tmp_path, monkeypatch):
@@ -331,7 +331,7 @@ def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_no
 ):
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(progress, "PATIENCE", 600.0)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 600.0)
     monkeypatch.setattr(printing, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

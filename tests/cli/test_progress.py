@@ -16,7 +16,7 @@ from unire.cli.main import app
 def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("A line.\n" * 50)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
     assert "documents  " not in extract("--lines", lines, "--out", tmp_path / "a.jsonl").stderr
     screen = io.StringIO()
     monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
@@ -34,7 +34,7 @@ def screen(monkeypatch):
     """A terminal for whatever is not the result, with a bar from the beginning."""
     shown = io.StringIO()
     monkeypatch.setattr(printing, "errors", Console(file=shown, force_terminal=True, width=100))
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
     return shown
 
 
@@ -43,14 +43,14 @@ def shares(bar: progress.ProgressMeter) -> float:
 
 
 def test_a_single_document_that_takes_long_has_a_bar_too(screen, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.01)
     with progress.ProgressMeter(100):
         deadline = time.monotonic() + 60
         while "0 documents" not in screen.getvalue():
             assert time.monotonic() < deadline
             time.sleep(0.01)
     screen.truncate(0)
-    monkeypatch.setattr(progress, "PATIENCE", 600.0)
+    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 600.0)
     with progress.ProgressMeter(100) as short:
         short.advance(100)
     assert screen.getvalue().strip("\0") == ""

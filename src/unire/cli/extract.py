@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import codecs
+import gc
+import os
 import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from unire import formats, pretrained
 from unire.cli import printing
-from unire.cli.extract_run import Run, address_in, extract_on_cluster
 from unire.cli.options import Constraints, Device
+from unire.cli.progress import ProgressMeter
 from unire.errors import UnireError
-from unire.files import check_uncompressed, is_append_only, open_stream
+from unire.integrations.ray.connection import ADDRESS
+from unire.integrations.ray.extract import extract as extract_with_ray
+from unire.integrations.ray.output import Finished
+from unire.integrations.ray.shards import Shard
 from unire.rendering import terminal
 from unire.rendering.common import Palette
-from unire.sources.folders import JSON_LINES
 from unire.sources.sources import TextSources
-from unire.writers.resumable import AnotherInputError, ResumableFile, part_of, so_many
-from unire.writers.writers import ENDINGS, WRITERS, FileWriter, LineWriter, PageWriter
+from unire.windows.collator import Batch
+from unire.writers.extraction import ExtractionCallback, ExtractionRun, default_format
+from unire.writers.resumable import so_many
+from unire.writers.writers import WRITERS, LineWriter
 
-__all__ = ["INTERRUPTED", "extract"]
+__all__ = ["INTERRUPTED", "extract", "split_address", "tune_gc"]
 
-ANEW = "without --resume it is made anew"
 INTERRUPTED = 130
-"""The exit status of a command that was stopped by Ctrl-C."""
+"""Exit status of a command that Ctrl-C stopped."""
+GC_THRESHOLD_OBJECTS = 100_000
+"""New objects before Python searches for garbage. Its default is 700 or 2,000, depending on the version."""
 
 
 def extract(
@@ -141,155 +150,201 @@ def extract(
 
     On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
     """
-    address, inputs = address_in(inputs or ()) if ray else (None, inputs)
-    given = TextSources(inputs or (), lines=lines, field=field, words=words, format=source_format)
+    address, inputs = split_address(inputs or ()) if ray else (None, inputs)
+    sources = TextSources(inputs or (), lines=lines, field=field, words=words, format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
     out = None if out == Path("-") else out
+    name = model or pretrained.DEFAULT
     if ray:
         if format not in (None, "parquet") or device is not None:
             raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
         if skip_errors:
             raise UnireError("--ray goes on after what cannot be read, and has a row for it; leave out --skip-errors")
-        try:
-            extract_on_cluster(
-                given,
-                out,
-                model=model or pretrained.DEFAULT,
-                address=address,
-                workers=workers,
-                gpus=gpus,
-                min_score=min_score,
-                constraints=constraints,
-                resume=resume,
-                json=json,
-            )
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+        _extract_on_cluster(
+            sources,
+            out,
+            model=name,
+            address=address,
+            workers=workers,
+            gpus=gpus,
+            min_score=min_score,
+            constraints=constraints,
+            resume=resume,
+            json=json,
+        )
         return
     if workers or gpus:
         raise UnireError("--workers and --gpus go with --ray")
-    run = Run(given, model or pretrained.DEFAULT, device, min_score, constraints, skip_errors)
-    if model is None and out is None:
-        run.on_load = _tell_default
     on_terminal = out is None and sys.stdout.isatty()
-    try:
-        name = format or _default_format(given, out, readable=on_terminal and not json)
-        if on_terminal and name in ("text", "tables"):
-            _show(run, tables=name == "tables")
-        else:
-            _write(run, name, out, resume=resume)
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+    output_format = format or ("text" if on_terminal and not json else default_format(sources, out))
+    show = on_terminal and output_format in ("text", "tables")
+    announce_model = model is None and out is None
+    console = printing.out if show else printing.errors
+    callback = (
+        _ProgressBar(console, stop_at_result=on_terminal and not show, announce_model=announce_model)
+        if console.is_terminal
+        else _Messages(announce_model=announce_model)
+    )
+    run = ExtractionRun(sources, name, device, min_score, constraints, skip_errors, callback)
+    if show:
+        _show(run, tables=output_format == "tables")
+    else:
+        _write(run, output_format, out, resume=resume)
     if out is not None:
-        summary = {"documents": run.count, "model": run.model, "out": str(out), "notes": dict(+run.notes)}
-        what = f"{so_many(run.count)}, read by {run.model}, written to {out}"
-        printing.print_json(summary) if json else printing.say(what)
+        summary = {"documents": run.n_documents, "model": name, "out": str(out), "notes": dict(+run.notes)}
+        sentence = f"{so_many(run.n_documents)}, read by {name}, written to {out}"
+        printing.print_json(summary) if json else printing.say(sentence)
     printing.print_notes(run.notes)
-
-
-def _tell_default() -> None:
-    printing.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
 
 
 def _waits_for_typing() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _default_format(given: TextSources, out: Path | None, *, readable: bool) -> str:
-    """By the ending of the file, if that says more than that it has lines; else by who reads and what is given."""
-    ending = out.suffix.lower().removeprefix(".") if out else ""
-    if ending in ENDINGS:
-        return ENDINGS[ending]
-    if ending not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES)):
-        raise UnireError(f"the ending of {out} names no format; say what to write with --format, such as jsonl or csv")
-    if readable:
-        return "text"
-    return "unire" if given.has_words else "jsonl"
-
-
-def _write(run: Run, name: str, out: Path | None, *, resume: bool) -> None:
-    if name not in WRITERS:
-        raise UnireError(f"unknown format {name!r}; give one of {', '.join(WRITERS)}")
-    output = WRITERS[name]
-    if out is not None:
-        check_uncompressed(out)
-        run.given.check_output(out, folder=name in formats.FORMATS and formats.FORMATS[name].folder)
-    if resume and (out is None or not isinstance(output, LineWriter)):
-        raise UnireError("--resume goes on with an --out of lines, such as --format jsonl")
-    if not isinstance(output, LineWriter):
-        _write_whole(run, output, out, name)
-    elif out is None:
-        _write_stream(run, output, sys.stdout.buffer)
-    elif is_append_only(out):
-        _write_device(run, output, out)
-    else:
-        _write_file(run, output, out, name, resume=resume)
-
-
-def _write_whole(run: Run, output: FileWriter | PageWriter, out: Path | None, name: str) -> None:
-    if out is None and not output.streams:
-        place = "folder" if formats.FORMATS[name].folder else "file"
-        raise UnireError(f"the format {name!r} needs a {place}; give one with --out")
-    target: Any = out or codecs.getwriter("utf-8")(sys.stdout.buffer)
+def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -> None:
     try:
-        if isinstance(output, FileWriter):
-            output.write(run.documents(), target, run.notes)
-            return
-        written = output.write(run.views(), target, run.extractor.labels)
-    except KeyboardInterrupt:
-        printing.say(f"stopped: {name} is written at the end; --format jsonl keeps what it has, and resumes")
+        if not run.write(out or sys.stdout.buffer, format, resume=resume):
+            printing.say(
+                f"{out} is complete: there is nothing to resume, and the input was not read; without --resume it is "
+                "written again"
+            )
+            raise typer.Exit
+    except (KeyboardInterrupt, UnireError) as reason:
+        interrupted = isinstance(reason, KeyboardInterrupt)
+        if run.partial_output is not None:
+            path, n_documents = run.partial_output
+            fix = "" if interrupted else "fix the error; then "
+            printing.say(
+                f"stopped after {so_many(n_documents)}, kept in {path}; {fix}the same command with --resume goes on"
+            )
+        elif interrupted and not isinstance(WRITERS[format], LineWriter):
+            printing.say(f"stopped: {format} is written at the end; --format jsonl keeps what it has, and resumes")
+        if interrupted:
+            raise typer.Exit(INTERRUPTED) from None
         raise
-    if not written.complete:
-        shown = f" a page shows {written.documents:,} documents, the first; the others are left out"
+    if run.truncated_page is not None:
+        shown = f" a page shows {run.truncated_page:,} documents, the first; the others are left out"
         printing.say(("note:", "yellow"), shown)
 
 
-def _write_stream(run: Run, output: LineWriter, stream: BinaryIO) -> None:
-    """Files are UTF-8, whatever the terminal speaks."""
-    head = output.head  # not before the first document: the input may be none
-    for document in run.documents(screen="raw" if stream.isatty() else None):
-        stream.write((head + output.of(document)).encode())
-        stream.flush()
-        head = ""
-    stream.write(head.encode())
-
-
-def _write_device(run: Run, output: LineWriter, out: Path) -> None:
+def _show(run: ExtractionRun, *, tables: bool) -> None:
+    """Print the documents for people to read."""
     try:
-        with open_stream(out) as stream:
-            _write_stream(run, output, stream)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
+        palette = Palette(run.extractor.labels)
+        for document in run.documents():
+            printing.out.print(terminal.TerminalView(document, palette, tables))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
 
 
-def _write_file(run: Run, output: LineWriter, out: Path, name: str, *, resume: bool) -> None:
-    run.given.check_output(part_of(out))
-    with ResumableFile(out, lambda: {**run.about, "format": name}, resume=resume, head=output.head.encode()) as file:
-        if file.complete:
-            if changed := run.given.changed_since(out):
-                raise UnireError(f"{out} is complete, but {changed} has changed since; {ANEW}")
-            printing.say(f"{out} is complete: there is nothing to resume, and the input was not read; {ANEW}")
-            raise typer.Exit
+class _Messages(ExtractionCallback):
+    """Prints the default model and skipped inputs.
+
+    Args:
+        announce_model: Say which model is used.
+    """
+
+    def __init__(self, *, announce_model: bool) -> None:
+        self._announce_model = announce_model
+
+    def on_load(self) -> None:
+        tune_gc()
+        if self._announce_model:
+            printing.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
+
+    def on_skip(self, error: UnireError) -> None:
+        printing.say(("skipped:", "yellow"), f" {error}")
+
+
+class _ProgressBar(_Messages):
+    """Shows the progress of a run, too.
+
+    Args:
+        console: The console that the bar is on, and results above it.
+        stop_at_result: Stop the bar at the first result, because results go to the terminal past the console.
+        announce_model: Say which model is used.
+    """
+
+    def __init__(self, console: Console, *, stop_at_result: bool, announce_model: bool) -> None:
+        super().__init__(announce_model=announce_model)
+        self._console = console
+        self._stop_at_result = stop_at_result
+
+    def on_start(self, size: int | None, n_documents: int, position: float) -> None:
+        self._meter = ProgressMeter(size, n_documents, start=position, console=self._console)
+        self._meter.start()
+
+    def on_read(self, position: float, n_words: int) -> None:
+        self._meter.read(position, n_words)
+
+    def on_read_end(self) -> None:
+        self._meter.read_all()
+
+    def on_batch(self, batch: Batch, P: Any) -> None:
+        self._meter.advance_words(int(batch.lengths.sum()))
+
+    def on_result(self) -> None:
+        if self._stop_at_result:
+            self._meter.stop()
+
+    def on_written(self, position: float) -> None:
+        self._meter.advance(position)
+
+    def on_end(self) -> None:
+        self._meter.stop()
+
+
+def tune_gc() -> None:
+    """Exclude all present objects, such as the model, from garbage collection, and collect seldom.
+
+    Documents have no reference cycles, so they are freed as soon as they are written.
+    """
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD_OBJECTS)
+
+
+def split_address(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Separate the address of a cluster, if there is one, from the other arguments."""
+    addresses = [word for word in words if ADDRESS.fullmatch(word)]
+    if len(addresses) > 1:
+        raise UnireError(
+            f"--ray takes one address, and not {' and '.join(addresses)}; a file of that name is ./{addresses[1]}"
+        )
+    others = [word for word in words if word not in addresses]
+    for word in others:
+        is_name = word not in ("", "-") and not any(map(str.isspace, word))
+        if is_name and not os.path.exists(word):  # noqa: PTH110  (`Path.exists` fails on names that are too long)
+            raise UnireError(f"there is no file or folder {word!r}; an address is HOST:PORT, auto or local")
+    return next(iter(addresses), None), others
+
+
+def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, model: str, **options: Any) -> None:
+    """Extract into a folder of Parquet files, and print a summary."""
+    if out is None:
+        raise UnireError("--ray writes a folder of Parquet files; name one with --out")
+    position = 0
+
+    def advance(shard: Shard, finished: Finished, earlier: bool) -> None:
+        nonlocal position
+        position += shard.size
+        meter.advance(position, finished.documents, earlier=earlier)
+
+    # Ray prints a paragraph to standard output for every worker that ends
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), ProgressMeter(sources.size) as meter:
         try:
-            for document in run.documents(file):
-                file.add(document.id, output.of(document).encode(), document.text)
-        except AnotherInputError:
-            raise
-        except (KeyboardInterrupt, UnireError) as reason:
-            if file.documents:
-                mended = "mend what is wrong; then " if isinstance(reason, UnireError) else ""
-                printing.say(
-                    f"stopped after {so_many(file.documents)}, kept in {file.part}; {mended}the same command with "
-                    "--resume goes on"
-                )
-            raise
-
-
-def _show(run: Run, *, tables: bool) -> None:
-    """For people to read, on a terminal."""
-    palette = Palette(run.extractor.labels)
-    for document in run.documents(screen=printing.out):
-        printing.out.print(terminal.TerminalView(document, palette, tables))
+            result = extract_with_ray(sources, out, model=model, on_block=advance, **options)
+        except KeyboardInterrupt:
+            printing.say(f"stopped: {out} keeps what is done; the same command with --resume goes on")
+            raise typer.Exit(INTERRUPTED) from None
+    if json:
+        summary = {"documents": result.documents, "failed": result.failed, "errors": result.errors}
+        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(result.notes)})
+    else:
+        printing.say(f"{so_many(result.documents)}, read by {model}, written to {out}")
+    printing.print_notes(result.notes)
+    if result.failed:
+        printing.print_notes({"document that could not be done; its row has an `error`": result.failed}, "failed")
+        for reason in result.errors:
+            printing.fail(reason)
+        raise typer.Exit(1)

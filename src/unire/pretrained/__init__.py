@@ -18,7 +18,7 @@ from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.labels import LabelSpace
 
-__all__ = ["DEFAULT", "ModelInfo", "find", "list_models", "names"]
+__all__ = ["DEFAULT", "ModelInfo", "find", "is_bundled", "list_models", "names"]
 
 BUNDLED_DIR = Path(__file__).parent
 DEFAULT = "science"
@@ -28,6 +28,11 @@ DEFAULT = "science"
 def names() -> tuple[str, ...]:
     """The models in the box."""
     return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
+
+
+def is_bundled(folder: Path) -> bool:
+    """Whether a model directory is one of those in this package."""
+    return folder.resolve().parent == BUNDLED_DIR.resolve()
 
 
 def find(name: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers.ray import ray_or_skip
-from unire.cli.extract_run import address_in
+from unire.cli.extract import split_address
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.integrations.ray import shards as blocks_room
@@ -141,12 +141,12 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
 def test_an_address_is_told_from_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("papers").mkdir()
-    assert address_in(["auto", "papers/"]) == ("auto", ["papers/"])
-    assert address_in(["papers/", "head.example.org:6379", "a text"]) == (
+    assert split_address(["auto", "papers/"]) == ("auto", ["papers/"])
+    assert split_address(["papers/", "head.example.org:6379", "a text"]) == (
         *("head.example.org:6379", ["papers/", "a text"]),
     )
     Path("local").touch()
     Path("papers.jsonl").touch()
-    assert address_in(["./local", "papers.jsonl"]) == (None, ["./local", "papers.jsonl"])
+    assert split_address(["./local", "papers.jsonl"]) == (None, ["./local", "papers.jsonl"])
     with pytest.raises(UnireError, match="there is no file or folder 'head'; an address is HOST:PORT, auto or local"):
-        address_in(["head", "papers.jsonl"])
+        split_address(["head", "papers.jsonl"])

@@ -185,7 +185,7 @@ NODES = """
 import json, sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from unire.cli import extract_run
+from unire.cli import progress
 from unire.cli.main import app
 from unire.integrations.ray import shards
 
@@ -193,7 +193,7 @@ shards.SMALLEST = 400
 node = {"num_cpus": 1, "object_store_memory": 10**8}
 nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 other = nodes.add_node(**node)
-advance, told = extract_run.ProgressMeter.advance, []
+advance, told = progress.ProgressMeter.advance, []
 
 def fall_out(self, *arguments, **more):
     if not told:
@@ -201,7 +201,7 @@ def fall_out(self, *arguments, **more):
     told.append(arguments)
     advance(self, *arguments, **more)
 
-extract_run.ProgressMeter.advance = fall_out
+progress.ProgressMeter.advance = fall_out
 app(["extract", "--json", "--model", sys.argv[1], "--ray", nodes.address, sys.argv[2], "--out", sys.argv[3]])
 """
 
