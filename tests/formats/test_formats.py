@@ -14,8 +14,8 @@ from unire import Documents, formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.formats.base import Capability
-from unire.formats.extraction import from_lines
 from unire.labels import LabelSpace
+from unire.sources.lines import iter_tokenized
 
 NAMES = {"twenty.jsonl": "dygie", "overlaps.jsonl": "dygie", "people.json": "spert", "ade.json": "spert"}
 
@@ -346,12 +346,12 @@ def test_the_twenty_sentences_are_what_overfitting_needs() -> None:
 
 
 def test_lines_of_words_are_documents_parted_by_empty_lines() -> None:
-    documents = list(from_lines(["", "a b\n", "c\n", " \n", "\n", "d e\r\n"], "mine"))
+    documents = list(iter_tokenized(["", "a b\n", "c\n", " \n", "\n", "d e\r\n"], "mine"))
     assert [(d.id, [s.words for s in d.sentences]) for d in documents] == [
         ("mine:1", [("a", "b"), ("c",)]),
         ("mine:2", [("d", "e")]),
     ]
-    assert not list(from_lines(["\n"], "mine"))
+    assert not list(iter_tokenized(["\n"], "mine"))
 
 
 def test_one_file_or_several_are_read_into_a_list(tmp_path):

@@ -8,7 +8,7 @@ import signal
 import pytest
 from typer.testing import CliRunner
 
-from unire.cli.main import app
+from unire.cli.main import app, name_options
 from unire.errors import UnireError
 
 TEXT = "We present a parser (fast). It isn't new."
@@ -50,6 +50,6 @@ def error(extract):
         ran = extract(*arguments, stdin=stdin)
         assert isinstance(ran.exception, UnireError), ran.output
         assert "\n" not in str(ran.exception)
-        return str(ran.exception)
+        return name_options(str(ran.exception), ["extract"])
 
     return run

@@ -20,8 +20,8 @@ import pytest
 
 from helpers.paths import FIXTURES
 from unire.errors import UnireError
-from unire.sources.csv import from_rows, from_table, table_parts
-from unire.sources.lines import from_lines
+from unire.sources.csv import iter_rows, iter_table, split_table
+from unire.sources.lines import iter_lines
 from unire.sources.sources import TextSources
 
 
@@ -91,9 +91,13 @@ def test_a_text_may_end_in_an_address_or_a_file(text, tmp_path, monkeypatch):
 def test_a_field_and_a_format_are_of_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert (
-        refused("my papers", field="abstract") == "there is no file or folder 'my papers', and --field is not for texts"
+        refused("my papers", field="abstract")
+        == "there is no file or folder 'my papers', and field=... is not for texts"
     )
-    assert refused("my papers", format="spert") == "there is no file or folder 'my papers', and --from is not for texts"
+    assert (
+        refused("my papers", source_format="spert")
+        == "there is no file or folder 'my papers', and source_format=... is not for texts"
+    )
     assert read("We read it from a file.", "It says:\nsee notes.txt")[1] == ("text-2", "It says:\nsee notes.txt")
 
 
@@ -114,11 +118,11 @@ def test_lines_are_the_same_whatever_they_come_in(tmp_path, monkeypatch):
 def test_lines_and_words_are_not_for_parquet(tmp_path):
     file = parquet(tmp_path / "a.parquet", text=["one"])
     for way in ("lines", "words"):
-        sentence = f"{file} has rows and not lines; leave out --{way}, and name a column with --field"
+        sentence = f"{file} has rows, not lines; leave out {way}=True and name a column with field=..."
         assert refused(file, **{way: True}) == sentence
         assert refused(tmp_path, **{way: True}) == (
             f"folder {tmp_path} holds no text: no file in it ends in .txt, .text, .md, .jsonl, .ndjson, and .csv and "
-            ".tsv and .parquet are read with --field alone"
+            ".tsv and .parquet are read only with field=..."
         )
     (tmp_path / "b.txt").write_text("two\nthree\n")
     assert [text for _, text in read(tmp_path, lines=True)] == ["two", "three"]
@@ -151,11 +155,11 @@ def test_semicolons_part_the_cells_of_csv_if_the_column_is_seen_by_them_alone(ma
     file.write_bytes(content)
     assert read(file, field="abstract") == [("x", 'a; "b", c'), (f"{file}:4", "1,5")]
     with file.open("rb") as opened:
-        parts = list(table_parts(opened, str(file), "abstract", 1))
+        parts = list(split_table(opened, str(file), "abstract", 1))
         found = []
         for part in parts:
             opened.seek(0)
-            found += [(text.id, text.text) for text in from_table(opened, str(file), "abstract", part)]
+            found += [(text.id, text.text) for text in iter_table(opened, str(file), "abstract", part)]
     assert (len(parts), found) == (2, read(file, field="abstract"))
     piped(content, monkeypatch)
     assert [text for _, text in read(field="abstract")] == ['a; "b", c', "1,5"]
@@ -182,7 +186,7 @@ def test_lines_are_read_when_they_are_taken():
         while True:
             yield b"a line\n"
 
-    stream = from_lines(endless(), "endless")  # type: ignore[arg-type]
+    stream = iter_lines(endless(), "endless")  # type: ignore[arg-type]
     assert [next(stream).id for _ in range(3)] == ["endless:1", "endless:2", "endless:3"]
 
 
@@ -292,7 +296,7 @@ def test_parquet_has_its_text_in_a_column(tmp_path):
     assert read(file) == [(f"{file}:1", "one"), (f"{file}:2", ""), (f"{file}:3", "three")]
     named = parquet(tmp_path / "named.parquet", id=["x", "y"], abstract=["a b", "c"])
     assert read(named, field="abstract") == [("x", "a b"), ("y", "c")]
-    assert "has no column 'text' but id, abstract; name one with --field" in refused(named)
+    assert "has no column 'text' but id, abstract; name one with field=..." in refused(named)
     assert "row 1: 'n' is int" in refused(file, field="n")
     assert "row 1: 'n' is int" in refused(parquet(tmp_path / "zero.parquet", n=[0]), field="n")
     broken = tmp_path / "broken.parquet"
@@ -333,7 +337,7 @@ def test_a_table_beside_the_texts_of_a_folder_is_read_if_its_column_is_named(tmp
     (tmp_path / "b.parquet.gz").write_bytes(b"")
     assert read(tmp_path) == [(str(tmp_path / "a.txt"), "One text.")]
     (tmp_path / "a.txt").unlink()
-    assert ".csv and .tsv are read with --field alone" in refused(tmp_path)
+    assert ".csv and .tsv are read only with field=..." in refused(tmp_path)
     assert read(tmp_path, field="file") == [(f"{tmp_path / 'about.csv'}:2", "a.txt")]
 
 
@@ -346,9 +350,9 @@ def test_an_archive_of_files_is_no_text(tmp_path, name):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "has no column 'text' but nothing; name one with --field"),
-        (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with --field"),
-        (b"id;title\nx;one\n", "has no column 'text' but id;title; name one with --field"),
+        (b"", "has no column 'text' but nothing; name one with field=..."),
+        (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with field=..."),
+        (b"id;title\nx;one\n", "has no column 'text' but id;title; name one with field=..."),
         (b"id;text\nx;one;two\n", "row 2 has 3 cells, but the first row has 2; texts with semicolons, line ends"),
         (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells, but the first row has 2; texts with commas"),
         (b"id,text\nx\n", "row 2 has 1 cells, but the first row has 2"),
@@ -370,18 +374,18 @@ def test_names_of_columns_stand_in_the_first_row_that_is_not_empty(tmp_path):
     file.write_bytes(b"\n\nid,text\n,one\n,two\n")
     assert read(file) == [(f"{file}:4", "one"), (f"{file}:5", "two")]
     with file.open("rb") as opened:
-        parts = list(table_parts(opened, str(file), "text", 1))
+        parts = list(split_table(opened, str(file), "text", 1))
     found = []
     for part in parts:
         with file.open("rb") as opened:
-            found += [(text.id, text.text) for text in from_table(opened, str(file), "text", part)]
+            found += [(text.id, text.text) for text in iter_table(opened, str(file), "text", part)]
     assert found == read(file)
 
 
 def test_a_name_with_white_space_about_it_is_pointed_at(tmp_path):
     file = tmp_path / "papers.csv"
     file.write_bytes(b"id, text\nx, one\n")
-    assert "has no column 'text' but id, text (there is ' text'); name one with --field" in refused(file)
+    assert "has no column 'text' but id, text (there is ' text'); name one with field=..." in refused(file)
 
 
 def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
@@ -391,7 +395,7 @@ def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
 
 
 def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.sources.csv.LONGEST", 1000)
+    monkeypatch.setattr("unire.sources.csv.MAX_CELL_CHARACTERS", 1000)
     file = tmp_path / "papers.csv"
     file.write_text('text\none\n"two\n' + "three\n" * 1000)
     assert "row 3 cannot be read: field larger than field limit (1000)" in refused(file)
@@ -404,7 +408,7 @@ def test_rows_of_a_table_are_read_when_they_are_taken():
             yield b'x,"a\n'
             yield b'text"\n'
 
-    stream = from_table(endless(), "endless.csv")  # type: ignore[arg-type]
+    stream = iter_table(endless(), "endless.csv")  # type: ignore[arg-type]
     assert [next(stream).text for _ in range(3)] == ["a\ntext"] * 3
 
 
@@ -416,7 +420,7 @@ def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
 
 def test_annotated_files_give_their_words(tmp_path):
     words = [document.words for _, document in read(FIXTURES / "twenty.jsonl")]
-    assert words == [document.words for _, document in read(FIXTURES / "twenty.jsonl", format="dygie")]
+    assert words == [document.words for _, document in read(FIXTURES / "twenty.jsonl", source_format="dygie")]
     assert read(FIXTURES / "people.json")[0][1].words
     assert TextSources([str(FIXTURES / "twenty.jsonl")]).has_words
     assert not TextSources(["a text"]).has_words
@@ -458,7 +462,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path):
 
 
 def test_two_ways_to_read_are_one_too_many():
-    assert "--lines and --words are different ways" in refused("a b", lines=True, words=True)
+    assert "lines=True and words=True are different ways" in refused("a b", lines=True, words=True)
 
 
 def test_positions_run_through_all_inputs(tmp_path):
@@ -511,7 +515,7 @@ def test_empty_lines_do_not_hide_what_standard_input_holds(monkeypatch):
 
 def test_standard_input_is_rows_under_its_name_as_a_file_too():
     """Also where a file is what stands behind it."""
-    assert TextSources(["/dev/stdin"], field="text")._way(Path("/dev/stdin")) == "rows"
+    assert TextSources(["/dev/stdin"], field="text")._find_kind(Path("/dev/stdin")) == "rows"
 
 
 def test_rows_of_standard_input_are_read_when_they_are_taken():
@@ -520,16 +524,16 @@ def test_rows_of_standard_input_are_read_when_they_are_taken():
         while True:
             yield b"x,one\n"
 
-    stream = from_rows(endless(), "standard input")  # type: ignore[arg-type]
+    stream = iter_rows(endless(), "standard input")  # type: ignore[arg-type]
     assert [next(stream).text for _ in range(3)] == ["one"] * 3
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"id,text\nx,one\n", "has no column 'abstract' but id, text; name one with --field, or take each line as a"),
+        (b"id,text\nx,one\n", "has no column 'abstract' but id, text; name one with field=..., or take each line as a"),
         (b"We train a parser. " * 50, "has no column 'abstract' but We train a parser. We"),
-        (b'{"text": "one"}', "line 1 has no 'abstract' but text; name the field with --field"),
+        (b'{"text": "one"}', "line 1 has no 'abstract' but text; name the field with field=..."),
         (b"[\n", "line 1 is not valid JSON"),
         (b"id,abstract\nx,one,two\n", "row 2 has 3 cells, but the first row has 2; texts with commas"),
         (b"PAR1\x15\x04\xff\x00\n", "row 1 is binary, not text"),
@@ -545,7 +549,7 @@ def test_rows_of_standard_input_that_are_none_are_refused(content, message, monk
 @pytest.mark.parametrize("content", [b"id,text\nx,one\n", b"id;text\nx;one\n", b'"id"\t"text"\r\nx\tone\r\n'])
 def test_a_table_on_standard_input_is_not_taken_for_a_text(content, monkeypatch):
     piped(content, monkeypatch)
-    assert "standard input holds rows of a table; say where their text is, as with --field text" in refused()
+    assert 'standard input holds rows of a table; name the field of the text, as with field="text"' in refused()
     for prose in ("Speech, text, and images.\nMore.", "text\n"):
         piped(prose.encode(), monkeypatch)
         assert read() == [("standard input", prose)]
@@ -553,8 +557,8 @@ def test_a_table_on_standard_input_is_not_taken_for_a_text(content, monkeypatch)
 
 def test_annotated_documents_on_standard_input_have_a_name(tmp_path):
     for sources in ([], ["-"], [FIXTURES / "people.json", "-"]):
-        sentence = "--from reads files; standard input is one under the name /dev/stdin"
-        assert refused(*sources, format="spert") == sentence
+        sentence = "source_format=... reads files; standard input is one under the name /dev/stdin"
+        assert refused(*sources, source_format="spert") == sentence
 
 
 def test_standard_input_is_the_default(monkeypatch):
@@ -567,6 +571,6 @@ def test_standard_input_is_the_default(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
         assert read(**ways)[0] == ("standard input:1", found)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
-    assert "standard input holds JSON lines; say where their text is" in refused()
+    assert "standard input holds JSON lines; name the field of the text" in refused()
     monkeypatch.setattr(sys, "stdin", None)
     assert "standard input is closed" in refused()

@@ -151,7 +151,7 @@ def extract(
     On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
     """
     address, inputs = split_address(inputs or ()) if ray else (None, inputs)
-    sources = TextSources(inputs or (), lines=lines, field=field, words=words, format=source_format)
+    sources = TextSources(inputs or (), lines=lines, field=field, words=words, source_format=source_format)
     if not inputs and _waits_for_typing():
         raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
     out = None if out == Path("-") else out

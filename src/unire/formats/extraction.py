@@ -12,7 +12,7 @@ characters and label. All other keys are the document's meta data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from unire.formats.alignment import EntityAligner, split_text
 from unire.formats.base import LOST_ARGUMENT, ReadOptions
 from unire.formats.json_utils import Json
 
-__all__ = ["from_lines", "read"]
+__all__ = ["read"]
 
 KEYS = ("id", "text", "entities", "relations")
 FOREIGN_KEYS = {"sentences": "unire", "tokens": "prodigy", "spans": "prodigy"}
@@ -75,21 +75,3 @@ def _find_argument(value: Any, side: str, by_key: dict[EntityKey, Entity | None]
     if key not in by_key:
         raise UnireError(f'"{side}" of {what} is none of the entities')
     return by_key[key]
-
-
-def from_lines(lines: Iterable[str], name: str) -> Iterator[Document]:
-    """Documents of tokenized text: one sentence per line, words between spaces, an empty line between documents.
-
-    Their ids are `name:1`, `name:2` and so on.
-    """
-    sentences: list[list[str]] = []
-    count = 0
-    for line in lines:
-        if words := line.split():
-            sentences.append(words)
-        elif sentences:
-            count += 1
-            yield Document.from_words(sentences, id=f"{name}:{count}")
-            sentences = []
-    if sentences:
-        yield Document.from_words(sentences, id=f"{name}:{count + 1}")

@@ -1,4 +1,4 @@
-"""Texts in the cells of tables: CSV, by commas or semicolons, and TSV."""
+"""CSV and TSV: texts in a column of a table, with commas or semicolons in CSV."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from typing import BinaryIO, NamedTuple, cast
 
 from unire.errors import OnError, UnireError
 from unire.files import explain_read_errors, get_suffix
-from unire.sources.lines import from_json_lines
-from unire.sources.text import Part, Text, decoded, parts_by, skipping
+from unire.sources.lines import RowRange, SourceText, decode_text, iter_json_lines, skip_errors, split_ranges
 
-__all__ = ["TABLES", "from_rows", "from_table", "table_parts"]
+__all__ = ["CSV_DIALECTS", "iter_rows", "iter_table", "split_table"]
 
-LONGEST = 2**28
-"""Characters that a cell of a table may have: one whose quotes are never closed would be all the rest of the file."""
-NAMES = 200
-"""Characters of a table's first row that are shown: the first row may not be a header but a paragraph."""
+MAX_CELL_CHARACTERS = 2**28
+"""The limit for one cell. Without it, a quote that is never closed would make the rest of the file one cell."""
+MAX_HEADER_CHARACTERS = 200
+"""Characters of the first row in errors. It may be a paragraph instead of a header."""
 
 
 class CsvDialect(NamedTuple):
     delimiter: str
     quoting: int
     rule: str
-    """What texts must look like, shown to whoever breaks it."""
+    """The syntax of cells, for error messages."""
 
 
-TABLES = {
+CSV_DIALECTS = {
     ".csv": CsvDialect(
         ",",
         csv.QUOTE_MINIMAL,
@@ -37,67 +36,78 @@ TABLES = {
     ),
     ".tsv": CsvDialect("\t", csv.QUOTE_NONE, "nothing is in quotes, so a text has neither tabs nor line ends in it"),
 }
-"""How tables are spelt, by the endings of their files."""
-SEMICOLONS = TABLES[".csv"]._replace(delimiter=";", rule=TABLES[".csv"].rule.replace("commas", "semicolons"))
-"""CSV as spreadsheets write it where commas are in numbers."""
+"""Dialects by the suffixes of files."""
+SEMICOLON_DIALECT = CSV_DIALECTS[".csv"]._replace(
+    delimiter=";", rule=CSV_DIALECTS[".csv"].rule.replace("commas", "semicolons")
+)
+"""CSV as spreadsheets write it in countries with decimal commas."""
 
 
-def from_table(
+def iter_table(
     file: BinaryIO,
     name: str,
     field: str = "text",
-    part: Part | None = None,
+    row_range: RowRange | None = None,
     on_error: OnError | None = None,
     *,
     guessed: CsvDialect | None = None,
-) -> Iterator[Text]:
-    """The cells of the column `field`, by the names in the first row; a column `id`, if there is one, names them.
+) -> Iterator[SourceText]:
+    """Read the cells of the column `field`, with the ids in a column `id` if there is one.
 
-    Rows are counted as spreadsheets do, from 1 and with the first. An empty row is none, and an empty `id` no name.
+    Rows are counted from 1, with the header, as in spreadsheets. Empty rows are skipped. An empty `id` is missing.
 
     Args:
-        file: Of the table.
-        name: Of the file; its ending says how the table is spelt.
-        field: The column.
-        part: Of the rows; all when left out.
-        on_error: Told of rows that cannot be read; when left out, the first of them is refused.
-        guessed: How the table is spelt, where its name does not say it.
+        file: The table.
+        name: The file's name. Its suffix determines the dialect.
+        field: The column's name in the first row.
+        row_range: The rows to read; all by default.
+        on_error: Called for rows that cannot be read. Without it, the first such row raises an error.
+        guessed: The dialect, if the name does not determine it.
     """
-    lines, dialect = _spelt(file, name, field, guessed or TABLES[get_suffix(name)])
-    rows = _cells(lines, name, dialect)
-    remedy = ", or take each line as a text with --lines" if guessed else ""
-    names, _, _ = _columns(rows, name, field, remedy)
-    named = names.index("id") if "id" in names and field != "id" else None
-    for number, cells, position in _cells(file, name, dialect, part) if part else rows:
+    lines, dialect = _detect_dialect(file, name, field, guessed or CSV_DIALECTS[get_suffix(name)])
+    rows = _iter_cells(lines, name, dialect)
+    remedy = ", or take each line as a text with lines=True" if guessed else ""
+    names, _, _ = _read_header(rows, name, field, remedy)
+    id_column = names.index("id") if "id" in names and field != "id" else None
+    for number, cells, position in _iter_cells(file, name, dialect, row_range) if row_range else rows:
         if not cells:
             continue
-        place = f"{name}, row {number}"
-        with skipping(on_error):
+        location = f"{name}, row {number}"
+        with skip_errors(on_error):
             if len(cells) != len(names):
-                raise UnireError(f"{place} has {len(cells)} cells, but the first row has {len(names)}; {dialect.rule}")
-            given = _cell(cells[named], place) if named is not None else ""
-            yield Text(given or f"{name}:{number}", _cell(cells[names.index(field)], place), position, number)
+                raise UnireError(
+                    f"{location} has {len(cells)} cells, but the first row has {len(names)}; {dialect.rule}"
+                )
+            row_id = _check_cell(cells[id_column], location) if id_column is not None else ""
+            yield SourceText(
+                row_id or f"{name}:{number}", _check_cell(cells[names.index(field)], location), position, number
+            )
 
 
-def from_rows(file: BinaryIO, name: str, field: str = "text", on_error: OnError | None = None) -> Iterator[Text]:
-    """JSON lines, CSV or TSV, where no ending says which: by the first line that is not empty."""
-    lines, start = _peeked(file, name)
+def iter_rows(file: BinaryIO, name: str, field: str = "text", on_error: OnError | None = None) -> Iterator[SourceText]:
+    """Read JSON lines, CSV or TSV without a suffix. The first line that is not empty shows which of them it is."""
+    lines, start = _peek(file, name)
     if not start.strip() or start.lstrip().startswith((b"{", b"[")):
-        return from_json_lines(lines, name, field, on_error=on_error)
-    return from_table(lines, name, field, on_error=on_error, guessed=TABLES[".tsv" if b"\t" in start else ".csv"])
+        return iter_json_lines(lines, name, field, on_error=on_error)
+    return iter_table(lines, name, field, on_error=on_error, guessed=CSV_DIALECTS[".tsv" if b"\t" in start else ".csv"])
 
 
-def table_parts(file: BinaryIO, name: str, field: str, size: int, part: Part | None = None) -> Iterator[Part]:
-    """The rows of a table but for the first, or of a part of it, in the same way."""
-    lines, dialect = _spelt(file, name, field, TABLES[get_suffix(name)])
-    rows = _cells(lines, name, dialect)
-    _, first, begin = _columns(rows, name, field)
-    ends = ((number, position) for number, _, position in (_cells(file, name, dialect, part) if part else rows))
-    return parts_by(ends, size, part or Part(first, first, begin))
+def split_table(
+    file: BinaryIO, name: str, field: str, size: int, row_range: RowRange | None = None
+) -> Iterator[RowRange]:
+    """Split the rows of a table, or of a range of it, into ranges of at least `size` bytes. The header is left out."""
+    lines, dialect = _detect_dialect(file, name, field, CSV_DIALECTS[get_suffix(name)])
+    rows = _iter_cells(lines, name, dialect)
+    _, first, begin = _read_header(rows, name, field)
+    ends = (
+        (number, position)
+        for number, _, position in (_iter_cells(file, name, dialect, row_range) if row_range else rows)
+    )
+    return split_ranges(ends, size, row_range or RowRange(first, first, begin))
 
 
-def _peeked(file: BinaryIO, name: str) -> tuple[BinaryIO, bytes]:
-    """A file with its first line that is not empty, without a byte-order mark."""
+def _peek(file: BinaryIO, name: str) -> tuple[BinaryIO, bytes]:
+    """The file, and its first line that is not empty, without a byte-order mark."""
     seen, start = [], b""
     with explain_read_errors(name):
         for raw in file:
@@ -108,62 +118,68 @@ def _peeked(file: BinaryIO, name: str) -> tuple[BinaryIO, bytes]:
     return cast("BinaryIO", chain(seen, file)), start  # callers only iterate over lines
 
 
-def _spelt(file: BinaryIO, name: str, field: str, dialect: CsvDialect) -> tuple[BinaryIO, CsvDialect]:
-    """A table and how it is spelt: by semicolons, if these and not commas show the column that is wanted."""
-    lines, start = _peeked(file, name)
+def _detect_dialect(file: BinaryIO, name: str, field: str, dialect: CsvDialect) -> tuple[BinaryIO, CsvDialect]:
+    """The file and its dialect: with semicolons if only they separate out the column `field`."""
+    lines, start = _peek(file, name)
     first = start.decode(errors="replace").strip()
     by_commas, by_semicolons = ([cell.strip('"') for cell in first.split(mark)] for mark in ",;")
-    meant = dialect == TABLES[".csv"] and field in by_semicolons and field not in by_commas
-    return lines, SEMICOLONS if meant else dialect
+    has_semicolons = dialect == CSV_DIALECTS[".csv"] and field in by_semicolons and field not in by_commas
+    return lines, SEMICOLON_DIALECT if has_semicolons else dialect
 
 
-def _cells(
-    file: BinaryIO, name: str, dialect: CsvDialect, part: Part | None = None
+def _iter_cells(
+    file: BinaryIO, name: str, dialect: CsvDialect, row_range: RowRange | None = None
 ) -> Iterator[tuple[int, list[str], int]]:
     """Number (from 1), cells, and position after each row of a table, which may have several lines."""
-    position, row, count = (part.offset, part.start, part.stop - part.start) if part else (0, 0, None)
+    position, row, count = (
+        (row_range.offset, row_range.start, row_range.stop - row_range.start) if row_range else (0, 0, None)
+    )
 
     def lines() -> Iterator[str]:
         nonlocal position
         for raw in file:
             line = raw if position else raw.removeprefix(codecs.BOM_UTF8)
             position += len(raw)
-            yield line.decode(errors="surrogateescape")  # `_cell` refuses it where it matters
+            yield line.decode(errors="surrogateescape")  # `_check_cell` checks the cells that are used
 
-    csv.field_size_limit(LONGEST)  # Python has no other way than for all readers of the process
+    csv.field_size_limit(MAX_CELL_CHARACTERS)  # Python has only this global limit
     with explain_read_errors(name):
-        if part:
-            file.seek(part.offset)
+        if row_range:
+            file.seek(row_range.offset)
         try:
-            found = csv.reader(lines(), delimiter=dialect.delimiter, quoting=dialect.quoting, strict=True)  # type: ignore[arg-type]
-            for cells in islice(found, count):
+            reader = csv.reader(lines(), delimiter=dialect.delimiter, quoting=dialect.quoting, strict=True)  # type: ignore[arg-type]
+            for cells in islice(reader, count):
                 row += 1
                 yield row, cells, position
         except csv.Error as error:
             raise UnireError(f"{name}, row {row + 1} cannot be read: {error}; {dialect.rule}") from None
 
 
-def _columns(
+def _read_header(
     rows: Iterator[tuple[int, list[str], int]], name: str, field: str, remedy: str = ""
 ) -> tuple[list[str], int, int]:
-    """The names in the first row of a table that is not empty, its number, and the position after it.
+    """The names in the first row that is not empty, its number, and the position after it.
 
     Args:
-        rows: Of the table, from the first.
-        name: Of the file.
-        field: Must be among the names.
-        remedy: What else than to name another field may help.
+        rows: All rows of the table.
+        name: The file's name.
+        field: A column that must exist.
+        remedy: Further advice for the error message.
     """
     number, names, position = next((row for row in rows if row[1]), (1, [], 0))
     if field not in names:
-        columns = shorten(", ".join(_cell(column, f"{name}, row 1") for column in names), NAMES, placeholder=" …")
+        columns = shorten(
+            ", ".join(_check_cell(column, f"{name}, row 1") for column in names),
+            MAX_HEADER_CHARACTERS,
+            placeholder=" …",
+        )
         close = next((column for column in names if column.strip() == field), None)
-        meant = f" (there is {close!r})" if close else ""
+        hint = f" (there is {close!r})" if close else ""
         raise UnireError(
-            f"{name} has no column {field!r} but {columns or 'nothing'}{meant}; name one with --field{remedy}"
+            f"{name} has no column {field!r} but {columns or 'nothing'}{hint}; name one with field=...{remedy}"
         )
     return names, number, position
 
 
-def _cell(cell: str, place: str) -> str:
-    return decoded(cell.encode(errors="surrogateescape"), place)
+def _check_cell(cell: str, location: str) -> str:
+    return decode_text(cell.encode(errors="surrogateescape"), location)

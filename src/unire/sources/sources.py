@@ -1,4 +1,4 @@
-"""What `unire extract` is given: texts to segment, or documents whose words are already split."""
+"""Text sources: what `unire extract` reads, as texts to segment or as documents whose words are already split."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from unire import formats, sources
+from unire import formats
 from unire.documents import Document
 from unire.errors import OnError, UnireError
 from unire.files import (
@@ -29,34 +29,51 @@ from unire.files import (
     is_stream,
     open_binary,
 )
-from unire.formats import extraction as words_format
 from unire.formats.base import raise_error
 from unire.segmentation import segment
-from unire.sources.text import Part, skipping
+from unire.sources.csv import CSV_DIALECTS, iter_rows, iter_table, split_table
+from unire.sources.lines import (
+    RowRange,
+    SourceText,
+    iter_json_lines,
+    iter_lines,
+    iter_tokenized,
+    iter_whole_file,
+    skip_errors,
+    split_lines,
+)
+from unire.sources.parquet import iter_parquet, split_parquet
 
-__all__ = ["SourceShard", "TextItem", "TextSources"]
+__all__ = ["JSON_LINES_SUFFIXES", "PARQUET_SUFFIXES", "SourceShard", "TextItem", "TextSources"]
 
 STANDARD_INPUT = "standard input"
-KINDS = 5
-"""Endings of files that are named where such files are left out."""
+MAX_LISTED_SUFFIXES = 5
+"""Suffixes of skipped files that a note lists."""
+MAX_NAME_WORDS = 3
+"""Words in the name of a file. A text that ends like a file name usually has more."""
 
-NAME_WORDS = 3
-"""Words that the name of a file may have; a text that ends like one mostly has more."""
+JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
+PARQUET_SUFFIXES = (".parquet",)
+TEXT_SUFFIXES = (".txt", ".text", ".md", *JSON_LINES_SUFFIXES)
+"""Suffixes of text files in a folder, also with `.gz`, `.xz` or `.bz2` after them."""
+ARCHIVE_SUFFIXES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
+KNOWN_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *CSV_DIALECTS, *ARCHIVE_SUFFIXES, ".json")
+"""Suffixes that show that an argument is the name of a file."""
 
 SourceKind = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "rows", "whole"]
-"""How a file holds its documents; `rows` are JSON lines or a table, whichever the first of them shows."""
+"""The layout of a file. `rows` are JSON lines or a table; the first line shows which."""
 
 
 @dataclass(frozen=True)
 class TextItem:
-    """One document to be."""
+    """One text or tokenized document."""
 
     id: str
     content: str | Document
     position: float
-    """How much of all inputs has been read with it, in bytes."""
+    """The number of bytes of all inputs that have been read, including this item."""
     number: int = 1
-    """The line or row of its file, or which document of it, from 1."""
+    """The number of its line, row or document in the file, from 1."""
 
     @property
     def text(self) -> str:
@@ -67,46 +84,53 @@ class TextItem:
 
 
 class SourceShard(NamedTuple):
-    """A file, or some of its lines or rows, that can be read by itself."""
+    """A file, or a range of its lines or rows, that one process can read."""
 
     path: str
-    part: Part | None
+    rows: RowRange | None
     size: int
-    """In bytes of text, or about that."""
+    """The size of the text in bytes, at least approximately."""
 
 
 @dataclass(frozen=True)
 class TextSources:
-    """Files, folders, texts or standard input, and how they are to be read."""
+    """Files, folders, texts or standard input, and how to read them."""
 
     sources: Sequence[str] = ()
-    """Each a path, `-` for standard input, or a text itself: one that is empty, or has a space in it and does not look
-    like a file's name. None: standard input."""
+    """Paths, `-` for standard input, or texts. A text is empty, or contains a space and does not look like a file name.
+    Without any source, standard input is read."""
     lines: bool = False
-    """A document for every line."""
+    """Every line is a document."""
     field: str | None = None
-    """Where in JSON lines, Parquet, CSV or TSV the text is; `text` when left out."""
+    """The field or column of the text in JSON lines, Parquet, CSV or TSV. `text` by default."""
     words: bool = False
-    """Words already split: a sentence a line, words between spaces, an empty line between documents."""
-    format: str | None = None
-    """Annotated documents in this format; their words are taken and their annotation is not looked at."""
+    """Words are already split: each line is a sentence, spaces separate words, an empty line separates documents."""
+    source_format: str | None = None
+    """The format of annotated documents. Their words are used and their annotation is ignored."""
 
     def __post_init__(self) -> None:
-        ways = {"--lines": self.lines, "--field": self.field is not None, "--words": self.words, "--from": self.format}
-        given = [name for name, way in ways.items() if way]
-        if len(given) > 1:
-            raise UnireError(f"{' and '.join(given)} are different ways to read the input; give one of them")
-        if self.format and self._reads_standard_input:
-            raise UnireError("--from reads files; standard input is one under the name /dev/stdin")
+        layouts = {
+            "lines=True": self.lines,
+            "field=...": self.field is not None,
+            "words=True": self.words,
+            "source_format=...": self.source_format,
+        }
+        used = [argument for argument, is_used in layouts.items() if is_used]
+        if len(used) > 1:
+            raise UnireError(f"{' and '.join(used)} are different ways to read the input; give one of them")
+        if self.source_format and self._reads_standard_input:
+            raise UnireError("source_format=... reads files; standard input is one under the name /dev/stdin")
         for source in self.sources:
             if source != "-" and not _exists(source):
                 self._check_text(source)
 
     def _check_text(self, source: str) -> None:
-        """Refuse what is no text but the name of a file that is not there."""
+        """Refuse a text that looks like the name of a missing file."""
         missing = f"there is no file or folder {source!r}"
-        if self.field is not None or self.format:
-            raise UnireError(f"{missing}, and {'--from' if self.format else '--field'} is not for texts")
+        if self.field is not None or self.source_format:
+            raise UnireError(
+                f"{missing}, and {'source_format' if self.source_format else 'field'}=... is not for texts"
+            )
         if source and not any(map(str.isspace, source)):
             raise UnireError(f"{missing}; to pass a text on the command line, give at least two words")
         if _looks_like_a_path(source):
@@ -114,59 +138,60 @@ class TextSources:
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files of those inputs that are a file or a folder."""
-        return self._found[0]
+        """The files of every source that is a file or a folder."""
+        return self._listing[0]
 
     @property
     def notes(self) -> Counter[str]:
-        """How many files of folders are not read, hidden ones aside."""
-        endings = self._found[1]
-        kinds = [kind or "no ending" for kind, _ in endings.most_common(KINDS)]
-        shown = ", ".join(kinds + ["…"] * (len(endings) > KINDS))
-        return Counter({f"file of another kind left out ({shown})": endings.total()} if endings else {})
+        """The number of files in folders that are skipped, without hidden ones."""
+        skipped = self._listing[1]
+        suffixes = [suffix or "no ending" for suffix, _ in skipped.most_common(MAX_LISTED_SUFFIXES)]
+        shown = ", ".join(suffixes + ["…"] * (len(skipped) > MAX_LISTED_SUFFIXES))
+        return Counter({f"file of another kind left out ({shown})": skipped.total()} if skipped else {})
 
     @cached_property
-    def _found(self) -> tuple[dict[str, list[Path]], Counter[str]]:
-        """The files, and those that folders have besides, by their endings."""
-        left_out: Counter[str] = Counter()
+    def _listing(self) -> tuple[dict[str, list[Path]], Counter[str]]:
+        """The files of every source, and the number of skipped files by suffix."""
+        skipped: Counter[str] = Counter()
         files = {
-            source: sources.files_of(Path(source), **self._taken, left_out=left_out)
+            source: _list_files(Path(source), self._folder_suffixes, skipped)
             for source in self.sources
             if source != "-" and _exists(source)
         }
         for source in files if self.lines or self.words else ():
-            if Path(source).suffix.lower() in sources.PARQUET and not Path(source).is_dir():
-                flag = "--lines" if self.lines else "--words"
-                raise UnireError(f"{source} has rows and not lines; leave out {flag}, and name a column with --field")
-        return files, left_out
+            if Path(source).suffix.lower() in PARQUET_SUFFIXES and not Path(source).is_dir():
+                layout = "lines=True" if self.lines else "words=True"
+                raise UnireError(f"{source} has rows, not lines; leave out {layout} and name a column with field=...")
+        return files, skipped
 
     @property
-    def _taken(self) -> dict[str, bool]:
-        """Which files are taken from folders."""
-        return {"tables": self.field is not None, "parquet": not (self.lines or self.words)}
+    def _folder_suffixes(self) -> tuple[str, ...]:
+        """Suffixes of the files that are read from folders. Tables often lie beside texts, so they need `field`."""
+        tables = CSV_DIALECTS if self.field is not None else ()
+        return (*TEXT_SUFFIXES, *tables, *(() if self.lines or self.words else PARQUET_SUFFIXES))
 
     @property
     def size(self) -> int | None:
-        """In bytes; `None` where that is not known."""
+        """The size of all inputs in bytes, or `None` if it is not known."""
         if self._reads_standard_input:
             return None
         in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
-        return in_files + sum(_size(source) for source in self.sources if source not in self.files)
+        return in_files + sum(_count_bytes(source) for source in self.sources if source not in self.files)
 
     def check_output(self, out: Path, *, folder: bool = False) -> None:
-        """Refuse an output that is read, too: by this run, or by the next, which would find it in a folder.
+        """Refuse an output that is also an input, or that the next run would read because it lies in an input folder.
 
         Args:
-            out: What is to be written.
-            folder: Whether that is a folder, whose files may be called anything.
+            out: The output.
+            folder: Whether the output is a folder, whose files may have any suffix.
         """
         standard_input = ["/dev/stdin"] if self._reads_standard_input else []
-        found = folder or sources.takes(out, **self._taken)
-        folders = [source for source in self.files if Path(source).is_dir()] if found else []
+        is_readable = folder or _has_suffix(out, self._folder_suffixes)
+        folders = [source for source in self.files if Path(source).is_dir()] if is_readable else []
         check_output_file(out, chain(standard_input, *self.files.values()), folders)
 
     def changed_since(self, path: Path) -> Path | None:
-        """A file of the input that is newer than this one, if there is any."""
+        """An input file that is newer than `path`, or `None`."""
         then = path.stat().st_mtime_ns
         return next((file for files in self.files.values() for file in files if file.stat().st_mtime_ns > then), None)
 
@@ -176,186 +201,190 @@ class TextSources:
 
     @property
     def has_words(self) -> bool:
-        """Whether words are already split, at least in the first file of each input."""
+        """Whether words are already split, at least in the first file of a source."""
         return self.words or any(self._is_annotated(files[0]) for files in self.files.values())
 
     def __iter__(self) -> Iterator[TextItem]:
         return self.items()
 
     def items(self, on_error: OnError | None = None) -> Iterator[TextItem]:
-        """All documents to be.
+        """All texts and documents of all sources.
 
         Args:
-            on_error: Told of each line, row or file that cannot be read, which is passed over then; when left out, the
-                first of them is refused.
+            on_error: Called for every line, row or file that cannot be read, which is then skipped. Without it, the
+                first of them raises an error.
         """
         base = 0.0
-        texts_given = sum(source != "-" and source not in self.files for source in self.sources)
-        names = (f"text-{number}" if texts_given > 1 or self.lines else "" for number in count(1))
+        n_texts = sum(source != "-" and source not in self.files for source in self.sources)
+        names = (f"text-{number}" if n_texts > 1 or self.lines else "" for number in count(1))
         for source in self.sources or ("-",):
             if source == "-":
-                with skipping(on_error):
-                    yield from self._of_stream(_standard_input(), STANDARD_INPUT, base, self._way(), None, on_error)
+                with skip_errors(on_error):
+                    yield from self._iter_stream(
+                        _open_standard_input(), STANDARD_INPUT, base, self._find_kind(), None, on_error
+                    )
             elif source in self.files:
                 for path in self.files[source]:
-                    with skipping(on_error):
-                        yield from self._of_file(path, base, None, on_error)
+                    with skip_errors(on_error):
+                        yield from self._iter_file(path, base, None, on_error)
                     base += path.stat().st_size
             else:
-                yield from self._of_argument(source, names, base)
-                base += _size(source)
+                yield from self._iter_argument(source, names, base)
+                base += _count_bytes(source)
 
-    def cut(self, piece: SourceShard, size: int) -> Iterator[SourceShard]:
-        """A piece in smaller ones of about `size` bytes; what cannot be cut stays one, however long."""
-        path = Path(piece.path)
-        way = self._way(path)
-        if way == "parquet":
-            parts = sources.row_parts(path, self.field or "text", size, piece.part)
-            yield from (SourceShard(piece.path, part, part.size) for part in parts)
-        elif way in ("lines", "json lines", "table") and not is_compressed(path):
+    def split(self, shard: SourceShard, size: int) -> Iterator[SourceShard]:
+        """Split a shard into shards of about `size` bytes. Files that cannot be split stay one shard."""
+        path = Path(shard.path)
+        kind = self._find_kind(path)
+        if kind == "parquet":
+            ranges = split_parquet(path, self.field or "text", size, shard.rows)
+            yield from (SourceShard(shard.path, rows, rows.size) for rows in ranges)
+        elif kind in ("lines", "json lines", "table") and not is_compressed(path):
             with explain_read_errors(path), path.open("rb") as file:
-                if way == "table":
-                    parts = sources.table_parts(file, _name(path), self.field or "text", size, piece.part)
+                if kind == "table":
+                    ranges = split_table(file, _to_name(path), self.field or "text", size, shard.rows)
                 else:
-                    parts = sources.line_parts(file, _name(path), size, piece.part)
-                yield from (SourceShard(piece.path, part, part.size) for part in parts)
+                    ranges = split_lines(file, _to_name(path), size, shard.rows)
+                yield from (SourceShard(shard.path, rows, rows.size) for rows in ranges)
         else:
-            yield piece
+            yield shard
 
-    def read(self, piece: SourceShard) -> Iterator[TextItem]:
-        """What a piece holds: its items are those that the inputs have there."""
-        return self._of_file(Path(piece.path), 0.0, piece.part)
+    def read(self, shard: SourceShard) -> Iterator[TextItem]:
+        """The items of one shard."""
+        return self._iter_file(Path(shard.path), 0.0, shard.rows)
 
-    def _of_argument(self, text: str, names: Iterator[str], base: float) -> Iterator[TextItem]:
+    def _iter_argument(self, text: str, names: Iterator[str], base: float) -> Iterator[TextItem]:
         try:
             raw = text.encode()
         except UnicodeEncodeError:
             raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
         file = io.BytesIO(raw)
         if self.words:
-            yield from _of_words(file, next(names) or "words", base)
+            yield from _iter_words(file, next(names) or "words", base)
         elif self.lines:
-            yield from (replace(item, id=next(names)) for item in _placed(sources.from_lines(file, "text"), base))
+            yield from (replace(item, id=next(names)) for item in _to_items(iter_lines(file, "text"), base))
         else:
             yield TextItem(next(names), text, base + len(raw))
 
-    def _of_file(
-        self, path: Path, base: float, part: Part | None = None, on_error: OnError | None = None
+    def _iter_file(
+        self, path: Path, base: float, rows: RowRange | None = None, on_error: OnError | None = None
     ) -> Iterator[TextItem]:
-        way = self._way(path)
-        if way == "annotated":
+        kind = self._find_kind(path)
+        if kind == "annotated":
             with suppress(formats.NothingReadError):
-                for number, document in enumerate(formats.read(path, self.format, on_error=on_error or raise_error), 1):
+                for number, document in enumerate(
+                    formats.read(path, self.source_format, on_error=on_error or raise_error), 1
+                ):
                     yield TextItem(document.id, document, base, number)
-        elif way == "parquet":
-            yield from _placed(sources.from_parquet(path, self.field or "text", part, on_error), base)
+        elif kind == "parquet":
+            yield from _to_items(iter_parquet(path, self.field or "text", rows, on_error), base)
         else:
-            with explain_read_errors(path), path.open("rb") as packed, decompress(packed, path) as file:
-                for item in self._of_stream(file, _name(path), base, way, part, on_error):
-                    yield item if file is packed else replace(item, position=base + packed.tell())
+            with explain_read_errors(path), path.open("rb") as raw_file, decompress(raw_file, path) as file:
+                for item in self._iter_stream(file, _to_name(path), base, kind, rows, on_error):
+                    yield item if file is raw_file else replace(item, position=base + raw_file.tell())
 
-    def _of_stream(
+    def _iter_stream(
         self,
         file: BinaryIO,
         name: str,
         base: float,
-        way: SourceKind,
-        part: Part | None,
+        kind: SourceKind,
+        rows: RowRange | None,
         on_error: OnError | None,
     ) -> Iterator[TextItem]:
-        if way == "words":
-            yield from _of_words(file, name, base)
-        elif way == "lines":
-            yield from _placed(sources.from_lines(file, name, part, on_error), base)
-        elif way == "json lines":
-            yield from _placed(sources.from_json_lines(file, name, self.field or "text", part, on_error), base)
-        elif way == "table":
-            yield from _placed(sources.from_table(file, name, self.field or "text", part, on_error), base)
-        elif way == "rows":
-            yield from _placed(sources.from_rows(file, name, self.field or "text", on_error), base)
+        if kind == "words":
+            yield from _iter_words(file, name, base)
+        elif kind == "lines":
+            yield from _to_items(iter_lines(file, name, rows, on_error), base)
+        elif kind == "json lines":
+            yield from _to_items(iter_json_lines(file, name, self.field or "text", rows, on_error), base)
+        elif kind == "table":
+            yield from _to_items(iter_table(file, name, self.field or "text", rows, on_error), base)
+        elif kind == "rows":
+            yield from _to_items(iter_rows(file, name, self.field or "text", on_error), base)
         else:
-            for text in sources.whole(file, name):
-                if name == STANDARD_INPUT and (rows := _rows_by(text.text.partition("\n")[0])):
+            for text in iter_whole_file(file, name):
+                if name == STANDARD_INPUT and (layout := _guess_layout(text.text.partition("\n")[0])):
                     raise UnireError(
-                        f"{name} holds {rows}; say where their text is, as with --field text, or take each line as it "
-                        "stands with --lines"
+                        f'{name} holds {layout}; name the field of the text, as with field="text", or take each line '
+                        "as a text with lines=True"
                     )
                 yield TextItem(text.id, text.text, base + text.position, text.number)
 
-    def _way(self, path: Path | None = None) -> SourceKind:
-        """How a file is read, or without one standard input."""
+    def _find_kind(self, path: Path | None = None) -> SourceKind:
+        """The layout of a file, or of standard input."""
         suffix = get_suffix(path) if path else ""
         if path and self._is_annotated(path):
             return "annotated"
-        if suffix in sources.PARQUET:
+        if suffix in PARQUET_SUFFIXES:
             return "parquet"
         if self.words:
             return "words"
         if self.lines:
             return "lines"
-        if suffix in sources.TABLES:
+        if suffix in CSV_DIALECTS:
             return "table"
         if self.field is not None and (path is None or is_stream(path) or str(path) == "/dev/stdin"):
             return "rows"
-        return "json lines" if self.field is not None or suffix in sources.JSON_LINES else "whole"
+        return "json lines" if self.field is not None or suffix in JSON_LINES_SUFFIXES else "whole"
 
     def _is_annotated(self, path: Path) -> bool:
-        """Whether the file holds documents in a known format: its name ends in `.json`, or its words are split."""
-        if self.format is not None:
+        """Whether the file holds documents in a known format: it is `.json`, or its first object has `sentences`."""
+        if self.source_format is not None:
             return True
         suffix = get_suffix(path)
-        if self.lines or self.words or self.field is not None or suffix not in (".json", *sources.JSON_LINES):
+        if self.lines or self.words or self.field is not None or suffix not in (".json", *JSON_LINES_SUFFIXES):
             return False
-        return suffix == ".json" or "sentences" in _first_object(path)
+        return suffix == ".json" or "sentences" in _read_first_object(path)
 
 
-def _standard_input() -> BinaryIO:
-    """A reader of its own: at its end, Python would wait for a thread that still waits for `sys.stdin`, and crash."""
+def _open_standard_input() -> BinaryIO:
+    """Open a second reader. At exit, Python would wait for a thread that still reads `sys.stdin`, and crash."""
     if sys.stdin is None:
         raise UnireError("standard input is closed; pipe text into it, or give a file")
     try:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-    except OSError:  # no file, as in tests
+    except OSError:  # not a file, as in tests
         return sys.stdin.buffer
 
 
-def _name(path: Path) -> str:
-    """What the file is called in ids, also where its name is no Unicode."""
+def _to_name(path: Path) -> str:
+    """The file's name in ids, also if it is not valid Unicode."""
     return os.fsencode(path).decode(errors="replace")
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _exists(source: str) -> bool:
     try:
-        return bool(source) and Path(source).exists()  # the path of an empty text would be this folder
-    except (OSError, ValueError):  # a text can be too long for a name, or hold what no name may
+        return bool(source) and Path(source).exists()  # the empty path is the current folder
+    except (OSError, ValueError):  # a text can be too long for a file name, or contain forbidden characters
         return False
 
 
 def _looks_like_a_path(source: str) -> bool:
-    """Whether it ends as the name of a file or folder does, and is short or begins with a folder that is there."""
-    named = source.endswith("/") or get_suffix(source) in sources.KNOWN
-    if not named or "\n" in source or "://" in source:
+    """Whether a text ends like the name of a file or folder, and is short or starts with an existing folder."""
+    ends_like_path = source.endswith("/") or get_suffix(source) in KNOWN_SUFFIXES
+    if not ends_like_path or "\n" in source or "://" in source:
         return False
     parent = str(Path(source).parent)
-    return len(source.split()) <= NAME_WORDS or (parent != "." and _exists(parent))
+    return len(source.split()) <= MAX_NAME_WORDS or (parent != "." and _exists(parent))
 
 
-def _first_object(path: Path) -> dict[str, object]:
-    """The first line of a file as JSON, if that is an object."""
+def _read_first_object(path: Path) -> dict[str, object]:
+    """The first line of a file as JSON, if it is an object."""
     try:
         with explain_read_errors(path), open_binary(path) as file:
             item = json.loads(next(filter(bytes.strip, file), b"{}"))
     except (UnireError, ValueError, RecursionError):
-        return {}  # whoever reads the file in earnest says what is wrong
+        return {}  # the reader of the file will report the error
     return item if isinstance(item, dict) else {}
 
 
-def _rows_by(line: str) -> str | None:
-    """What a text is rows of, if its first line gives it away."""
+def _guess_layout(line: str) -> str | None:
+    """Whether the first line of a text shows that it is JSON lines or a table."""
     try:
         return "JSON lines" if isinstance(json.loads(line), dict) else None
     except (ValueError, RecursionError):
@@ -363,17 +392,50 @@ def _rows_by(line: str) -> str | None:
         return "rows of a table" if "text" in names and len(names) > 1 else None
 
 
-def _placed(found: Iterator[sources.Text], base: float) -> Iterator[TextItem]:
-    for text in found:
+def _to_items(texts: Iterator[SourceText], base: float) -> Iterator[TextItem]:
+    for text in texts:
         yield TextItem(text.id, text.text, base + text.position, text.number)
 
 
-def _of_words(file: BinaryIO, name: str, base: float) -> Iterator[TextItem]:
+def _iter_words(file: BinaryIO, name: str, base: float) -> Iterator[TextItem]:
     short = Path(name).name
     try:
         with explain_read_errors(name):
-            documents = words_format.from_lines(codecs.iterdecode(file, "utf-8-sig"), short)
+            documents = iter_tokenized(codecs.iterdecode(file, "utf-8-sig"), short)
             for number, document in enumerate(documents, 1):
                 yield TextItem(document.id, document, base, number)
     except UnicodeDecodeError:
         raise UnireError(f"{name} is not UTF-8; convert it first") from None
+
+
+def _list_files(path: Path, suffixes: tuple[str, ...], skipped: Counter[str]) -> list[Path]:
+    """The file itself, or all files below a folder that have one of these suffixes, in alphabetical order.
+
+    Args:
+        path: The file or folder.
+        suffixes: Suffixes of the files to read.
+        skipped: Counts the other files by suffix, without hidden ones.
+    """
+    if not path.is_dir():
+        if get_suffix(path) in ARCHIVE_SUFFIXES or path.suffix.lower() in ARCHIVE_SUFFIXES:
+            raise UnireError(f"{path} is an archive of files; unpack it first")
+        return [path]
+    visible = [file for file in path.rglob("*") if _is_visible_file(file, path)]
+    files = sorted(file for file in visible if _has_suffix(file, suffixes))
+    skipped.update(get_suffix(file) for file in set(visible).difference(files))
+    if not files:
+        others = [suffix for suffix in (*CSV_DIALECTS, *PARQUET_SUFFIXES) if suffix not in suffixes]
+        more = f", and {' and '.join(others)} are read only with field=..." if others else ""
+        raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join(suffixes)}{more}")
+    return files
+
+
+def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has one of these suffixes. Parquet compresses by itself, so no other suffix may follow."""
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return path.suffix.lower() in suffixes
+    return get_suffix(path) in suffixes and get_suffix(path) not in PARQUET_SUFFIXES
+
+
+def _is_visible_file(path: Path, folder: Path) -> bool:
+    return path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)

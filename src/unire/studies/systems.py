@@ -14,13 +14,13 @@ from unire.extractor import Extractor
 from unire.files import get_suffix
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
-from unire.sources.folders import JSON_LINES, PARQUET
+from unire.sources.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 from unire.studies.results import Json, names
 
 __all__ = ["System", "check_labels", "common_labels", "facts", "in_sentences_of", "predict"]
 
 
-FILES = (".json", *JSON_LINES, *PARQUET, ".spacy", ".txt")
+FILES = (".json", *JSON_LINES_SUFFIXES, *PARQUET_SUFFIXES, ".spacy", ".txt")
 """How files of predictions end: no model is looked for under such a name."""
 
 

@@ -17,14 +17,14 @@ from unire.errors import UnireError
 from unire.files import explain_read_errors, get_suffix, open_binary
 from unire.formats import dygie, native
 from unire.segmentation import segment
-from unire.sources.csv import TABLES
-from unire.sources.folders import JSON_LINES, PARQUET
+from unire.sources.csv import CSV_DIALECTS
+from unire.sources.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 
 __all__ = ["ANNOTATED", "OverlapFilter", "UnlabelledCorpus", "check_text_files", "no_text", "read_documents"]
 
-ANNOTATED = (".json", *JSON_LINES)
+ANNOTATED = (".json", *JSON_LINES_SUFFIXES)
 """File suffixes of documents in one of our formats."""
-NOT_PLAIN_TEXT = (*ANNOTATED, *TABLES, *PARQUET)
+NOT_PLAIN_TEXT = (*ANNOTATED, *CSV_DIALECTS, *PARQUET_SUFFIXES)
 """File suffixes whose lines are not plain text."""
 
 

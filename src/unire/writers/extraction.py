@@ -20,8 +20,7 @@ from unire.hub.model_dir import fingerprint, locate_model
 from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, count_characters
 from unire.labels import LabelSpace
 from unire.rendering.views import View, views
-from unire.sources.folders import JSON_LINES
-from unire.sources.sources import TextItem, TextSources
+from unire.sources.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
 from unire.writers.resumable import AnotherInputError, ResumableFile, part_of
 from unire.writers.writers import ENDINGS, WRITERS, FileWriter, LineWriter, PageWriter
@@ -294,6 +293,6 @@ def default_format(sources: TextSources, out: Path | None) -> str:
     suffix = out.suffix.lower().removeprefix(".") if out else ""
     if suffix in ENDINGS:
         return ENDINGS[suffix]
-    if suffix not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES)):
+    if suffix not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES_SUFFIXES)):
         raise UnireError(f"the suffix of {out} names no format; pass format=..., such as jsonl or csv")
     return "unire" if sources.has_words else "jsonl"

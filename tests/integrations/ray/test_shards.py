@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unire import sources
 from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.sources.csv import iter_table, split_table
+from unire.sources.lines import RowRange, iter_lines, split_lines
+from unire.sources.parquet import iter_parquet, split_parquet
 from unire.sources.sources import TextSources
-from unire.sources.text import Part
 
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line)), st.integers(1, 30), st.booleans())
@@ -23,13 +24,13 @@ def test_lines_in_parts_are_the_lines_of_the_file(tmp_path_factory, lines, size,
     path = tmp_path_factory.mktemp("lines") / "lines.txt"
     path.write_bytes(b"\n".join(b"x" + line.hex().encode() for line in lines) + (b"\n" if ended else b""))
     with path.open("rb") as file:
-        parts = list(sources.line_parts(file, "lines", size))
+        parts = list(split_lines(file, "lines", size))
         file.seek(0)
-        whole = list(sources.from_lines(file, "lines"))
-        assert [text for part in parts for text in sources.from_lines(file, "lines", part)] == whole
+        whole = list(iter_lines(file, "lines"))
+        assert [text for part in parts for text in iter_lines(file, "lines", part)] == whole
         assert sum(part.size for part in parts) == path.stat().st_size
         assert all(part.size >= size for part in parts[:-1])
-        singles = [single for part in parts for single in sources.line_parts(file, "lines", 1, part)]
+        singles = [single for part in parts for single in split_lines(file, "lines", 1, part)]
         assert [(single.start, single.stop) for single in singles] == [(i, i + 1) for i in range(len(whole))]
 
 
@@ -43,14 +44,12 @@ def test_a_table_in_parts_has_the_rows_of_the_file(tmp_path_factory, cells, size
         dialect = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None} if tabs else {}
         csv.writer(out, **dialect).writerows([["n", "text"], *enumerate(cells)])
     with path.open("rb") as file:
-        parts = list(sources.table_parts(file, path.name, "text", size))
+        parts = list(split_table(file, path.name, "text", size))
         file.seek(0)
-        whole = list(sources.from_table(file, path.name))
+        whole = list(iter_table(file, path.name))
         assert [text.text for text in whole] == cells
-        assert [text for part in parts for text in sources.from_table(_rewound(file), path.name, "text", part)] == whole
-        singles = [
-            single for part in parts for single in sources.table_parts(_rewound(file), path.name, "text", 1, part)
-        ]
+        assert [text for part in parts for text in iter_table(_rewound(file), path.name, "text", part)] == whole
+        singles = [single for part in parts for single in split_table(_rewound(file), path.name, "text", 1, part)]
         assert [(single.start, single.stop) for single in singles] == [(i + 1, i + 2) for i in range(len(cells))]
 
 
@@ -64,26 +63,26 @@ def _rewound(file):
 def test_rows_in_parts_are_the_rows_of_the_file(tmp_path_factory, rows, group, size):
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     pq.write_table(pa.table({"text": [f"row {i}" for i in range(rows)]}), path, row_group_size=group)
-    parts = list(sources.row_parts(path, "text", size))
+    parts = list(split_parquet(path, "text", size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unire.sources.parquet.ROWS", 8)
-        found = [text for part in parts for text in sources.from_parquet(path, "text", part)]
+        patch.setattr("unire.sources.parquet.ROWS_PER_BATCH", 8)
+        found = [text for part in parts for text in iter_parquet(path, "text", part)]
     assert [(text.number, text.text) for text in found] == [(i + 1, f"row {i}") for i in range(rows)]
-    assert found == list(sources.from_parquet(path))
+    assert found == list(iter_parquet(path))
     assert [part.start for part in parts] == [0, *(part.stop for part in parts)][: len(parts)]
 
 
 def test_texts_that_repeat_are_not_taken_for_short_ones(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"text": ["The same text in every row, which Parquet holds but once."] * 10_000}), path)
-    assert len(list(sources.row_parts(path, "text", 2**15))) == 20
+    assert len(list(split_parquet(path, "text", 2**15))) == 20
 
 
 def test_a_part_may_span_row_groups(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"text": [str(i) for i in range(100)]}), path, row_group_size=7)
-    assert [text.text for text in sources.from_parquet(path, "text", Part(5, 33))] == [str(i) for i in range(5, 33)]
-    assert [(part.start, part.stop) for part in sources.row_parts(path, "text", 1, Part(5, 9))] == [
+    assert [text.text for text in iter_parquet(path, "text", RowRange(5, 33))] == [str(i) for i in range(5, 33)]
+    assert [(part.start, part.stop) for part in split_parquet(path, "text", 1, RowRange(5, 9))] == [
         *((5, 6), (6, 7), (7, 8), (8, 9)),
     ]
 

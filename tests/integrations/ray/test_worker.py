@@ -81,7 +81,7 @@ def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_blocks)
     assert [row["error"] for row in rows if row["error"]] == [
         f"{folder}/a.parquet is not a Parquet file",
         f"{folder}/b.parquet is not a Parquet file",
-        f"{folder}/c.parquet has no column 'text' but title; name one with --field",
+        f"{folder}/c.parquet has no column 'text' but title; name one with field=...",
         f"{folder}/d.parquet, row 4 is not UTF-8; convert it first",
     ]
     assert [row["number"] for row in rows] == [1, 1, 1, *range(1, 21), 1]

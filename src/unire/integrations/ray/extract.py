@@ -130,7 +130,7 @@ def _refuse_unreadable(inputs: TextSources) -> None:
 def _first_of(inputs: TextSources, whole: SourceShard) -> Iterator[TextItem | UnireError]:
     """The first documents of a file, or what is wrong with them."""
     try:
-        for token in islice(inputs.cut(whole, 1), FEW):
+        for token in islice(inputs.split(whole, 1), FEW):
             try:
                 yield from islice(inputs.read(token), 1)
             except UnireError as error:

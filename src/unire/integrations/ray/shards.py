@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unire.errors import UnireError
-from unire.sources.parquet import SHORT
+from unire.sources.lines import RowRange
+from unire.sources.parquet import MIN_TEXT_BYTES
 from unire.sources.sources import SourceShard, TextSources
-from unire.sources.text import Part
 
 __all__ = ["Shard", "Stamp", "file_stamp", "is_of_storage", "plan_shards", "sizes", "stamps", "wholes"]
 
@@ -38,7 +38,7 @@ class Shard:
 
     def __str__(self) -> str:
         first = self.tokens[0]
-        rows = f", lines or rows {first.part.start + 1} to {first.part.stop}" if first.part else ""
+        rows = f", lines or rows {first.rows.start + 1} to {first.rows.stop}" if first.rows else ""
         more = len(self.tokens) - 1
         return f"block {self.id} ({first.path}{rows}{f', and {more} more' if more else ''})"
 
@@ -48,7 +48,7 @@ class Shard:
     @classmethod
     def from_json(cls, text: str) -> Shard:
         name, tokens, stamps = json.loads(text)
-        read = (SourceShard(path, Part(*part) if part else None, size) for path, part, size in tokens)
+        read = (SourceShard(path, RowRange(*part) if part else None, size) for path, part, size in tokens)
         return cls(name, tuple(read), tuple((path, (size, changed)) for path, (size, changed) in stamps))
 
 
@@ -82,7 +82,7 @@ def wholes(inputs: TextSources) -> Iterator[SourceShard]:
 
 def sizes() -> list[int]:
     """All but the input that decides which blocks there are: with others, block 17 is another one."""
-    return [SMALLEST, LARGEST, BLOCKS, SHORT]
+    return [SMALLEST, LARGEST, BLOCKS, MIN_TEXT_BYTES]
 
 
 def plan_shards(inputs: TextSources, files: Mapping[str, Stamp]) -> list[Shard]:
@@ -97,7 +97,7 @@ def _cut(inputs: TextSources, whole: SourceShard, size: int) -> list[SourceShard
     if whole.size <= size:
         return [whole]
     try:
-        return list(inputs.cut(whole, size))
+        return list(inputs.split(whole, size))
     except UnireError as error:
         if is_of_storage(error):
             raise

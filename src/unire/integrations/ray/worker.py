@@ -172,12 +172,12 @@ class RayWorker:
             if len(smaller) > 1:
                 return [item for each in smaller for item in self._read_carefully(each)]
             reason = str(error) if isinstance(error, UnireError) else f"{token.path} cannot be read: {error}"
-            read.append(Origin(token.path, token.part.stop if token.part else len(read) + 1, reason))
+            read.append(Origin(token.path, token.rows.stop if token.rows else len(read) + 1, reason))
         return read
 
     def _lines_or_rows(self, token: SourceShard) -> list[SourceShard]:
         try:
-            return list(self.job.inputs.cut(token, 1))
+            return list(self.job.inputs.split(token, 1))
         except UnireError as error:
             if is_of_storage(error):
                 raise
