@@ -1,4 +1,4 @@
-"""What tests share: small annotated data, and tiny random encoders that know its words."""
+"""Shared fixtures: small annotated data, tiny random encoders and models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest_plugins = [f"helpers.{name}" for name in ("browser", "extract", "ray", "s
 
 
 def pytest_configure() -> None:
-    """Have Ctrl-C do what it does for users: a shell that starts tests in the background has it ignored."""
+    """Restore the handler of Ctrl-C, which shells disable for processes in the background."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -39,17 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays, and need not be searched for garbage in every test."""
+    """Exclude everything that is imported by now from garbage collection, which makes tests faster."""
     gc.collect()
     tune_gc()
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Count no lines in tests that are marked so.
+    """Switch off line counting in tests marked `no_cover`.
 
-    In processes of pytest-xdist pytest-cov has begun to count twice over, and when it stops the later counting, the
-    earlier one goes on.
+    In workers of pytest-xdist, pytest-cov starts two tracers and stops only one of them.
     """
     if not item.get_closest_marker("no_cover"):
         return (yield)
@@ -63,15 +62,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         threading.settrace(counting[1])  # type: ignore[arg-type]
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A folder that takes long to make: one of the processes that run the tests makes it, the others wait for it."""
-    mine = factory.getbasetemp()
-    everybodys = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
-    out = everybodys / "made-once" / name
+def build_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+    """Build a folder once for all workers of pytest-xdist; the others wait for it."""
+    own = factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    out = shared / "built-once" / name
     out.parent.mkdir(exist_ok=True)
     with FileLock(out.with_suffix(".lock")):
         if not out.exists():
-            make(out)
+            build(out)
     return out
 
 
@@ -88,7 +87,7 @@ def scierc_labels() -> LabelSpace:
 
 @pytest.fixture(scope="session")
 def science() -> Extractor:
-    """The model in the box, without a GPU."""
+    """The bundled model `science`, on the CPU."""
     return Extractor.load("science", device="cpu")
 
 
@@ -120,7 +119,7 @@ def encoders(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with random weights, which finds something everywhere."""
+    """A model with random weights, which predicts many entities and relations."""
     import torch
 
     from unire.training.config import TrainingConfig
@@ -135,8 +134,8 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
 
 
 @pytest.fixture(scope="session")
-def random_findings(random_model: Path, twenty: list[Document]) -> list[Document]:
-    """What it finds in the twenty sentences."""
+def random_predictions(random_model: Path, twenty: list[Document]) -> list[Document]:
+    """Its predictions on the twenty sentences."""
     return list(Extractor.load(random_model, device="cpu").annotate(twenty))
 
 
@@ -144,7 +143,7 @@ def random_findings(random_model: Path, twenty: list[Document]) -> list[Document
 def teacher(
     encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A tiny model that knows the twenty sentences by heart."""
+    """A tiny model, overfitted on the twenty sentences."""
     from helpers.distillation import quick
     from unire.training.train import train
 
@@ -152,19 +151,19 @@ def teacher(
         config = quick(epochs=60, batch_size=10)
         train(encoder, twenty, labels=scierc_labels, config=config, out=out, save_every_minutes=None)
 
-    return made_once(tmp_path_factory, "teacher", make)
+    return build_once(tmp_path_factory, "teacher", make)
 
 
 @pytest.fixture(scope="session")
-def pupil(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def student_encoder(twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder of another family, with another tokenizer."""
     words = {word for document in twenty for word in document.words}
-    return tiny_encoder("roberta", tmp_path_factory.mktemp("pupil") / "roberta", words, seed=5)
+    return tiny_encoder("roberta", tmp_path_factory.mktemp("student_encoder") / "roberta", words, seed=5)
 
 
 @pytest.fixture(scope="session")
 def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model that reads shared windows and tables of any size."""
+    """A random model with shared windows and tables of any size, as a PyTorch checkpoint."""
     import torch
 
     from unire.training.config import TrainingConfig
@@ -180,16 +179,16 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
 
 @pytest.fixture(scope="session")
 def exported(unexported: Path, twenty: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same in eight bits, for both engines."""
+    """The same model in int8, for both engines."""
     from unire.export.export import export_onnx
 
     about = {"base": "someone/tiny-bert", "licence": "mit", "rebuild": "make it"}
-    return made_once(tmp_path_factory, "exported", lambda out: export_onnx(unexported, out, test=twenty, about=about))
+    return build_once(tmp_path_factory, "exported", lambda out: export_onnx(unexported, out, test=twenty, about=about))
 
 
 @pytest.fixture(scope="module")
-def tensors_as_on_a_gpu() -> Iterator[None]:
-    """Leave tensors to torch when tables are decoded, though they lie on the CPU."""
+def decode_with_torch() -> Iterator[None]:
+    """Decode CPU tensors with torch instead of numpy, as on a GPU."""
     from unire.decoding import backend
 
     with pytest.MonkeyPatch.context() as patch:
@@ -198,8 +197,8 @@ def tensors_as_on_a_gpu() -> Iterator[None]:
 
 
 @pytest.fixture
-def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every recording fails, as a GPU says it; and there need be no GPU to read memory of the host."""
+def failing_graph_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every capture of a CUDA graph fail with the error of a GPU; works without one."""
     import torch
 
     from unire.models import cuda_graphs
@@ -216,7 +215,7 @@ def unrecordable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The real data sets, where there are any."""
+    """The folder of the real data sets; skips the test if `UNIRE_DATA` is not set."""
     folder = os.environ.get("UNIRE_DATA")
     if not folder:
         pytest.skip("set UNIRE_DATA to the folder of the data sets to run this")

@@ -16,7 +16,7 @@ from unire.decoding import backend, decoders
 from unire.decoding.decoders import decode
 from unire.errors import UnireError
 
-pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
+pytestmark = pytest.mark.usefixtures("decode_with_torch")
 
 
 @pytest.mark.parametrize("decoder", ["split", "hard", "likely"])

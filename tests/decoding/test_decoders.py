@@ -38,7 +38,7 @@ from unire.decoding.kernels import Decoded, label_spans
 from unire.labels import LabelSpace
 from unire.tables import read_table
 
-pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
+pytestmark = pytest.mark.usefixtures("decode_with_torch")
 
 NEAR = 1e-6
 """Decisions nearer than this may fall either way."""

@@ -31,7 +31,7 @@ from unire.decoding.decoders import decode
 from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 
-pytestmark = pytest.mark.usefixtures("tensors_as_on_a_gpu")
+pytestmark = pytest.mark.usefixtures("decode_with_torch")
 
 Permits = NDArray[np.bool_]
 

@@ -28,12 +28,12 @@ def report(extractor, twenty) -> Report:
     return evaluate(extractor, twenty, all_protocols=True, bootstrap=50)
 
 
-def test_a_report_holds_what_its_parts_compute(report, random_findings, twenty, scierc_labels):
-    assert report.predicted == random_findings
-    assert report.scores == score(twenty, random_findings, scierc_labels)
-    assert report.protocols == [score(twenty, random_findings, scierc_labels, each) for each in Protocol.all()]
-    assert report.intervals == bootstrap(twenty, random_findings, scierc_labels, samples=50)
-    assert report.confidence == CalibrationErrors.of(collect_outcomes(twenty, random_findings, scierc_labels))
+def test_a_report_holds_what_its_parts_compute(report, random_predictions, twenty, scierc_labels):
+    assert report.predicted == random_predictions
+    assert report.scores == score(twenty, random_predictions, scierc_labels)
+    assert report.protocols == [score(twenty, random_predictions, scierc_labels, each) for each in Protocol.all()]
+    assert report.intervals == bootstrap(twenty, random_predictions, scierc_labels, samples=50)
+    assert report.confidence == CalibrationErrors.of(collect_outcomes(twenty, random_predictions, scierc_labels))
 
 
 def test_the_command_prints_the_report(report, random_model):
@@ -143,12 +143,12 @@ def test_the_oracle_finds_what_a_table_can_hold(twenty):
         evaluate_oracle(twenty, "scierc", alpha=0)
 
 
-def test_predictions_of_any_system_are_evaluated(twenty, random_findings, scierc_labels):
-    report = evaluate_predictions(twenty, random_findings, "scierc")
-    assert report.scores == unire.score(twenty, random_findings, scierc_labels)
+def test_predictions_of_any_system_are_evaluated(twenty, random_predictions, scierc_labels):
+    report = evaluate_predictions(twenty, random_predictions, "scierc")
+    assert report.scores == unire.score(twenty, random_predictions, scierc_labels)
     assert list(report.to_dict()) == ["notes", "scores"]
-    learnt = evaluate_predictions(twenty, random_findings)
-    assert learnt.labels == LabelSpace.learn([*twenty, *random_findings])
+    learnt = evaluate_predictions(twenty, random_predictions)
+    assert learnt.labels == LabelSpace.learn([*twenty, *random_predictions])
 
 
 def test_symmetric_relations_predicted_one_way_are_noted_where_they_cost():

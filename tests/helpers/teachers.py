@@ -20,14 +20,14 @@ def turned(labels: LabelSpace) -> LabelSpace:
 
 @pytest.fixture(scope="session")
 def other(
-    pupil: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
+    student_encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A second teacher, with another tokenizer, another layout, and its labels in another order."""
     from unire.training.train import train
 
     out = tmp_path_factory.mktemp("teachers") / "other"
     config = quick(epochs=2, layout="shared", alpha=1.0, tune_alpha=False)
-    train(pupil, twenty, labels=turned(scierc_labels), config=config, out=out)
+    train(student_encoder, twenty, labels=turned(scierc_labels), config=config, out=out)
     return out
 
 

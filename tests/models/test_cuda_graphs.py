@@ -81,7 +81,7 @@ def test_nothing_is_recorded_unless_asked_for(calls):
     assert calls == [(2,)] * 3
 
 
-def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, unrecordable, caplog):
+def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, failing_graph_capture, caplog):
     gradients = recorder(calls)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert not gradients.captures
@@ -96,7 +96,7 @@ def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls,
         for _ in range(3):
             one({"x": torch.ones(2)})
     assert calls == [(2,), "recorded", (2,), "replayed", "replayed"] * 2
-    request.getfixturevalue("unrecordable")
+    request.getfixturevalue("failing_graph_capture")
     for _ in range(2):
         gradients({"x": torch.ones(3)})
     del calls[:]
@@ -105,7 +105,7 @@ def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls,
     assert calls == [(2,), (2,)]
 
 
-def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(unrecordable):
+def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(failing_graph_capture):
     student = recorder([])
     teacher, other = (GraphRunner(student.function, student.device, capture=True, parent=student) for _ in range(2))
     for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):

@@ -350,10 +350,10 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
 # Pages
 
 
-def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_findings, scierc_labels, tmp_path):
+def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_predictions, scierc_labels, tmp_path):
     nasty, other = (
         [replace(document, id="<script>alert(1)</script>") for document in documents]
-        for documents in (twenty, random_findings)
+        for documents in (twenty, random_predictions)
     )
     pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
     result = compare(nasty, pair, scierc_labels, samples=10)
@@ -365,9 +365,9 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_fin
     assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!["'#])""", page)
 
 
-def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_findings, scierc_labels, tmp_path):
+def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_predictions, scierc_labels, tmp_path):
     monkeypatch.setattr(report, "LISTED", 1)
-    result = errors_module.errors(twenty, random_findings, scierc_labels)
+    result = errors_module.errors(twenty, random_predictions, scierc_labels)
     save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
     assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
 

@@ -73,8 +73,8 @@ def test_a_distance_is_counted_at_the_side_that_gold_says():
     assert counted.counts["other"][2] == 1
 
 
-def test_errors_and_correct_relations_are_all_of_gold(twenty, random_findings, scierc_labels):
-    result = errors_module.errors(twenty, random_findings, scierc_labels)
+def test_errors_and_correct_relations_are_all_of_gold(twenty, random_predictions, scierc_labels):
+    result = errors_module.errors(twenty, random_predictions, scierc_labels)
     assert result["correct"] + sum(result["errors"].values()) == result["gold"] > 20
     assert len(result["cases"]) == sum(result["errors"].values())
     annotated = errors_module.errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
@@ -99,9 +99,9 @@ def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_l
     assert errors_module.found({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
 
 
-def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, random_findings, tmp_path):
+def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, random_predictions, tmp_path):
     file = tmp_path / "found.jsonl"
-    formats.write(random_findings, file)
+    formats.write(random_predictions, file)
     by_file = run("study", "errors", file, "--data", TWENTY, "--labels", "scierc", "--json").stdout
     by_model = run("study", "errors", random_model, "--data", TWENTY, "--json").stdout
     assert json.loads(by_file)["errors"] == json.loads(by_model)["errors"]
@@ -171,8 +171,8 @@ def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypa
     assert all(f"{n} sentences on" in chart for chart in speed_module.charts(older).values())
 
 
-def test_systems_that_find_the_same_do_not_differ(twenty, random_findings, scierc_labels):
-    pair = [systems.System(name, random_findings, None) for name in ("a", "b")]
+def test_systems_that_find_the_same_do_not_differ(twenty, random_predictions, scierc_labels):
+    pair = [systems.System(name, random_predictions, None) for name in ("a", "b")]
     result = compare(twenty, pair, scierc_labels, samples=50)
     assert result["cases"] == []
     assert all(p["entities"]["p_value"] == 1 for p in result["differences"][0]["protocols"])
@@ -209,12 +209,12 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
     assert result["only"]["joined"] == {}
 
 
-def test_predictions_in_another_order_are_studied_beside_their_own_gold(twenty, random_findings, scierc_labels):
-    turned = random_findings[::-1]
+def test_predictions_in_another_order_are_studied_beside_their_own_gold(twenty, random_predictions, scierc_labels):
+    turned = random_predictions[::-1]
     assert errors_module.errors(twenty, turned, scierc_labels) == errors_module.errors(
-        twenty, random_findings, scierc_labels
+        twenty, random_predictions, scierc_labels
     )
-    both = [systems.System("one", random_findings, None), systems.System("two", turned, None)]
+    both = [systems.System("one", random_predictions, None), systems.System("two", turned, None)]
     assert compare(twenty, both, scierc_labels, samples=5)["cases"] == []
 
 
@@ -248,9 +248,9 @@ def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused
         assert f"{other} cannot be made a folder" in str(refused.exception)
 
 
-def test_models_and_files_are_compared_by_one_command(random_model, unexported, random_findings, tmp_path):
+def test_models_and_files_are_compared_by_one_command(random_model, unexported, random_predictions, tmp_path):
     file = tmp_path / "found.jsonl"
-    formats.write(random_findings, file)
+    formats.write(random_predictions, file)
     command = ("study", "compare", random_model, unexported, file, "--data", TWENTY, "--bootstrap", 20)
     ran = run(*command, "--show", 1, "--out", tmp_path)
     assert "unexported − random" in ran.output

@@ -147,7 +147,7 @@ def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
 
 
 def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has_failed(
-    unrecordable, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+    failing_graph_capture, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
     config = quick(epochs=3, batch_size=1)
     model = init_model(encoder, scierc_labels, config)

@@ -79,13 +79,21 @@ def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelS
     )
 
 
-def test_a_student_with_another_tokenizer_learns_what_its_teacher_finds(teacher, pupil, twenty, tmp_path):
+def test_a_student_with_another_tokenizer_learns_what_its_teacher_finds(teacher, student_encoder, twenty, tmp_path):
     """From gold that holds nothing, which the teacher's tables outweigh."""
-    untaught = train(pupil, GOLD, labels=LabelSpace.load("scierc"), config=quick(epochs=1), out=tmp_path / "untaught")
+    untaught = train(
+        student_encoder, GOLD, labels=LabelSpace.load("scierc"), config=quick(epochs=1), out=tmp_path / "untaught"
+    )
     assert not untaught.interrupted
     assert agreement(teacher, tmp_path / "untaught", twenty) < 0.2
     config = quick(epochs=150)
-    taught([teacher], pupil, tmp_path / "s", config=config, distillation=DistillConfig(soft_batch=10, soft_weight=100))
+    taught(
+        [teacher],
+        student_encoder,
+        tmp_path / "s",
+        config=config,
+        distillation=DistillConfig(soft_batch=10, soft_weight=100),
+    )
     assert agreement(teacher, tmp_path / "s", twenty) > 0.8
 
 
@@ -96,11 +104,13 @@ def test_a_trained_model_gives_a_student_its_encoder(teacher, encoder, tmp_path)
 
 
 @pytest.mark.parametrize("padding", ["exact", "packed"])
-def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(padding, teacher, pupil, encoder, twenty, tmp_path):
+def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
+    padding, teacher, student_encoder, encoder, twenty, tmp_path
+):
     """Of teachers with different tokenizers and layouts, each table where the student has it."""
     labels = LabelSpace.load("scierc")
     other = tmp_path / "other"
-    train(pupil, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
+    train(student_encoder, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
     ensemble = distiller([teacher, other], encoder, tmp_path / "s", labels, max_pieces=200)
     ensemble.unlabelled.padding, ensemble.unlabelled.max_padding = padding, None
     expected = {}
@@ -135,7 +145,7 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it_is_lost(
-    workers, unrecordable, teacher, encoder, tmp_path, monkeypatch
+    workers, failing_graph_capture, teacher, encoder, tmp_path, monkeypatch
 ):
     student = distiller([teacher], encoder, tmp_path / "s", LabelSpace.load("scierc"), epochs=5)
 

@@ -192,9 +192,9 @@ def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(so
         taught([], encoder, tmp_path / "s", config=config, soft_labels=others, resume=True)
 
 
-def test_several_students_share_soft_labels_and_leave_them_as_they_are(soft_labels, encoder, pupil, tmp_path):
+def test_several_students_share_soft_labels_and_leave_them_as_they_are(soft_labels, encoder, student_encoder, tmp_path):
     before = {file.name: file.read_bytes() for file in soft_labels.iterdir()}
-    for number, student in enumerate((encoder, pupil)):
+    for number, student in enumerate((encoder, student_encoder)):
         config = quick(epochs=20, seed=number)
         trained = taught([], student, tmp_path / str(number), config=config, soft_labels=soft_labels)
         assert trained.history[-1]["loss"]["distillation"] < trained.history[0]["loss"]["distillation"]
