@@ -1,1 +1,1 @@
-"""The paper's tables and figures, on one's own data and encoder: a file each, and a report of all."""
+"""Studies: the paper's tables and figures on other data and encoders, and a report of all of them."""

@@ -1,11 +1,13 @@
-"""Several systems on the same gold: every protocol, whether they differ by more than chance, and where they do."""
+"""Compares systems on the same gold: scores by every protocol, paired bootstrap, and sentences that differ."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
+from unire import formats
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.errors import UnireError
 from unire.evaluation.bootstrap import paired_bootstrap
@@ -13,22 +15,69 @@ from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
-from unire.studies.results import Json, ResultTable, n_sentences, percent
-from unire.studies.systems import System, in_sentences_of
+from unire.studies.results import (
+    Json,
+    ResultTable,
+    System,
+    align_sentences,
+    check_result_folder,
+    choose_labels,
+    count_sentences,
+    describe_inputs,
+    format_percent,
+    predict,
+    save_result,
+)
 
-__all__ = ["charts", "compare", "tables"]
+__all__ = ["charts", "compare", "study_systems", "tables"]
 
 KINDS = ("entities", "relations")
 
 
+def study_systems(
+    systems: Sequence[str],
+    data: Sequence[Path],
+    *,
+    labels: str | None = None,
+    symmetric: str | None = None,
+    format: str | None = None,
+    device: str | None = None,
+    samples: int = 1000,
+    out: Path | None = None,
+    notes: Counter[str] | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> Json:
+    """Compare models and files of predictions with the first of them.
+
+    Args:
+        systems: At least two.
+        data: Annotated files.
+        labels: Name or file of a label space. Only if all systems are files of predictions.
+        symmetric: Symmetric relation types, separated by commas. Likewise.
+        format: Format of the data. By default it is detected.
+        device: `cpu` or `cuda`. By default a GPU if there is one.
+        samples: Bootstrap samples of the documents, for each pair and protocol.
+        out: Folder of studies in which the numbers are saved.
+        notes: Counts what the readers of the data changed or skipped.
+        log: Told if results of another model with the same name are replaced.
+    """
+    check_result_folder(out, "compare", systems, data)
+    gold = formats.read_documents(data, format, notes=notes)
+    predicted = [predict(system, gold, device=device) for system in systems]
+    space = choose_labels(predicted, gold, labels, symmetric)
+    result = {**compare(gold, predicted, space, samples=samples), **describe_inputs(systems, data)}
+    save_result(result, out, log)
+    return result
+
+
 def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace, *, samples: int = 1000) -> Json:
-    """Scores of all systems, and each against the first.
+    """Scores of all systems, and the difference of each from the first.
 
     Args:
         gold: The annotated documents, at least two.
-        systems: At least two, by different names.
+        systems: At least two, with different names.
         labels: The types to count.
-        samples: Resamples of the documents, for each pair and protocol.
+        samples: Bootstrap samples of the documents, for each pair and protocol.
     """
     names = [system.name for system in systems]
     if len(names) < 2:
@@ -37,13 +86,13 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
         raise UnireError(f"two of the systems are called {twice[0]}; rename one of the files or folders")
     protocols = list(Protocol.all())
     first, *others = systems
-    scores = [  # this also checks that they are the same documents
+    scores = [  # also checks that the documents are the same
         [score(gold, system.documents, labels, protocol).to_dict() for protocol in protocols] for system in systems
     ]
     cases = list(_cases(gold, systems, labels))
     return {
         "study": "compare",
-        "sentences": n_sentences(gold),
+        "sentences": count_sentences(gold),
         "documents": len(gold),
         "samples": samples,
         "systems": [{"name": name, "scores": of_system} for name, of_system in zip(names, scores, strict=True)],
@@ -76,7 +125,7 @@ def tables(result: Json) -> list[ResultTable]:
     rows = [
         (
             f"{system['name']}: {_protocol(scores)}",
-            *(percent(scores[kind][rate]) for kind in KINDS for rate in ("precision", "recall", "f1")),
+            *(format_percent(scores[kind][rate]) for kind in KINDS for rate in ("precision", "recall", "f1")),
         )
         for system in result["systems"]
         for scores in system["scores"]
@@ -130,8 +179,8 @@ def _difference(difference: Json) -> tuple[str, str]:
 
 
 def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace) -> Iterator[Json]:
-    """The sentences in which not all systems found the same, with what each found that not all did."""
-    documents = zip(gold, *(in_sentences_of(gold, system.documents) for system in systems), strict=True)
+    """Sentences with different predictions, and the predictions that not all systems share."""
+    documents = zip(gold, *(aligcount_sentences(gold, system.documents) for system in systems), strict=True)
     for truth, *guesses in documents:
         for position, sentence in enumerate(truth.sentences):
             found = [_items(guess.sentences[position]) for guess in guesses]
@@ -154,7 +203,7 @@ def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpa
 
 
 def _items(sentence: Sentence, symmetric_in: LabelSpace | None = None) -> dict[object, Entity | Relation]:
-    """Entities and strict relations by what tells them apart; of gold, symmetric relations in both directions."""
+    """Entities and strict relations by key. With `symmetric_in`, symmetric relations in both directions."""
     items: dict[object, Entity | Relation] = {_key(entity): entity for entity in sentence.entities}
     for relation in sentence.relations:
         ends = (relation.head, relation.tail)

@@ -1,27 +1,73 @@
-"""Figure 6: why relations are missed, on test; the kinds are those of `scoring/diagnosis.py`."""
+"""Figure 6: why relations are missed, by the error types of `evaluation/errors.py`; on test."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from unire import formats
 from unire.documents import Document
 from unire.evaluation.errors import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
-from unire.studies.results import Json, ResultTable, n_sentences, percent
-from unire.studies.systems import in_sentences_of
+from unire.studies.results import (
+    Json,
+    ResultTable,
+    align_sentences,
+    check_result_folder,
+    choose_labels,
+    count_sentences,
+    describe_inputs,
+    format_percent,
+    predict,
+    save_result,
+)
 
-__all__ = ["charts", "errors", "found", "tables"]
+__all__ = ["charts", "count_errors", "list_predicted", "study_errors", "tables"]
 
 
-def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: LabelSpace) -> Json:
-    """How many gold relations are missed in which way, and in which sentences."""
-    scores = score(gold, predicted, labels)  # also checks that they are the same documents
+def study_errors(
+    system: str,
+    data: Sequence[Path],
+    *,
+    labels: str | None = None,
+    symmetric: str | None = None,
+    format: str | None = None,
+    device: str | None = None,
+    out: Path | None = None,
+    notes: Counter[str] | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> Json:
+    """Count the errors of a system by type.
+
+    Args:
+        system: A model, or a file of predictions.
+        data: Annotated files.
+        labels: Name or file of a label space. Only for files of predictions.
+        symmetric: Symmetric relation types, separated by commas. Only for files of predictions.
+        format: Format of the data. By default it is detected.
+        device: `cpu` or `cuda`. By default a GPU if there is one.
+        out: Folder of studies in which the numbers are saved.
+        notes: Counts what the readers of the data changed or skipped.
+        log: Told if results of another model with the same name are replaced.
+    """
+    check_result_folder(out, "errors", [system], data)
+    gold = formats.read_documents(data, format, notes=notes)
+    predicted = predict(system, gold, device=device)
+    space = choose_labels([predicted], gold, labels, symmetric)
+    result = {**count_errors(gold, predicted.documents, space), **describe_inputs([system], data)}
+    save_result(result, out, log)
+    return result
+
+
+def count_errors(gold: Sequence[Document], predicted: Sequence[Document], labels: LabelSpace) -> Json:
+    """The number of missed gold relations by error type, and their sentences."""
+    scores = score(gold, predicted, labels)  # also checks that the documents are the same
     counts: Counter[str] = Counter()
     cases = []
-    for truth, guess in zip(gold, in_sentences_of(gold, predicted), strict=True):
+    for truth, guess in zip(gold, aligcount_sentences(gold, predicted), strict=True):
         for found in diagnose(truth, guess, labels):
             counts[found.kind] += 1
             if found.kind == "correct":
@@ -40,7 +86,7 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
             )
     return {
         "study": "errors",
-        "sentences": n_sentences(gold),
+        "sentences": count_sentences(gold),
         "gold": counts.total(),
         "predicted": scores.relations.total.predicted,
         "correct": counts["correct"],
@@ -52,11 +98,11 @@ def errors(gold: Sequence[Document], predicted: Sequence[Document], labels: Labe
 def tables(result: Json) -> list[ResultTable]:
     missed, gold = sum(result["errors"].values()), max(result["gold"], 1)
     rows = [
-        (kind, str(count), percent(count / max(missed, 1)), percent(count / gold))
+        (kind, str(count), format_percent(count / max(missed, 1)), format_percent(count / gold))
         for kind, count in result["errors"].items()
     ]
     rows += [
-        (name, str(count), "", percent(count / gold))
+        (name, str(count), "", format_percent(count / gold))
         for name, count in (("all errors", missed), ("correct", result["correct"]))
     ]
     title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
@@ -78,7 +124,7 @@ def charts(result: Json) -> dict[str, str]:
     }
 
 
-def found(case: Json) -> list[str]:
-    """What the sentence of a case has instead: entities, or where these are right its relations, if it has any."""
-    of_relation = case["kind"] in ("relation not found", "relation type")
-    return list(case["relations"] if of_relation and case["relations"] else case["entities"])
+def list_predicted(case: Json) -> list[str]:
+    """The predictions in the sentence of a case: entities, or relations if the entities are right."""
+    entities_are_right = case["kind"] in ("relation not found", "relation type")
+    return list(case["relations"] if entities_are_right and case["relations"] else case["entities"])

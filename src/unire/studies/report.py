@@ -1,9 +1,9 @@
-"""All studies of a folder on one page that needs no network, with the raw numbers and the charts beside it."""
+"""Runs all studies of one setup, and writes a report: one self-contained page, the raw numbers and the charts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -13,22 +13,24 @@ from unire.errors import UnireError
 from unire.files import open_text_output
 from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, shown
+from unire.hub.model_dir import fingerprint
+from unire.studies import charts as draw
 from unire.studies import compare as compare_module
 from unire.studies import errors as errors_module
 from unire.studies import speed as speed_module
 from unire.studies import threshold as threshold_module
-from unire.studies import variants
 from unire.studies.pipeline import study as pipeline
-from unire.studies.results import Json, ResultTable, load
+from unire.studies.results import Json, ResultTable, load_result, save_result
+from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, plan_jobs, run_studies
 
-__all__ = ["STUDIES", "Study", "write"]
+__all__ = ["STUDIES", "Study", "run_all", "write_report"]
 
-LISTED = 200
-"""Sentences of each list on the page; the JSON has all."""
+MAX_LISTED_SENTENCES = 200
+"""Sentences of each list on the page. The JSON has all."""
 
 
 class Study(Protocol):
-    """How the numbers of a study are shown."""
+    """Shows the numbers of a study."""
 
     def tables(self, result: Json, /) -> list[ResultTable]: ...
 
@@ -37,10 +39,10 @@ class Study(Protocol):
 
 
 STUDIES: Mapping[str, Study] = {
-    "ablate": variants.ABLATION,
-    "window": variants.WINDOW,
-    "dropout": variants.DROPOUT,
-    "beta2": variants.BETA2,
+    "ablate": ABLATION,
+    "window": WINDOW,
+    "dropout": DROPOUT,
+    "beta2": BETA2,
     "threshold": threshold_module,
     "errors": errors_module,
     "speed": speed_module,
@@ -48,6 +50,7 @@ STUDIES: Mapping[str, Study] = {
     "compare": compare_module,
 }
 """In the order of the page."""
+TRAINING_STUDIES = (ABLATION, WINDOW, DROPOUT, BETA2)
 
 TITLES = {
     "ablate": "What each part is worth",
@@ -62,11 +65,63 @@ TITLES = {
 }
 
 
-def write(folder: Path) -> Path:
-    """Write `report.html`, `report.json` and the charts, as SVG, into the folder of the studies; the page's path."""
-    results = {name: result for name in STUDIES if (result := load(folder, name)) is not None}
+def run_all(
+    setup: StudySetup,
+    config: pipeline.PipelineConfig,
+    *,
+    seeds: int = 1,
+    jobs: int = 1,
+    log: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Run what is missing of all studies except the comparison, whose systems only the user knows.
+
+    Threshold, errors and speed study the default model of seed 0. They run again if that model has changed. A setup that
+    cannot work is refused before anything is trained.
+
+    Args:
+        setup: Encoder, data and configuration of the joint model.
+        config: The pipeline.
+        seeds: Seeds 0 to `seeds` - 1 are trained. Seeds that were trained before count too.
+        jobs: Trainings in parallel.
+        log: Told about every start and end.
+    """
+    draw.matplotlib()
+    earlier = {name: load_result(setup.folder, name) for name in STUDIES}
+    plan_jobs(TRAINING_STUDIES, setup, seeds)
+    pipeline.plan_jobs(setup, config, seeds)
+    model = setup.default_model()
+    name_of_model, form = str(model), setup.format
+    model_studies: dict[str, Callable[[], Json]] = {
+        "threshold": lambda: threshold_module.study_threshold(name_of_model, setup.dev, format=form),
+        "errors": lambda: errors_module.study_errors(name_of_model, setup.test, format=form),
+        "speed": lambda: speed_module.study_speed([name_of_model], setup.test, format=form, log=log),
+    }
+    for name in model_studies:
+        if earlier[name] is None:
+            setup.check_model(model.name, name)
+    run_studies(TRAINING_STUDIES, setup, seeds=seeds, jobs=jobs, log=log)
+    for name, study in model_studies.items():
+        if (before := earlier[name]) is None or _is_outdated(before, model):
+            log(f"{name}: of {model.name}" + (", which was trained again" if before else ""))
+            save_result(study(), setup.folder)
+    pipeline.run_study(setup, config, seeds=seeds, jobs=jobs, log=log)
+
+
+def _is_outdated(result: Json, model: Path) -> bool:
+    """Whether a result is of an earlier model at the same place. Results of other models stay.
+
+    Old results have no fingerprint, and the model may have been deleted. Neither counts as outdated.
+    """
+    if result["of"] != [model.name] or "fingerprints" not in result or not model.exists():
+        return False
+    return bool(result["fingerprints"] != [fingerprint(model)])
+
+
+def write_report(folder: Path) -> Path:
+    """Write `report.html`, `report.json` and the charts as SVG into the folder of studies; the path of the page."""
+    results = {name: result for name in STUDIES if (result := load_result(folder, name)) is not None}
     if not results:
-        raise UnireError(f"there is no study in {str(folder)!r} to report on; run one with --out {folder}")
+        raise UnireError(f"there is no study in {str(folder)!r} to report on; run one with out={str(folder)!r}")
     charts = {name: STUDIES[name].charts(result) for name, result in results.items()}
     for drawn in charts.values():
         for name, svg in drawn.items():
@@ -97,14 +152,14 @@ def _page(results: Mapping[str, Json], charts: Mapping[str, Mapping[str, str]]) 
 
 
 def _facts(result: Json) -> str:
-    """Of what the numbers are."""
+    """The setup or the inputs of a study."""
     if "config" in result:
-        said = [f"encoder {result['encoder']}", f"preset {result['config']['preset']}"]
-        said += [f"{name} {result['config'][name]}" for name in ("layout", "epochs", "batch_size", "lr", "head_lr")]
-        said += [f"pipeline {name} {value}" for name, value in result.get("pipeline", {}).items()]
+        parts = [f"encoder {result['encoder']}", f"preset {result['config']['preset']}"]
+        parts += [f"{name} {result['config'][name]}" for name in ("layout", "epochs", "batch_size", "lr", "head_lr")]
+        parts += [f"pipeline {name} {value}" for name, value in result.get("pipeline", {}).items()]
     else:
-        said = [", ".join(result["of"]), f"on {', '.join(result['data'])}"]
-    return f'<p class="counts">{shown("; ".join(said))}</p>\n'
+        parts = [", ".join(result["of"]), f"on {', '.join(result['data'])}"]
+    return f'<p class="counts">{shown("; ".join(parts))}</p>\n'
 
 
 def _table(table: ResultTable) -> str:
@@ -120,7 +175,7 @@ def _table(table: ResultTable) -> str:
 
 
 def _cases(result: Json) -> Iterator[str]:
-    """The sentences behind the numbers: of each kind of error, or all in which systems differ."""
+    """The sentences behind the numbers: by type of error, or those in which systems differ."""
     if "cases" not in result:  # numbers that were published without them
         return
     if result["study"] == "errors":
@@ -130,13 +185,13 @@ def _cases(result: Json) -> Iterator[str]:
     else:
         return
     for title, items in lists.items():
-        left_out = f"<p>The first {LISTED}; report.json has all.</p>" if len(items) > LISTED else ""
-        listed = "".join(f"<li>{item}</li>\n" for item in items[:LISTED])
+        left_out = f"<p>The first {MAX_LISTED_SENTENCES}; report.json has all.</p>" if len(items) > MAX_LISTED_SENTENCES else ""
+        listed = "".join(f"<li>{item}</li>\n" for item in items[:MAX_LISTED_SENTENCES])
         yield f"<details><summary>{shown(title)} ({len(items):,})</summary>{left_out}<ol>{listed}</ol></details>\n"
 
 
 def _error(case: Json) -> str:
-    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors_module.found(case))}"
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors_module.list_predicted(case))}"
 
 
 def _difference(case: Json) -> str:

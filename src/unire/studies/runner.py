@@ -1,4 +1,4 @@
-"""Commands run side by side, each with a record that is kept: what a second start finds done, it does not do again."""
+"""Runs commands in parallel and keeps a record of each. A second start runs only what is missing or outdated."""
 
 from __future__ import annotations
 
@@ -29,50 +29,50 @@ __all__ = ["Record", "StudyJob", "read_record", "run_jobs"]
 
 Record = dict[str, Any]
 
-POLL = 0.1
-"""Seconds between two looks at what runs."""
-PATIENCE = 60.0
-"""Seconds in which what is stopped may save where it stands."""
+POLL_SECONDS = 0.1
+"""Time between two checks of the running processes."""
+STOP_SECONDS = 60.0
+"""Time in which a stopped process may save its state."""
 
 
 @dataclass(frozen=True)
 class StudyJob:
-    """A command, and what must have been done before it."""
+    """A command, and the jobs that must be done before it."""
 
     name: str
     command: tuple[str, ...]
-    """The words behind `python`: `-m unire …`, or a script and its arguments. It prints JSON, or nothing."""
-    kept: Path
-    """Its record, which is there when the job is done; what the command says meanwhile is in a `.log` beside it."""
+    """The arguments of `python`: `-m unire …`, or a script and its arguments. It prints JSON or nothing."""
+    record_path: Path
+    """The record of the finished job. The standard error of the command goes to a `.log` file beside it."""
     needs: tuple[str, ...] = ()
-    """Names of other jobs; those that are not among the jobs to be run are done."""
-    alone: bool = False
-    """It uses the whole machine: nothing but what is light runs beside it."""
+    """Names of other jobs. Those that are not among the jobs to be run count as done."""
+    exclusive: bool = False
+    """It uses the whole machine. Only light jobs run beside it."""
     light: bool = False
-    """It needs little of the machine, and no GPU: it runs beside anything."""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """What the record says beside what the command printed."""
-    anew: Path | None = None
-    """A folder that the command makes from nothing: what an earlier run has made of it is removed first."""
+    """It needs one core and no GPU. It runs beside anything."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Added to the record beside the output of the command."""
+    fresh_output: Path | None = None
+    """A folder that the command creates. The folder of an earlier run is removed first."""
 
     @property
     def log(self) -> Path:
-        return self.kept.with_name(f"{self.name}.log")
+        return self.record_path.with_name(f"{self.name}.log")
 
-    def needed(self) -> dict[str, str]:
-        """What tells the records of the jobs that it needs, which lie beside its own, from those of another run."""
-        records = (self.kept.with_name(f"{name}.json") for name in self.needs)
+    def digest_needs(self) -> dict[str, str]:
+        """Digests of the records of needed jobs, which are in the same folder."""
+        records = (self.record_path.with_name(f"{name}.json") for name in self.needs)
         return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in records if file.exists()}
 
-    def clear(self) -> None:
-        """Remove what an earlier run has made of that which is made from nothing."""
-        if self.anew is None or not self.anew.is_dir():
+    def remove_output(self) -> None:
+        """Remove the output of an earlier run, if the command needs a new folder."""
+        if self.fresh_output is None or not self.fresh_output.is_dir():
             return
         try:
-            shutil.rmtree(self.anew)
+            shutil.rmtree(self.fresh_output)
         except OSError as error:
             raise UnireError(
-                f"{str(self.anew)!r} cannot be removed to be made again: {error.strerror or error}"
+                f"{str(self.fresh_output)!r} cannot be removed: {error.strerror or error}"
             ) from None
 
 
@@ -89,14 +89,14 @@ class _Running:
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Have SIGTERM, which a queue or a container sends, end us by way of `finally`: it reaches none of the jobs."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into `SystemExit`, so that `finally` blocks run. SIGTERM does not reach the jobs by itself."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one says nothing new
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore further ones
         sys.exit(128 + number)
 
     before = signal.signal(signal.SIGTERM, stop)
@@ -106,45 +106,45 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@_stoppable()
+@_exit_on_sigterm()
 def run_jobs(
     jobs: Sequence[StudyJob],
-    at_once: int,
+    max_parallel: int,
     *,
-    tell: Callable[[str], None] = lambda line: None,
-    finished: Callable[[StudyJob, Record], None] = lambda job, record: None,
+    log: Callable[[str], None] = lambda line: None,
+    on_finished: Callable[[StudyJob, Record], None] = lambda job, record: None,
 ) -> None:
-    """Do what is not done yet, and again what needs something that was done again since.
+    """Run the jobs that are missing, and those whose needs were run again since.
 
-    Where a job fails, or SIGTERM comes, those that run get SIGTERM; by Ctrl-C they are reached themselves (they are of
-    one group). Each can save where it stands, and is waited for.
+    If a job fails, or this process gets SIGTERM, the running jobs get SIGTERM. Ctrl-C reaches them directly, because
+    they are in the same process group. Each may save its state, and is waited for.
 
     Args:
-        jobs: Their needs must not go round in a circle.
-        at_once: How many run side by side.
-        tell: Told of every start and end.
-        finished: Called with a job and its record before that is kept.
+        jobs: Their needs must not be circular.
+        max_parallel: Jobs in parallel.
+        log: Told about every start and end.
+        on_finished: Called with a job and its record before the record is written.
 
     Raises:
-        UnireError: A job failed, or another process is at it.
+        UnireError: A job failed, or another process is running it.
     """
-    waiting = _undone(jobs)
+    waiting = _find_missing(jobs)
     running: list[_Running] = []
     try:
         while waiting or running:
             for job in list(waiting):
-                if _may_start(job, waiting, running, at_once):
+                if _may_start(job, waiting, running, max_parallel):
                     waiting.remove(job)
-                    running.append(_start(job, at_once))
-                    tell(f"{job.name}: started")
-            time.sleep(POLL)
+                    running.append(_start(job, max_parallel))
+                    log(f"{job.name}: started")
+            time.sleep(POLL_SECONDS)
             for ended in [one for one in running if one.process.poll() is not None]:
-                record = _record(ended)
-                finished(ended.job, record)
-                with open_text_output(ended.job.kept) as file:
+                record = _build_record(ended)
+                on_finished(ended.job, record)
+                with open_text_output(ended.job.record_path) as file:
                     file.write(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
                 running.remove(ended)
-                tell(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
+                log(f"{ended.job.name}: {ended.seconds:.0f} s, {len(waiting) + len(running)} left")
     except (Exception, SystemExit):
         _stop([one.process for one in running])
         raise
@@ -157,7 +157,7 @@ def run_jobs(
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         process.terminate()
-    last = time.monotonic() + PATIENCE
+    last = time.monotonic() + STOP_SECONDS
     for process in processes:
         try:
             process.wait(max(0, last - time.monotonic()))
@@ -166,45 +166,45 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """A record that was kept."""
+    """Read the record of a finished job."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict):
             raise ValueError("it is no JSON object")
     except (OSError, ValueError) as error:
-        raise UnireError(f"{path} is no record of a finished job ({error}); remove it to have it made again") from None
+        raise UnireError(f"{path} is no record of a finished job ({error}); remove it to run the job again") from None
     return record
 
 
-def _undone(jobs: Sequence[StudyJob]) -> list[StudyJob]:
-    """What is to be done: also what needs any of it, or was done with what an earlier run had made."""
-    undone = {job.name for job in jobs if not job.kept.exists() or _outdated(job)}
+def _find_missing(jobs: Sequence[StudyJob]) -> list[StudyJob]:
+    """Jobs without a record, outdated ones, and those that need any of these."""
+    undone = {job.name for job in jobs if not job.record_path.exists() or _is_outdated(job)}
     while more := {job.name for job in jobs if undone.intersection(job.needs)} - undone:
         undone |= more
     return [job for job in jobs if job.name in undone]
 
 
-def _outdated(job: StudyJob) -> bool:
-    """Older records do not say what they needed, and what was needed may be gone: then nobody knows."""
-    before, now = read_record(job.kept).get("needed", {}), job.needed()
+def _is_outdated(job: StudyJob) -> bool:
+    """Whether a needed record has changed since. Old records lack digests and never count as outdated."""
+    before, now = read_record(job.record_path).get("needed", {}), job.digest_needs()
     return any(before[name] != now[name] for name in before.keys() & now.keys())
 
 
-def _may_start(job: StudyJob, waiting: Sequence[StudyJob], running: Sequence[_Running], at_once: int) -> bool:
-    unmade = {other.name for other in waiting} | {one.job.name for one in running}
-    if unmade.intersection(job.needs):
+def _may_start(job: StudyJob, waiting: Sequence[StudyJob], running: Sequence[_Running], max_parallel: int) -> bool:
+    pending = {other.name for other in waiting} | {one.job.name for one in running}
+    if pending.intersection(job.needs):
         return False
     beside = [one for one in running if one.job.light == job.light]
-    if job.alone:
+    if job.exclusive:
         return not beside
-    return len(beside) < at_once and not any(one.job.alone for one in beside)
+    return len(beside) < max_parallel and not any(one.job.exclusive for one in beside)
 
 
-def _start(job: StudyJob, at_once: int) -> _Running:
-    printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed where the job ends
-    threads = str(max(1, cpu_count() // (1 if job.alone else at_once)))
-    with _own_log(job) as log:
-        job.clear()
+def _start(job: StudyJob, max_parallel: int) -> _Running:
+    printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the job ends
+    threads = str(max(1, cpu_count() // (1 if job.exclusive else max_parallel)))
+    with _open_log(job) as log:
+        job.remove_output()
         process = subprocess.Popen(  # noqa: S603 - our own commands
             [sys.executable, *job.command],
             stdout=printed,
@@ -215,20 +215,20 @@ def _start(job: StudyJob, at_once: int) -> _Running:
 
 
 @contextmanager
-def _own_log(job: StudyJob) -> Iterator[IO[bytes]]:
-    """The log of a job, emptied. Whoever writes it has it locked: also a process whose starter was killed."""
+def _open_log(job: StudyJob) -> Iterator[IO[bytes]]:
+    """The emptied log of a job. Its writer holds a lock, even if the process that started it was killed."""
     try:
-        job.kept.parent.mkdir(parents=True, exist_ok=True)
+        job.record_path.parent.mkdir(parents=True, exist_ok=True)
         log = job.log.open("ab")
     except OSError as error:
-        raise UnireError(f"{job.kept.parent} cannot be written to: {error.strerror}") from None
+        raise UnireError(f"{job.record_path.parent} cannot be written to: {error.strerror}") from None
     with log:
         if sys.platform != "win32":
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UnireError(
-                    f"another process is at {job.name}, and writes {job.log}; wait for it, or end it"
+                    f"another process runs {job.name} and writes {job.log}; wait for it, or stop it"
                 ) from None
             except OSError:  # a file system without locks
                 pass
@@ -236,14 +236,14 @@ def _own_log(job: StudyJob) -> Iterator[IO[bytes]]:
         yield log
 
 
-def _record(ended: _Running) -> Record:
+def _build_record(ended: _Running) -> Record:
     job = ended.job
     if ended.process.returncode:
-        said = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        reason = said[-1].removeprefix("error: ") if said else f"exit status {ended.process.returncode}"
-        raise UnireError(f"{job.name} failed: {reason}; {job.log} has all that it said")
+        lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        reason = lines[-1].removeprefix("error: ") if lines else f"exit status {ended.process.returncode}"
+        raise UnireError(f"{job.name} failed: {reason}; see {job.log}")
     ended.printed.seek(0)
     text = ended.printed.read()
     ended.printed.close()
     printed = json.loads(text) if text.strip() else None
-    return {**job.about, "needed": job.needed(), "seconds": ended.seconds, "printed": printed}
+    return {**job.info, "needed": job.digest_needs(), "seconds": ended.seconds, "printed": printed}

@@ -1,12 +1,13 @@
-"""Table 5: sentences per second, with parameters and scores, as windows, decoder, engine, precision or batches change.
+"""Table 5: sentences per second, parameters and scores, for different windows, decoders, engines, precisions, batches.
 
-One thing is changed at a time, from how the model was trained. Scores are those of this model, however it is run: a
-model that was trained with W = 200 and reads windows of 100 words is not one that was trained with 100.
+Each case changes one setting of the trained model. The model is not trained again: with W = 100, a model that was
+trained with W = 200 reads windows of 100 words.
 """
 
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unire import formats
 from unire.config import Layout, ModelConfig
 from unire.decoding.decoders import DECODERS
 from unire.documents import Document
@@ -23,8 +25,17 @@ from unire.hub.model_dir import ModelDir
 from unire.inference.engine import Engine
 from unire.studies import charts as draw
 from unire.studies.profiling import DEFAULT_ROUNDS, describe_repeats, measure, measure_best_stages
-from unire.studies.results import Json, ResultTable, millions, n_sentences, percent
-from unire.studies.systems import check_labels
+from unire.studies.results import (
+    Json,
+    ResultTable,
+    check_labels,
+    check_result_folder,
+    count_sentences,
+    describe_inputs,
+    format_millions,
+    format_percent,
+    save_result,
+)
 from unire.utils import cpu_count
 
 if TYPE_CHECKING:
@@ -32,11 +43,20 @@ if TYPE_CHECKING:
 
     from unire.models.unire import UniRE
 
-__all__ = ["PAPER", "Case", "charts", "collected", "machine", "paper", "speed", "tables"]
+__all__ = [
+    "PAPER",
+    "SpeedCase",
+    "charts",
+    "describe_machine",
+    "measure_speed",
+    "paper_table",
+    "study_speed",
+    "tables",
+]
 
 WINDOWS = (100, 200, 300)
 LAYOUTS: tuple[Layout, ...] = ("in-place", "released", "shared")
-PIECES = (2_048, 16_384, 65_536)
+BATCH_TOKENS = (2_048, 16_384, 65_536)
 
 PAPER = (
     ("Zhong & Chen", "219M", "100", "36.7", "19.9"),
@@ -45,12 +65,12 @@ PAPER = (
     ("UniRE", "110M", "200", "36.9", "200.1"),
     ("UniRE, hard decoding", "110M", "200", "17.8", "113.0"),
 )
-"""Its rows for SciERC."""
+"""The rows of Table 5 for SciERC: name, parameters, W, Rel F1, sentences per second."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """A way to run a model."""
+class SpeedCase:
+    """Settings with which a model is run."""
 
     engine: str
     precision: str
@@ -58,40 +78,79 @@ class Case:
     window: int
     decoder: str
     pieces: int
-    """The most that a batch holds, padding counted."""
+    """Maximum of padded tokens per batch. Results have it by this name."""
 
-    def named(self, own: Case) -> str:
-        """What is different from the model's own way."""
-        said = []
+    def describe(self, own: SpeedCase) -> str:
+        """The differences from the trained settings."""
+        parts = []
         if (self.engine, self.precision) != (own.engine, own.precision):
-            said.append(f"{self.engine}, {self.precision}")
+            parts.append(f"{self.engine}, {self.precision}")
         if self.layout != own.layout:
-            said.append(self.layout)
+            parts.append(self.layout)
         if self.window != own.window or (self.layout != own.layout and self.layout != "shared"):
-            said.append(f"W = {self.window}")
+            parts.append(f"W = {self.window}")
         if self.decoder != own.decoder:
-            said.append(f"{self.decoder} decoding")
+            parts.append(f"{self.decoder} decoding")
         if self.pieces != own.pieces:
-            said.append(f"batches of {self.pieces:,} pieces")
-        return ", ".join(said) or "as trained"
+            parts.append(f"batches of {self.pieces:,} pieces")
+        return ", ".join(parts) or "as trained"
 
 
-def speed(
+def study_speed(
+    models: Sequence[str],
+    data: Sequence[Path],
+    *,
+    format: str | None = None,
+    device: str | None = None,
+    rounds: int = DEFAULT_ROUNDS,
+    out: Path | None = None,
+    notes: Counter[str] | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> Json:
+    """Measure the speed of models on annotated files.
+
+    Args:
+        models: The models. Exported models also run with onnxruntime.
+        data: Annotated files, on which the models are scored too.
+        format: Format of the data. By default it is detected.
+        device: `cpu` or `cuda`, for torch. By default a GPU if there is one.
+        rounds: The best of this many rounds counts.
+        out: Folder of studies in which the numbers are saved.
+        notes: Counts what the readers of the data changed or skipped.
+        log: Told about every case.
+    """
+    from unire.inference.torch_engine import choose_device
+
+    check_result_folder(out, "speed", models, data)
+    documents = formats.read_documents(data, format, notes=notes)
+    rows = [row for model in models for row in measure_speed(model, documents, device=device, rounds=rounds, log=log)]
+    result = {
+        "study": "speed",
+        "sentences": count_sentences(documents),
+        **describe_machine(choose_device(device)),
+        "rows": rows,
+        **describe_inputs(models, data),
+    }
+    save_result(result, out, log)
+    return result
+
+
+def measure_speed(
     source: str | Path,
     documents: Sequence[Document],
     *,
     device: str | None = None,
     rounds: int = DEFAULT_ROUNDS,
-    tell: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> list[Json]:
-    """Run a model over annotated documents in every way there is, and take the time.
+    """Run a model over annotated documents with different settings, and measure the time of each.
 
     Args:
-        source: The model. Where it was exported, onnxruntime takes part.
-        documents: Also what it is scored on.
-        device: For torch; a GPU when there is one.
-        rounds: The best of so many counts.
-        tell: Told of every case.
+        source: The model. An exported model also runs with onnxruntime.
+        documents: The model is scored on them too.
+        device: `cpu` or `cuda`, for torch. By default a GPU if there is one.
+        rounds: The best of this many rounds counts.
+        log: Told about every case.
     """
     from unire.inference.torch_engine import choose_device
     from unire.models.unire import UniRE
@@ -110,27 +169,15 @@ def speed(
                 **asdict(case),
                 "pieces": engine.max_tokens,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                **_measured(engine, model, settings, documents, rounds),
+                **_measure(engine, model, settings, documents, rounds),
             }
         )
-        tell(f"{Path(source).name}, {name}: {rows[-1]['sentences_per_second']:,.0f} sentences/s")
+        log(f"{Path(source).name}, {name}: {rows[-1]['sentences_per_second']:,.0f} sentences/s")
     return rows
 
 
-def collected(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
-    """The rows of all models as the result of a study."""
-    from unire.inference.torch_engine import choose_device
-
-    return {
-        "study": "speed",
-        "sentences": n_sentences(documents),
-        **machine(choose_device(device)),
-        "rows": list(rows),
-    }
-
-
-def machine(device: torch.device) -> Json:
-    """What the time was taken on."""
+def describe_machine(device: torch.device) -> Json:
+    """The hardware and the version of torch."""
     import torch
 
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
@@ -141,21 +188,21 @@ def tables(result: Json) -> list[ResultTable]:
     rows = [
         (
             name,
-            millions(row["parameters"]),
+            format_millions(row["parameters"]),
             f"{row['sentences_per_second']:,.0f}",
             *(f"{milliseconds:.3f}" for milliseconds in _stages(row, result["sentences"]).values()),
-            percent(row["ent"]),
-            percent(row["rel"]),
+            format_percent(row["ent"]),
+            format_percent(row["rel"]),
         )
         for name, row in zip(_names(result), result["rows"], strict=True)
     ]
     stages = _stages(result["rows"][0], result["sentences"])
     columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
     title = f"Speed (Table 5): {_counted(result)}; stages in ms a sentence"
-    return [ResultTable(title, columns, rows), paper()]
+    return [ResultTable(title, columns, rows), paper_table()]
 
 
-def paper() -> ResultTable:
+def paper_table() -> ResultTable:
     return ResultTable("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
 
 
@@ -179,7 +226,7 @@ def charts(result: Json) -> dict[str, str]:
 
 
 def _counted(result: Json) -> str:
-    """What was read, how often, and on what."""
+    """Number of sentences, repetitions and hardware."""
     often = describe_repeats(row.get("repeats", 1) for row in result["rows"])
     return f"{result['sentences']:,} sentences{often} on {result['machine']}"
 
@@ -193,44 +240,44 @@ def _stages(row: Json, sentences: int) -> dict[str, float]:
     return {stage: 1000 * seconds / max(sentences, 1) for stage, seconds in row["seconds"].items()}
 
 
-def _cases(folder: ModelDir, model: UniRE) -> Iterator[tuple[str, Case]]:
-    """The model's own way first, then one change at a time."""
+def _cases(folder: ModelDir, model: UniRE) -> Iterator[tuple[str, SpeedCase]]:
+    """The trained settings first, then one change at a time."""
     from unire.inference.torch_engine import TorchEngine
 
     settings = folder.config
     best = TorchEngine(model)
     precision = "bf16" if best.bf16 else "fp32"
-    own = Case("torch", precision, settings.layout, settings.window, settings.decoder, best.max_tokens)
-    # W means nothing to shared windows
+    own = SpeedCase("torch", precision, settings.layout, settings.window, settings.decoder, best.max_tokens)
+    # shared windows do not depend on W
     in_words = replace(own, layout="in-place") if own.layout == "shared" else own
-    found = [
+    cases = [
         own,
         *(replace(in_words, window=window) for window in WINDOWS),
         *(replace(own, layout=layout) for layout in LAYOUTS),
         *(replace(own, decoder=decoder) for decoder in DECODERS),
         replace(own, precision="fp32"),
-        *(replace(own, pieces=pieces) for pieces in PIECES),
+        *(replace(own, pieces=pieces) for pieces in BATCH_TOKENS),
     ]
     if folder.has_graph and find_spec("onnxruntime") is not None:
         exported = settings.provenance.get("export", {}).get("precision", "unknown precision")
-        found.append(replace(own, engine="onnxruntime", precision=exported))
-    for case in dict.fromkeys(found):
-        yield case.named(own), case
+        cases.append(replace(own, engine="onnxruntime", precision=exported))
+    for case in dict.fromkeys(cases):
+        yield case.describe(own), case
 
 
-def _engine(folder: ModelDir, model: UniRE, case: Case) -> Engine:
+def _engine(folder: ModelDir, model: UniRE, case: SpeedCase) -> Engine:
     if case.engine == "torch":
         from unire.inference.torch_engine import TorchEngine
 
-        bf16 = case.precision == "bf16"  # the model itself is needed for fp32, too
+        bf16 = case.precision == "bf16"  # keep the fp32 model for other cases
         return TorchEngine.for_inference(deepcopy(model) if bf16 else model, bf16=bf16, max_tokens=case.pieces)
     from unire.inference.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)
 
 
-def _measured(engine: Engine, model: UniRE, settings: ModelConfig, documents: Sequence[Document], rounds: int) -> Json:
-    """The best round end to end, as a user runs it, and the best round stage by stage."""
+def _measure(engine: Engine, model: UniRE, settings: ModelConfig, documents: Sequence[Document], rounds: int) -> Json:
+    """The best round end to end, and the best round stage by stage."""
     from unire.inference.torch_engine import TorchEngine
 
     extractor = Extractor(engine, model.tokenizer, settings, model.labels)
@@ -238,7 +285,7 @@ def _measured(engine: Engine, model: UniRE, settings: ModelConfig, documents: Se
     run = engine.model if isinstance(engine, TorchEngine) else model
     stages, n_batches = measure_best_stages(engine, run, settings, documents, repeats, rounds)
     scores = score(documents, found, model.labels)
-    n = n_sentences(documents)
+    n = count_sentences(documents)
     return {
         "sentences_per_second": n / seconds["all"],
         "sentences_per_batch": n * repeats / max(n_batches, 1),

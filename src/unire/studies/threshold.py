@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unire import formats
 from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryScorer
 from unire.documents import Document
 from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
-from unire.studies.results import Json, ResultTable, n_sentences, percent
+from unire.studies.results import (
+    Json,
+    ResultTable,
+    check_labels,
+    check_result_folder,
+    count_sentences,
+    describe_inputs,
+    format_percent,
+    save_result,
+)
 from unire.tables import fill_sentence, read_table
 from unire.windows.spans import TableSpan
 
-__all__ = ["ALPHAS", "charts", "tables", "threshold"]
+__all__ = ["ALPHAS", "charts", "study_threshold", "tables", "threshold"]
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(1, 51))
 """0.05 to 2.5."""
 EDGES = tuple(round(0.1 * step, 1) for step in range(51))
 """The bin edges of the histogram; the last bin also holds all larger distances."""
 CURVES = {"span": "Span F1", "ent": "Ent F1", "rel": "Rel F1"}
+
+
+def study_threshold(
+    model: str,
+    data: Sequence[Path],
+    *,
+    format: str | None = None,
+    device: str | None = None,
+    out: Path | None = None,
+    notes: Counter[str] | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> Json:
+    """Study the threshold α of a model on annotated files.
+
+    Args:
+        model: Name or folder of the model.
+        data: Annotated files.
+        format: Format of the data. By default it is detected.
+        device: `cpu` or `cuda`. By default a GPU if there is one.
+        out: Folder of studies in which the numbers are saved.
+        notes: Counts what the readers of the data changed or skipped.
+        log: Told if results of another model with the same name are replaced.
+    """
+    check_result_folder(out, "threshold", [model], data)
+    documents = formats.read_documents(data, format, notes=notes)
+    extractor = Extractor.load(model, device=device)
+    check_labels(model, extractor.labels, documents)
+    result = {**threshold(extractor, documents), **describe_inputs([model], data)}
+    save_result(result, out, log)
+    return result
 
 
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
@@ -39,7 +81,7 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     scores = sweep_alphas(extractor, documents, alphas, on_batch=distances.add)
     return {
         "study": "threshold",
-        "sentences": n_sentences(documents),
+        "sentences": count_sentences(documents),
         "alpha": own,
         "distances": {"edges": list(EDGES), **{name: counts.tolist() for name, counts in distances.counts.items()}},
         "sweep": [
@@ -63,7 +105,7 @@ def tables(result: Json) -> list[ResultTable]:
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
     rows = [
-        (name, f"{alpha:g}", *(percent(by_alpha[alpha][curve]) for curve in CURVES))
+        (name, f"{alpha:g}", *(format_percent(by_alpha[alpha][curve]) for curve in CURVES))
         for name, alpha in rows_by_name.items()
     ]
     edges = result["distances"]["edges"]
@@ -71,7 +113,7 @@ def tables(result: Json) -> list[ResultTable]:
         (
             name,
             f"{sum(counts):,}",
-            *(percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, BOUNDARY_ALPHA)),
+            *(format_percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, BOUNDARY_ALPHA)),
         )
         for name, counts in (
             ("at a boundary", result["distances"]["boundary"]),

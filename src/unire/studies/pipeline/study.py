@@ -1,27 +1,27 @@
-"""Table 5: the joint model beside the pipeline, with the same encoder, data and scorer; on test."""
+"""Table 5: the joint model and the pipeline, with the same encoder, data and scorer; on test."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unire.errors import UnireError
+from unire.errors import FRACTION, NATURAL, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.studies import charts as draw
 from unire.studies import speed as speed_module
-from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.profiling import describe_repeats
-from unire.studies.results import Json, ResultTable, millions, with_deviation
+from unire.studies.results import Json, ResultTable, format_mean, format_millions, save_result
 from unire.studies.runner import Record, StudyJob, run_jobs
-from unire.studies.trainings import Setup, Variant
+from unire.studies.variants import StudySetup, Variant
+from unire.training.config import MARKER_SETTINGS, TrainingConfig
 
 if TYPE_CHECKING:
     from unire.studies.pipeline.runs import Part
 
-__all__ = ["cells", "charts", "run", "tables"]
+__all__ = ["PipelineConfig", "charts", "plan_jobs", "run_study", "tables"]
 
 TRAINED: tuple[Part, ...] = ("entities", "exact", "approximate")
 PARTS: tuple[Part, ...] = (*TRAINED, "measured")
@@ -30,43 +30,113 @@ PAPER = {(name, window): float(rate) for name, _, window, _, rate in speed_modul
 """Sentences per second on SciERC, by model and W."""
 
 
-def run(
-    setup: Setup, config: PipelineConfig, *, seeds: int, jobs: int, tell: Callable[[str], None] = lambda line: None
+@dataclass(frozen=True)
+class PipelineConfig:
+    """Settings of the pipeline.
+
+    Sizes and windows are those of Zhong & Chen for SciERC. They train longer, with lower learning rates.
+    """
+
+    max_span: int = 8
+    """Words of the longest candidate span."""
+    entity_window: int = 300
+    """Words of a window of the span model, including the sentence; 0 for no context."""
+    relation_window: int = MARKER_SETTINGS["window"]
+    """The same for the marker models."""
+    d_width: int = 150
+    """Size of the embedding of a span's width."""
+    d_hidden: int = 150
+    """Size of the two hidden layers over a span."""
+
+    entity_epochs: int = 10
+    relation_epochs: int = MARKER_SETTINGS["epochs"]
+    sentences: int = 16
+    """Sentences per step of the span model."""
+    pairs: int = MARKER_SETTINGS["batch_size"]
+    """Entity pairs per step of the marker models. The approximate one takes whole sentences."""
+    entity_lr: float = 1e-4
+    """Peak learning rate of the encoder."""
+    relation_lr: float = MARKER_SETTINGS["lr"]
+    entity_head_lr: float = 1e-3
+    """Peak learning rate of the head."""
+    relation_head_lr: float = MARKER_SETTINGS["head_lr"]
+    beta2: float = MARKER_SETTINGS["beta2"]
+    warmup: float = MARKER_SETTINGS["warmup"]
+    """Fraction of the training in which the learning rate rises."""
+
+    def __post_init__(self) -> None:
+        check_kinds(type(self), vars(self), "pipeline setting")
+        windows = dict.fromkeys(("entity_window", "relation_window"), NATURAL)
+        ranges = {**dict.fromkeys(vars(self), POSITIVE), **windows, "beta2": FRACTION, "warmup": FRACTION}
+        check_ranges(vars(self), ranges, "pipeline setting")
+
+    @classmethod
+    def with_changes(cls, **changes: Any) -> PipelineConfig:
+        """The defaults with changes."""
+        known = [field.name for field in fields(cls)]
+        for name in changes:
+            if name not in known:
+                raise UnireError(f"no pipeline setting {name!r}; there are {', '.join(known)}")
+        return cls(**changes)
+
+    def training(self, joint: TrainingConfig, *, entities: bool) -> TrainingConfig:
+        """The training configuration of one of the two models. Other fields are those of the joint model."""
+        return replace(
+            joint,
+            epochs=self.entity_epochs if entities else self.relation_epochs,
+            batch_size=self.sentences if entities else self.pairs,
+            lr=self.entity_lr if entities else self.relation_lr,
+            head_lr=self.entity_head_lr if entities else self.relation_head_lr,
+            beta2=self.beta2,
+            warmup=self.warmup,
+            window=self.entity_window if entities else self.relation_window,
+        )
+
+
+def run_study(
+    setup: StudySetup,
+    config: PipelineConfig,
+    *,
+    seeds: int = 1,
+    jobs: int = 1,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Json:
-    """Train and measure what is missing; the numbers of the study.
+    """Train and measure what is missing, and save the numbers of the study in the folder of the setup.
 
     Args:
-        setup: Encoder, data, and how the joint model is trained.
+        setup: Encoder, data and configuration of the joint model.
         config: The pipeline.
-        seeds: Seeds 0 to `seeds` - 1; others that were measured before count too.
-        jobs: Trainings side by side. Nothing runs beside a measurement.
-        tell: Told of every start and end.
+        seeds: Seeds 0 to `seeds` - 1. Seeds that were measured before count too.
+        jobs: Trainings in parallel. Nothing runs beside a measurement.
+        log: Told about every start and end.
     """
-    run_jobs(cells(setup, config, seeds), jobs, tell=tell)
-    return _collected(setup, config)
+    run_jobs(plan_jobs(setup, config, seeds), jobs, log=log)
+    result = _collect(setup, config)
+    save_result(result, setup.folder, log)
+    return result
 
 
-def cells(setup: Setup, config: PipelineConfig, seeds: int) -> list[StudyJob]:
-    """The cells of the study; a setup that they cannot be made with is refused before any is."""
+def plan_jobs(setup: StudySetup, config: PipelineConfig, seeds: int) -> list[StudyJob]:
+    """The jobs of the study. A setup that does not fit existing records is refused before anything runs."""
     if not setup.test:
-        raise UnireError("the study pipeline reports scores on test; give --test")
-    setup.records(partial(setup.cell, JOINT))
+        raise UnireError("the study pipeline reports scores on test; pass files for test")
+    setup.read_records(partial(setup.plan_job, JOINT))
     for part in PARTS:
-        setup.records(partial(_cell, setup, config, part))
-    made = [cell for seed in range(seeds) for cell in _cells(setup, config, seed)]
-    setup.require_models(made)
-    return made
+        setup.read_records(partial(_plan_job, setup, config, part))
+    planned = [job for seed in range(seeds) for job in _plan_seed(setup, config, seed)]
+    setup.check_models(planned)
+    return planned
 
 
-def _cells(setup: Setup, config: PipelineConfig, seed: int) -> list[StudyJob]:
+def _plan_seed(setup: StudySetup, config: PipelineConfig, seed: int) -> list[StudyJob]:
     """The joint model, which other studies share, the models of the pipeline, and the measurement of all."""
-    trained = [setup.cell(JOINT, seed), *(_cell(setup, config, part, seed) for part in TRAINED)]
-    last = _cell(setup, config, "measured", seed)
-    return [*trained, replace(last, needs=tuple(cell.name for cell in trained), alone=True)]
+    trained = [setup.plan_job(JOINT, seed), *(_plan_job(setup, config, part, seed) for part in TRAINED)]
+    last = _plan_job(setup, config, "measured", seed)
+    return [*trained, replace(last, needs=tuple(job.name for job in trained), exclusive=True)]
 
 
-def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> StudyJob:
-    from unire.studies.pipeline.runs import Cell
+def _plan_job(setup: StudySetup, config: PipelineConfig, part: Part, seed: int) -> StudyJob:
+    from unire.studies.pipeline.runs import PipelineRun
 
     joint = asdict(replace(setup.config, seed=seed))
     kind = f"pipeline-{part}"
@@ -74,7 +144,7 @@ def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> StudyJ
         split: [str(path) for path in paths]
         for split, paths in (("data", setup.data), ("dev", setup.dev), ("test", setup.test))
     }
-    cell = Cell(
+    run = PipelineRun(
         part=part,
         encoder=setup.encoder,
         **files,
@@ -87,18 +157,18 @@ def _cell(setup: Setup, config: PipelineConfig, part: Part, seed: int) -> StudyJ
     settings = {**joint, **{f"pipeline {name}": value for name, value in asdict(config).items()}}
     return StudyJob(
         f"{kind}-{seed}",
-        ("-m", "unire.studies.pipeline", cell.to_json()),
-        setup.folder / "cells" / f"{kind}-{seed}.json",
-        about=setup.about(kind, seed, settings),
+        ("-m", "unire.studies.pipeline.runs", run.to_json()),
+        setup.record_path(f"{kind}-{seed}"),
+        info=setup.describe_run(kind, seed, settings),
     )
 
 
-def _collected(setup: Setup, config: PipelineConfig) -> Json:
-    records = setup.records(partial(_cell, setup, config, "measured"))
+def _collect(setup: StudySetup, config: PipelineConfig) -> Json:
+    records = setup.read_records(partial(_plan_job, setup, config, "measured"))
     seeds = [record["seed"] for record in records]
     first = records[0]["printed"]
-    made = _cells(setup, config, seeds[0])[:-1]
-    trained = {name: setup.record(cell) for name, cell in zip(("joint", *TRAINED), made, strict=True)}
+    trainings = _plan_seed(setup, config, seeds[0])[:-1]
+    trained = {name: setup.read_record(job) for name, job in zip(("joint", *TRAINED), trainings, strict=True)}
     return {
         "study": "pipeline",
         "sentences": setup.sentences["test"],
@@ -117,7 +187,7 @@ def _collected(setup: Setup, config: PipelineConfig) -> Json:
 
 
 def _row(records: Sequence[Record], place: int) -> Json:
-    """The same row of every seed as one."""
+    """One row with the values of all seeds."""
     rows = [record["printed"]["rows"][place] for record in records]
     first = rows[0]
     return {
@@ -140,9 +210,9 @@ def tables(result: Json) -> list[ResultTable]:
     rows = [
         (
             row["title"],
-            millions(row["parameters"]),
+            format_millions(row["parameters"]),
             row["window"],
-            *(with_deviation(row[kind]["f1"]) for kind in ("entities", "relations")),
+            *(format_mean(row[kind]["f1"]) for kind in ("entities", "relations")),
             f"{_rate(row):,.0f}",
         )
         for row in result["rows"]
@@ -157,7 +227,7 @@ def tables(result: Json) -> list[ResultTable]:
         _ratios(result),
         ResultTable("Where the pipeline's time goes, ms a sentence", ("", "entities", "relations"), _stages(result)),
         ResultTable("Counted on the way, first seed", ("", "n"), notes or [("nothing", "")]),
-        speed_module.paper(),
+        speed_module.paper_table(),
     ]
 
 
@@ -170,7 +240,7 @@ def charts(result: Json) -> dict[str, str]:
     }
     rates = [_rate(row) for row in result["rows"]]
     often = _often(result)
-    between = "\n" if often else " "  # or it would be wider than the chart
+    between = "\n" if often else " "  # a longer line would be wider than the chart
     return {
         "pipeline": draw.dots(
             names,
@@ -191,22 +261,22 @@ def charts(result: Json) -> dict[str, str]:
 
 
 def _ratios(result: Json) -> ResultTable:
-    """How many times as fast the joint model is, in each of its ways."""
+    """How many times faster the joint model is, for each of its settings."""
     joint = _rows(result, "joint")
-    ours = [
+    measured = [
         (row["title"], *(f"{_rate(other) / _rate(row):.1f}" for other in joint)) for row in _rows(result, "pipeline")
     ]
-    theirs = [
+    published = [
         (f"the paper: {name}", *(_ratio_of_paper(other["window"], PAPER[name, "100"]) for other in joint))
         for name in ("Zhong & Chen", "Zhong & Chen, approximate")
     ]
     return ResultTable(
-        "The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*ours, *theirs]
+        "The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*measured, *published]
     )
 
 
 def _ratio_of_paper(window: str, rate: float) -> str:
-    """The paper's, if it has the joint model with such windows."""
+    """The paper's ratio, if it has the joint model with this W."""
     return f"{PAPER['UniRE', window] / rate:.1f}" if ("UniRE", window) in PAPER else ""
 
 
@@ -218,7 +288,7 @@ def _stages(result: Json) -> list[Sequence[str]]:
 
 
 def _often(result: Json) -> str:
-    """How often the sentences were read in a round, where a record says so."""
+    """How often a round reads the sentences, if a record has it."""
     return describe_repeats(count for row in result["rows"] for count in row.get("repeats", ()))
 
 
