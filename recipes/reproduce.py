@@ -83,14 +83,14 @@ def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
     def keep(job: StudyJob, record: Record) -> None:
         if job.name in rows:
             row = rows[job.name]
-            _keep(row, parts, read_record(made[row.name].kept)["printed"], record["printed"])
+            _keep(row, parts, read_record(made[row.name].record_path)["printed"], record["printed"])
             return
         kind = by_name[job.name].command[0]
         # scored on dev alone; fold by fold
         if kind in ("markers", "score_folds") or (kind == "train" and job.name in in_parts):
             _keep(by_name[job.name], parts, record["printed"])
 
-    run_jobs([*missing, *scored], jobs, tell=lambda line: print(line, flush=True), finished=keep)
+    run_jobs([*missing, *scored], jobs, log=lambda line: print(line, flush=True), on_finished=keep)
 
 
 def _job(stage: Stage, work: Path) -> StudyJob:
@@ -104,7 +104,7 @@ def _job(stage: Stage, work: Path) -> StudyJob:
     options = ["--resume"] if _stopped(kind, model) else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
-    return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, anew=anew)
+    return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, fresh_output=anew)
 
 
 def _stopped(kind: str, model: Path) -> bool:

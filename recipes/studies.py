@@ -3,9 +3,9 @@
     python recipes/studies.py --encoder mpnet-science --data DIR --out DIR [--jobs 5] [--dry-run] [STUDY ...]
 
 `DIR` of the data holds SciERC's train, dev and test.json. The schedule is that of the preset `best` (shared windows),
-cut to 20 epochs; ablation and pipeline have three seeds, the other trainings have one. The pipeline's span model reads
+cut to 20 epochs; ablation and pipeline have three seeds, the other variants have one. The pipeline's span model reads
 the data ten times, its model of markers five times. What is done is kept, so a second start goes on where the first was
-stopped; where NVIDIA's MPS runs, trainings share the card better. Without the name of a study, all are run; threshold,
+stopped; where NVIDIA's MPS runs, variants share the card better. Without the name of a study, all are run; threshold,
 errors and speed need a model of the ablation. The comparison needs no GPU: its commands are in `docs/studies.md`.
 
 Numbers are also copied to `results/studies/`, without the sentences of the data set, and charts to `docs/studies/`.
@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from unire.studies.report import STUDIES
-from unire.studies.results import load, save
+from unire.studies.results import load_result, save_result
 
 ROOT = Path(__file__).parents[1]
 CHARTS = ROOT / "docs" / "studies"
@@ -66,10 +66,10 @@ def publish(out: Path, names: Sequence[str]) -> None:
     CHARTS.mkdir(parents=True, exist_ok=True)
     RESULTS.mkdir(parents=True, exist_ok=True)
     for name in names:
-        result = load(out, name)
+        result = load_result(out, name)
         assert result is not None, f"{name} has left no result"
         result.pop("cases", None)
-        save(result, RESULTS)
+        save_result(result, RESULTS)
         for chart, svg in STUDIES[name].charts(result).items():
             (CHARTS / f"{chart}.svg").write_text(svg, encoding="utf-8")
 

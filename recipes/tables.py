@@ -17,7 +17,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from unire.studies.report import STUDIES
-from unire.studies.results import load
+from unire.studies.results import load_result
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -283,7 +283,7 @@ def decoders_table() -> str:
 
 def study_tables(name: str) -> str:
     """The tables of a study with its charts, if it was run."""
-    result = load(RESULTS / "studies", name)
+    result = load_result(RESULTS / "studies", name)
     if result is None:
         return "Not measured yet.\n"
     charts = [f"![{chart}](studies/{chart}.svg)\n" for chart in STUDIES[name].charts(result)]

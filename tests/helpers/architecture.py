@@ -28,8 +28,6 @@ LARGE_MODULES = {"documents.py"}
 SMALL_MODULES = {
     "cli/callbacks.py",
     "decoding/oracle.py",
-    "studies/variants.py",
-    "training/markers/config.py",
     "utils.py",
 }
 """Modules that deserve a page of their own although it is short."""
@@ -48,7 +46,7 @@ UNFINISHED_FLAGS = {
 }
 """Packages with errors that still name options of the command line."""
 
-STARTS_COMMANDS = {"studies/trainings.py"}
+STARTS_COMMANDS = {"studies/variants.py"}
 """Modules that run the command in other processes and so need its options."""
 
 OTHER_TEST_FOLDERS = {"docs", "examples", "fixtures", "helpers", "recipes"}

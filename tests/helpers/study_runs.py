@@ -24,16 +24,16 @@ def command(*words: object, code: int = 0) -> Result:
 def runner(made: list[str]) -> Callable[..., None]:
     """What can stand for `run_jobs`; the names of the jobs that were done are added to `made`."""
 
-    def run_jobs(jobs: Sequence[StudyJob], at_once: int, *, tell: Callable[[str], None]) -> None:
+    def run_jobs(jobs: Sequence[StudyJob], max_parallel: int, *, log: Callable[[str], None]) -> None:
         for job in jobs:
-            if job.kept.exists():
+            if job.record_path.exists():
                 continue
-            assert all((job.kept.parent / f"{need}.json").exists() for need in job.needs)
+            assert all((job.record_path.parent / f"{need}.json").exists() for need in job.needs)
             made.append(job.name)
-            job.clear()
-            job.kept.parent.mkdir(parents=True, exist_ok=True)
-            record = {**job.about, "seconds": 1.0, "printed": json.loads(_printed_by(job))}
-            job.kept.write_text(json.dumps(record), encoding="utf-8")
+            job.remove_output()
+            job.record_path.parent.mkdir(parents=True, exist_ok=True)
+            record = {**job.info, "seconds": 1.0, "printed": json.loads(_printed_by(job))}
+            job.record_path.write_text(json.dumps(record), encoding="utf-8")
 
     return run_jobs
 

@@ -192,7 +192,7 @@ def test_models_are_decoded_in_the_papers_way_too_with_thresholds_tuned_on_dev(s
     assert other.command == ("calibrate", "work/scierc-best-3", "--tune", "--decoder", "split", *files)
     assert other.needs == ("scierc-best-3",)
     assert stages["scierc-marked-split-0"].needs == ("scierc-marked-0",)
-    assert reproduce._job(other, Path("work")).anew == Path("work/scierc-best-split-3")
+    assert reproduce._job(other, Path("work")).fresh_output == Path("work/scierc-best-split-3")
 
 
 def test_soft_labels_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
@@ -211,7 +211,7 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     work = tmp_path / "work"
 
     def anew(name):
-        return reproduce._job(stages[name], work).anew
+        return reproduce._job(stages[name], work).fresh_output
 
     assert anew("scierc-best-0") == work / "scierc-best-0"
     assert anew("scierc-small-0") == work / "scierc-small-0"
@@ -290,7 +290,7 @@ def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, 
     (work / "near.txt.log").unlink()
     reproduce.make([stage], parts, jobs=1)  # brought from elsewhere
     assert made.read_text(encoding="utf-8") == "kept"
-    with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read: No such file.*far\.log has"):
+    with pytest.raises(UnireError, match=r"far failed: .*'no-such-file' cannot be read: No such file.*far\.log"):
         reproduce.make([plan.Stage("far", ("select_similar", "no-such-file", str(like), "2"))], parts, jobs=1)
 
 

@@ -10,7 +10,7 @@ from helpers.chart_reader import Chart
 from helpers.paths import ROOT
 from unire.studies import charts
 from unire.studies.report import STUDIES
-from unire.studies.results import load
+from unire.studies.results import load_result
 
 PUBLISHED = ROOT / "results" / "studies"
 CHARTS = ROOT / "docs" / "studies"
@@ -19,7 +19,7 @@ CHARTS = ROOT / "docs" / "studies"
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["ablate", "window", "dropout", "beta2"])
 def test_a_chart_has_the_papers_scores_on_the_data_set_most_like_ours(name):
-    result = load(PUBLISHED, name)
+    result = load_result(PUBLISHED, name)
     (table,) = STUDIES[name].tables(result)
     shown = Chart(STUDIES[name].charts(result)[name]).others()
     assert list(shown) == ([] if name == "beta2" else ["paper, SciERC (SciBERT)"])
@@ -34,7 +34,7 @@ def test_a_chart_has_the_papers_scores_on_the_data_set_most_like_ours(name):
 
 def test_published_charts_are_those_of_their_numbers():
     for name in STUDIES:
-        for chart, svg in STUDIES[name].charts(load(PUBLISHED, name)).items():
+        for chart, svg in STUDIES[name].charts(load_result(PUBLISHED, name)).items():
             shown = Chart((CHARTS / f"{chart}.svg").read_text(encoding="utf-8"))
             assert (shown.text, shown.titles) == (Chart(svg).text, Chart(svg).titles)
 
@@ -43,7 +43,7 @@ def test_who_points_at_a_mark_is_told_what_it_is():
     chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
     assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
     theirs = ("theirs", {"Ent": [None, 73.0]})
-    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", theirs=theirs))
+    chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0], [72.0]]}, unit="F1, %", note="n = 9", reference=theirs))
     assert chart.titles == ["a: Ent 70.0", "<b>: Ent 72.0", "<b>: Ent 73.0; theirs"]
     assert chart.others() == {"theirs": [[pytest.approx(73, abs=0.01)]]}
     chart = Chart(charts.stacks(["a", "b"], {"x": [1.0, 2.0], "y": [3.0, 4.0]}, x="ms", note="n = 9"))

@@ -20,15 +20,15 @@ from unire import formats
 from unire.errors import UnireError
 from unire.hub.model_dir import fingerprint
 from unire.studies import errors as errors_module
-from unire.studies import report, systems
+from unire.studies import report, results
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
-from unire.studies.results import load, save
+from unire.studies.results import load_result, save_result
 from unire.training import trainer
 
 PUBLISHED = ROOT / "results" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
-ALONE = "without it, those of --out are reported as they are, and there is no use for"
+ALONE = "without it, the existing studies of --out are reported, and"
 PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
 
 
@@ -51,11 +51,11 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
     setup = ("--encoder", encoder, "--data", few, "--dev", few, "--test", few, "--labels", "scierc", *SETTINGS)
     made: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("unire.studies.trainings", "unire.studies.pipeline.study"):
+        for module in ("unire.studies.variants", "unire.studies.pipeline.study"):
             patch.setattr(f"{module}.run_jobs", runner(made))
         patch.setattr("unire.studies.profiling.MIN_ROUND_SECONDS", 0)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))
-        patch.setattr("unire.studies.speed.PIECES", ())
+        patch.setattr("unire.studies.speed.BATCH_TOKENS", ())
         asked = {
             **dict.fromkeys(("ablate", "window", "dropout", "beta2"), setup),
             "pipeline": (*setup, *PIPELINE),
@@ -77,7 +77,7 @@ def test_a_study_prints_and_keeps_its_numbers_by_its_command(studied, name):
     printed = studied.printed[name]
     assert printed["study"] == name
     assert printed["sentences"] == 9
-    assert load(studied.folder, name) == printed
+    assert load_result(studied.folder, name) == printed
     assert all(table.rows for table in STUDIES[name].tables(printed))
 
 
@@ -135,7 +135,7 @@ class Reported(NamedTuple):
         """Ask for the report once more: which studies of the model it says that it does, and those that are there."""
         ran = command("study", "report", "--out", self.folder, *self.words)
         said = [line for line in ran.stderr.splitlines() if ": of " in line]
-        return said, {name: load(self.folder, name) for name in OF_MODEL}
+        return said, {name: load_result(self.folder, name) for name in OF_MODEL}
 
 
 @pytest.fixture(scope="module")
@@ -165,11 +165,11 @@ def _train_another(folder, monkeypatch) -> None:
 @pytest.mark.no_cover
 def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
     folder = reported.folder
-    before = {name: load(folder, name) for name in OF_MODEL}
+    before = {name: load_result(folder, name) for name in OF_MODEL}
     _train_another(folder, monkeypatch)
     said, now = reported.again()
     assert studied.made[-1] == "default-0"
-    assert said == [f"{name}: of default-0, which was trained anew" for name in OF_MODEL]
+    assert said == [f"{name}: of default-0, which was trained again" for name in OF_MODEL]
     for name in OF_MODEL:
         assert now[name]["of"] == ["default-0"]
         assert now[name]["fingerprints"] == [fingerprint(folder / "models" / "default-0")]
@@ -187,13 +187,13 @@ def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, wh
     else:
         _train_another(folder, monkeypatch)
     for name in OF_MODEL:
-        result = load(folder, name)
+        result = load_result(folder, name)
         if why == "older":
             del result["fingerprints"]
         elif why == "of others":
             result |= {"of": ["default-0", "mine"], "fingerprints": [*result["fingerprints"], "0123456789abcdef"]}
-        save(result, folder)
-    kept = {name: load(folder, name) for name in OF_MODEL}
+        save_result(result, folder)
+    kept = {name: load_result(folder, name) for name in OF_MODEL}
     assert reported.again() == ([], kept)
     numbers = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert list(numbers) == list(STUDIES)
@@ -214,14 +214,14 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
     assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
     for words in (("--data", TWENTY), ("--preset", "paper"), ("--labels", "scierc"), ("--seeds", 1), ("--set", "d=8")):
-        assert f"to run studies give --encoder, too; {ALONE} {words[0]}" == refused(*words, "--json")
+        assert f"to run studies give --encoder, too; {ALONE} {words[0]} would have no effect" == refused(*words, "--json")
     assert refused("--jobs", 2, "--epochs", 3).endswith("no use for --epochs, --jobs")
     shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
     shutil.rmtree(folder / "models" / "default-0")
     (folder / "errors.json").unlink()
-    assert f"errors needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
+    assert f"errors needs {folder}/models/default-0, which does not exist" in refused(*studied.setup, *PIPELINE)
     (folder / "cells" / "decoder=hard-0.json").unlink()
-    assert f"decoder=hard-0 needs {folder}/models/default-0, which is gone" in refused(*studied.setup, *PIPELINE)
+    assert f"decoder=hard-0 needs {folder}/models/default-0, which does not exist" in refused(*studied.setup, *PIPELINE)
     (folder / "compare.json").write_text("{", encoding="utf-8")
     assert "run the study compare again" in refused(*studied.setup, *PIPELINE)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -316,14 +316,14 @@ CHARTS = {
 
 
 def test_every_chart_of_every_study_is_looked_at():
-    drawn = {chart: name for name in STUDIES for chart in STUDIES[name].charts(load(PUBLISHED, name))}
+    drawn = {chart: name for name in STUDIES for chart in STUDIES[name].charts(load_result(PUBLISHED, name))}
     assert drawn == {chart: study for chart, (study, *_) in CHARTS.items()}
 
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
     study, said, shown, numbers = CHARTS[name]
-    published = load(PUBLISHED, study)
+    published = load_result(PUBLISHED, study)
     for result, svg in (
         (published, STUDIES[study].charts(published)[name]),
         (studied.printed[study], (studied.folder / f"{name}.svg").read_text(encoding="utf-8")),
@@ -355,10 +355,10 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_pre
         [replace(document, id="<script>alert(1)</script>") for document in documents]
         for documents in (twenty, random_predictions)
     )
-    pair = [systems.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
+    pair = [results.System(name, documents, None) for name, documents in (("a", nasty), ("b", other))]
     result = compare(nasty, pair, scierc_labels, samples=10)
-    save({**result, "of": ["a", "b"], "data": ["twenty.jsonl"]}, tmp_path)
-    page = report.write(tmp_path).read_text(encoding="utf-8")
+    save_result({**result, "of": ["a", "b"], "data": ["twenty.jsonl"]}, tmp_path)
+    page = report.write_report(tmp_path).read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "✗" in page
@@ -366,18 +366,18 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_pre
 
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_predictions, scierc_labels, tmp_path):
-    monkeypatch.setattr(report, "LISTED", 1)
-    result = errors_module.errors(twenty, random_predictions, scierc_labels)
-    save({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
-    assert "The first 1; report.json has all." in report.write(tmp_path).read_text(encoding="utf-8")
+    monkeypatch.setattr(report, "MAX_LISTED_SENTENCES", 1)
+    result = errors_module.count_errors(twenty, random_predictions, scierc_labels)
+    save_result({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
+    assert "The first 1; report.json has all." in report.write_report(tmp_path).read_text(encoding="utf-8")
 
 
 def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
     with pytest.raises(UnireError, match="there is no study in"):
-        report.write(tmp_path)
+        report.write_report(tmp_path)
     (tmp_path / "errors.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UnireError, match="not the result of the study errors"):
-        report.write(tmp_path)
+        report.write_report(tmp_path)
     (tmp_path / "errors.json").write_text("{", encoding="utf-8")
     with pytest.raises(UnireError, match="run the study errors again"):
-        report.write(tmp_path)
+        report.write_report(tmp_path)

@@ -35,9 +35,9 @@ def job(tmp_path):
 
 
 def test_a_job_leaves_what_it_printed_and_what_is_known_of_it(job):
-    made = job("a", about={"seed": 3})
+    made = job("a", info={"seed": 3})
     run_jobs([made], 1)
-    record = read_record(made.kept)
+    record = read_record(made.record_path)
     assert (record["seed"], record["printed"]) == (3, {"name": "a"})
     assert record["seconds"] >= 0
 
@@ -46,20 +46,20 @@ def test_what_is_done_is_not_done_again(job):
     jobs = [job("a"), job("b")]
     run_jobs(jobs[:1], 1)
     told = []
-    run_jobs(jobs, 1, tell=told.append)
+    run_jobs(jobs, 1, log=told.append)
     assert job.notes() == ["a begins", "a ends", "b begins", "b ends"]
     assert told[0] == "b: started"
     assert told[1].endswith("s, 0 left")
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_what_needs_something_that_was_done_again_is_done_again(job, at_once):
+@pytest.mark.parametrize("max_parallel", [True, False])
+def test_what_needs_something_that_was_done_again_is_done_again(job, max_parallel):
     first, second, third = job("first"), job("second", needs=("first",)), job("third", needs=("second", "elsewhere"))
     run_jobs([first, second, third, job("other")], 1)
-    first.kept.unlink()
+    first.record_path.unlink()
     job.file.unlink()
-    if not at_once:
-        run_jobs([replace(first, about={"seed": 1})], 1)
+    if not max_parallel:
+        run_jobs([replace(first, info={"seed": 1})], 1)
     run_jobs([third, second, first, job("other")], 1)
     assert [note for note in job.notes() if "begins" in note] == [
         f"{name} begins" for name in ("first", "second", "third")
@@ -71,12 +71,12 @@ def test_what_needs_something_that_was_done_again_is_done_again(job, at_once):
 
 def test_what_is_made_from_nothing_is_removed_before_it_is_made_again(job, tmp_path):
     folder = tmp_path / "model"
-    made = job("a", code=f"import os; os.mkdir({str(folder)!r})", anew=folder)
+    made = job("a", code=f"import os; os.mkdir({str(folder)!r})", fresh_output=folder)
     run_jobs([made], 1)
     (folder / "old").touch()
     run_jobs([made], 1)
     assert (folder / "old").exists()  # what is done stays as it is
-    made.kept.unlink()
+    made.record_path.unlink()
     run_jobs([made], 1)
     assert not (folder / "old").exists()
 
@@ -84,11 +84,11 @@ def test_what_is_made_from_nothing_is_removed_before_it_is_made_again(job, tmp_p
 def test_nothing_is_removed_that_another_process_is_at(job, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    made = job("a", anew=folder)
-    made.kept.parent.mkdir()
+    made = job("a", fresh_output=folder)
+    made.record_path.parent.mkdir()
     with made.log.open("ab") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        with pytest.raises(UnireError, match="another process is at a"):
+        with pytest.raises(UnireError, match="another process runs a"):
             run_jobs([made], 1)
     assert folder.exists()
 
@@ -96,20 +96,20 @@ def test_nothing_is_removed_that_another_process_is_at(job, tmp_path):
 def test_what_cannot_be_removed_is_named(job, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
-    with pytest.raises(UnireError, match=r"link' cannot be removed to be made again"):
-        run_jobs([job("a", anew=tmp_path / "link")], 1)
+    with pytest.raises(UnireError, match=r"link' cannot be removed"):
+        run_jobs([job("a", fresh_output=tmp_path / "link")], 1)
     assert (tmp_path / "elsewhere").exists()
 
 
 def test_a_record_that_does_not_say_what_it_needed_stays(job):
     first, second = job("first"), job("second", needs=("first",))
     run_jobs([first, second], 1)
-    record = read_record(second.kept)
+    record = read_record(second.record_path)
     del record["needed"]
-    second.kept.write_text(json.dumps(record), encoding="utf-8")
-    first.kept.write_text(json.dumps({"printed": None}), encoding="utf-8")
+    second.record_path.write_text(json.dumps(record), encoding="utf-8")
+    first.record_path.write_text(json.dumps({"printed": None}), encoding="utf-8")
     run_jobs([first, second], 1)
-    assert read_record(second.kept) == record
+    assert read_record(second.record_path) == record
 
 
 def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
@@ -121,13 +121,13 @@ def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
 
 def test_what_is_light_runs_beside_anything(job):
     until_it_ends = "any('light ends' in open(notes.name).read() or time.sleep(0.05) for _ in range(1000))"
-    run_jobs([job("alone", code=until_it_ends, alone=True), job("light", light=True), job("heavy")], 1)
+    run_jobs([job("alone", code=until_it_ends, exclusive=True), job("light", light=True), job("heavy")], 1)
     notes = job.notes()
     assert notes.index("light ends") < notes.index("alone ends") < notes.index("heavy begins")
 
 
 def test_nothing_runs_beside_a_job_that_is_to_be_alone(job):
-    run_jobs([job("alone", sleep=0.2, alone=True), job("a"), job("b")], 3)
+    run_jobs([job("alone", sleep=0.2, exclusive=True), job("a"), job("b")], 3)
     notes = job.notes()
     assert notes[:2] == ["alone begins", "alone ends"]
     assert len(notes) == 6
@@ -137,18 +137,18 @@ def test_a_job_that_is_alone_has_all_cores_to_itself(job, monkeypatch):
     monkeypatch.setattr(runner, "cpu_count", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     note = "import os; notes.write(os.environ['OMP_NUM_THREADS'] + '\\n')"
-    run_jobs([job("alone", code=note, alone=True), job("a", code=note)], 4)
+    run_jobs([job("alone", code=note, exclusive=True), job("a", code=note)], 4)
     assert [line for line in job.notes() if line.isdecimal()] == ["8", "2"]
 
 
 def test_a_failure_stops_the_others_and_says_why(job):
     began = time.monotonic()
     wrong = job("wrong", sleep=0.2, code="import sys; sys.stderr.write('error: no such data\\n'); sys.exit(1)")
-    with pytest.raises(UnireError, match=r"wrong failed: no such data; .*wrong\.log has all that it said"):
+    with pytest.raises(UnireError, match=r"wrong failed: no such data; see .*wrong\.log"):
         run_jobs([job("long", sleep=60), wrong], 2)
     assert time.monotonic() - began < 30
     assert "long ends" not in job.notes()
-    assert not wrong.kept.exists()
+    assert not wrong.record_path.exists()
     with pytest.raises(UnireError, match="silent failed: exit status 3"):
         run_jobs([job("silent", code="import os; os._exit(3)")], 1)
 
@@ -158,12 +158,12 @@ def test_what_is_to_happen_with_a_record_happens_before_it_is_kept(job):
 
     def refuse(done, record):
         assert record["printed"] == {"name": "a"}
-        assert not done.kept.exists()
+        assert not done.record_path.exists()
         raise UnireError("not good enough")
 
     with pytest.raises(UnireError, match="not good enough"):
-        run_jobs([made], 1, finished=refuse)
-    assert not made.kept.exists()
+        run_jobs([made], 1, on_finished=refuse)
+    assert not made.record_path.exists()
 
 
 def test_an_interrupt_lets_the_jobs_end(job, monkeypatch):
@@ -173,7 +173,7 @@ def test_an_interrupt_lets_the_jobs_end(job, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_jobs([slow], 1, tell=interrupt)
+        run_jobs([slow], 1, log=interrupt)
     assert job.notes() == ["slow begins", "slow ends"]
 
 
@@ -184,7 +184,7 @@ def test_a_job_that_another_process_is_at_is_not_done_beside_it(job):
         fcntl.flock(log, fcntl.LOCK_EX)
         writer = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=log)
     try:
-        with pytest.raises(UnireError, match=r"another process is at a, and writes .*a\.log; wait for it, or end it"):
+        with pytest.raises(UnireError, match=r"another process runs a and writes .*a\.log; wait for it, or stop it"):
             run_jobs([made], 1)
     finally:
         writer.kill()
@@ -204,14 +204,14 @@ def test_sigterm_stops_what_runs(job, tmp_path):
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as ended:
-        run_jobs([slow], 1, tell=stop)
+        run_jobs([slow], 1, log=stop)
     assert ended.value.code == 143
     assert job.notes() == ["slow begins"]
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypatch):
-    monkeypatch.setattr(runner, "PATIENCE", 2.0)
+    monkeypatch.setattr(runner, "STOP_SECONDS", 2.0)
     willing, stubborn = (
         f"import signal; signal.signal(signal.SIGTERM, signal.{answer})"
         for answer in ("default_int_handler", "SIG_IGN")
@@ -233,18 +233,18 @@ def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypa
     made[1] = replace(made[1], command=("-c", f"{stubborn}; {made[1].command[1]}"))
     began = time.monotonic()
     with pytest.raises(UnireError, match="stop"):
-        run_jobs(made, 2, tell=lambda line: fail(line) if "stubborn" in line else None)
+        run_jobs(made, 2, log=lambda line: fail(line) if "stubborn" in line else None)
     assert time.monotonic() - began < 30
     assert sorted(job.notes()) == ["saved", "saving begins", "stubborn begins"]
 
 
 def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path):
     made = job("a")
-    made.kept.parent.mkdir()
+    made.record_path.parent.mkdir()
     for broken in ("{", "[]"):
-        made.kept.write_text(broken, encoding="utf-8")
+        made.record_path.write_text(broken, encoding="utf-8")
         with pytest.raises(UnireError, match="no record of a finished job"):
-            read_record(made.kept)
+            read_record(made.record_path)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UnireError, match="cannot be written to"):
         run_jobs([StudyJob("b", ("-c", ""), tmp_path / "file" / "cells" / "b.json")], 1)

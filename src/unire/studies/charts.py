@@ -80,11 +80,13 @@ def dots(
                     spread = stdev(values)
                     axes.errorbar(mean(values), place, xerr=spread, color=colour, marker="|", markersize=13, capsize=3)
             if reference:
-                title_of_reference, by_panel = reference
+                source, by_panel = reference
                 there = [(value, place) for place, value in enumerate(by_panel[title]) if value is not None]
                 xs, ys = [value for value, _ in there], [place - 0.24 for _, place in there]
-                drawn = axes.plot(xs, ys, "s", color=GREY, markerfacecolor="none", markersize=5, label=title_of_reference)
-                tooltips.append((drawn[0], [f"{names[place]}: {title} {value:.1f}; {title_of_reference}" for value, place in there]))
+                drawn = axes.plot(xs, ys, "s", color=GREY, markerfacecolor="none", markersize=5, label=source)
+                tooltips.append(
+                    (drawn[0], [f"{names[place]}: {title} {value:.1f}; {source}" for value, place in there])
+                )
             _widen(axes)
             axes.set_title(title)
             axes.set_xlabel(unit)

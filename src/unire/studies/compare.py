@@ -180,7 +180,7 @@ def _difference(difference: Json) -> tuple[str, str]:
 
 def _cases(gold: Sequence[Document], systems: Sequence[System], labels: LabelSpace) -> Iterator[Json]:
     """Sentences with different predictions, and the predictions that not all systems share."""
-    documents = zip(gold, *(aligcount_sentences(gold, system.documents) for system in systems), strict=True)
+    documents = zip(gold, *(align_sentences(gold, system.documents) for system in systems), strict=True)
     for truth, *guesses in documents:
         for position, sentence in enumerate(truth.sentences):
             found = [_items(guess.sentences[position]) for guess in guesses]

@@ -67,7 +67,7 @@ def count_errors(gold: Sequence[Document], predicted: Sequence[Document], labels
     scores = score(gold, predicted, labels)  # also checks that the documents are the same
     counts: Counter[str] = Counter()
     cases = []
-    for truth, guess in zip(gold, aligcount_sentences(gold, predicted), strict=True):
+    for truth, guess in zip(gold, align_sentences(gold, predicted), strict=True):
         for found in diagnose(truth, guess, labels):
             counts[found.kind] += 1
             if found.kind == "correct":

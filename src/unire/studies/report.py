@@ -11,9 +11,9 @@ from typing import Protocol
 
 from unire.errors import UnireError
 from unire.files import open_text_output
+from unire.hub.model_dir import fingerprint
 from unire.rendering.html.template import PageTemplate
 from unire.rendering.html.text import asset, shown
-from unire.hub.model_dir import fingerprint
 from unire.studies import charts as draw
 from unire.studies import compare as compare_module
 from unire.studies import errors as errors_module
@@ -75,8 +75,8 @@ def run_all(
 ) -> None:
     """Run what is missing of all studies except the comparison, whose systems only the user knows.
 
-    Threshold, errors and speed study the default model of seed 0. They run again if that model has changed. A setup that
-    cannot work is refused before anything is trained.
+    Threshold, errors and speed study the default model of seed 0. They run again if that model has changed. A setup
+    that cannot work is refused before anything is trained.
 
     Args:
         setup: Encoder, data and configuration of the joint model.
@@ -185,7 +185,11 @@ def _cases(result: Json) -> Iterator[str]:
     else:
         return
     for title, items in lists.items():
-        left_out = f"<p>The first {MAX_LISTED_SENTENCES}; report.json has all.</p>" if len(items) > MAX_LISTED_SENTENCES else ""
+        left_out = (
+            f"<p>The first {MAX_LISTED_SENTENCES}; report.json has all.</p>"
+            if len(items) > MAX_LISTED_SENTENCES
+            else ""
+        )
         listed = "".join(f"<li>{item}</li>\n" for item in items[:MAX_LISTED_SENTENCES])
         yield f"<details><summary>{shown(title)} ({len(items):,})</summary>{left_out}<ol>{listed}</ol></details>\n"
 

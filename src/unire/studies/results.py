@@ -94,19 +94,17 @@ def choose_labels(
         labels: Name or file of a label space. Only for files of predictions.
         symmetric: Symmetric relation types, separated by commas. Likewise.
     """
-    models = [system for system in systems if system.labels is not None]
+    models = [(system.name, system.labels) for system in systems if system.labels is not None]
     if not models:
         predicted = (document for system in systems for document in system.documents)
         return LabelSpace.resolve(labels, symmetric, [*gold, *predicted])
-    for system in models[1:]:
-        if system.labels != models[0].labels:
-            raise UnireError(
-                f"{models[0].name} and {system.name} have different label spaces; compare models of the same labels"
-            )
+    first, space = models[0]
+    for name, other in models[1:]:
+        if other != space:
+            raise UnireError(f"{first} and {name} have different label spaces; compare models of the same labels")
     if labels is not None or symmetric is not None:
         raise UnireError("a model has its own label space; leave out labels and symmetric")
-    assert models[0].labels is not None
-    return models[0].labels
+    return space
 
 
 def describe_inputs(systems: Sequence[str | Path], data: Sequence[Path]) -> Json:
@@ -118,9 +116,7 @@ def describe_inputs(systems: Sequence[str | Path], data: Sequence[Path]) -> Json
     }
 
 
-def check_result_folder(
-    out: Path | None, study: str, systems: Sequence[str | Path], data: Sequence[Path]
-) -> None:
+def check_result_folder(out: Path | None, study: str, systems: Sequence[str | Path], data: Sequence[Path]) -> None:
     """Create the folder for the results of a study, if there is one, so that a study does not fail at its end.
 
     Raises:

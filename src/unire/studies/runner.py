@@ -71,9 +71,7 @@ class StudyJob:
         try:
             shutil.rmtree(self.fresh_output)
         except OSError as error:
-            raise UnireError(
-                f"{str(self.fresh_output)!r} cannot be removed: {error.strerror or error}"
-            ) from None
+            raise UnireError(f"{str(self.fresh_output)!r} cannot be removed: {error.strerror or error}") from None
 
 
 @dataclass

@@ -47,6 +47,7 @@ __all__ = [
     "PAPER",
     "SpeedCase",
     "charts",
+    "collect_rows",
     "describe_machine",
     "measure_speed",
     "paper_table",
@@ -119,18 +120,10 @@ def study_speed(
         notes: Counts what the readers of the data changed or skipped.
         log: Told about every case.
     """
-    from unire.inference.torch_engine import choose_device
-
     check_result_folder(out, "speed", models, data)
     documents = formats.read_documents(data, format, notes=notes)
     rows = [row for model in models for row in measure_speed(model, documents, device=device, rounds=rounds, log=log)]
-    result = {
-        "study": "speed",
-        "sentences": count_sentences(documents),
-        **describe_machine(choose_device(device)),
-        "rows": rows,
-        **describe_inputs(models, data),
-    }
+    result = {**collect_rows(rows, documents, device), **describe_inputs(models, data)}
     save_result(result, out, log)
     return result
 
@@ -174,6 +167,18 @@ def measure_speed(
         )
         log(f"{Path(source).name}, {name}: {rows[-1]['sentences_per_second']:,.0f} sentences/s")
     return rows
+
+
+def collect_rows(rows: Sequence[Json], documents: Sequence[Document], device: str | None) -> Json:
+    """The result of the study: the rows of all models, and the machine."""
+    from unire.inference.torch_engine import choose_device
+
+    return {
+        "study": "speed",
+        "sentences": count_sentences(documents),
+        **describe_machine(choose_device(device)),
+        "rows": list(rows),
+    }
 
 
 def describe_machine(device: torch.device) -> Json:

@@ -113,7 +113,10 @@ def tables(result: Json) -> list[ResultTable]:
         (
             name,
             f"{sum(counts):,}",
-            *(format_percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1)) for edge in (0.1, 1.0, BOUNDARY_ALPHA)),
+            *(
+                format_percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1))
+                for edge in (0.1, 1.0, BOUNDARY_ALPHA)
+            ),
         )
         for name, counts in (
             ("at a boundary", result["distances"]["boundary"]),

@@ -198,7 +198,9 @@ class StudySetup:
     @cached_property
     def sentences(self) -> dict[str, int]:
         """Number of sentences of dev and test."""
-        return {split: count_sentences(self.documents(files)) for split, files in (("dev", self.dev), ("test", self.test))}
+        return {
+            split: count_sentences(self.documents(files)) for split, files in (("dev", self.dev), ("test", self.test))
+        }
 
     @cached_property
     def label_space(self) -> LabelSpace:

@@ -15,8 +15,8 @@ from helpers.pipeline import QUICK, marker_stage, span_stage
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
-from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import TWO_TYPES, EntityData, unreachable
+from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import TOO_LONG, RelationData
@@ -202,5 +202,5 @@ def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(UnireError, match="pipeline setting warmup = 1 makes no sense"):
         PipelineConfig(warmup=1)
     with pytest.raises(UnireError, match="no pipeline setting 'spans'; there are max_span"):
-        PipelineConfig.changed(spans=3)
+        PipelineConfig.with_changes(spans=3)
     assert PipelineConfig(entity_window=0).entity_window == 0

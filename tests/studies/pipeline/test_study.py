@@ -20,13 +20,13 @@ from unire.errors import UnireError
 from unire.inference import torch_engine as torch_engine
 from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
-from unire.studies import profiling, trainings
+from unire.studies import profiling, variants
 from unire.studies.pipeline import __main__ as command
 from unire.studies.pipeline import study, timing
-from unire.studies.pipeline.config import PipelineConfig
-from unire.studies.pipeline.runs import Cell
-from unire.studies.report import write
-from unire.studies.results import load
+from unire.studies.pipeline.runs import PipelineRun
+from unire.studies.pipeline.study import PipelineConfig
+from unire.studies.report import write_report
+from unire.studies.results import load_result
 from unire.training.config import TrainingConfig
 
 
@@ -83,7 +83,7 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
     assert ("test: entity of more than 2 words", str(long)) in notes.rows
     assert ("Zhong & Chen", "219M", "100", "36.7", "19.9") in paper.rows
 
-    page = write(tmp_path).read_text(encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
     assert '<section id="pipeline">' in page
     assert "pipeline entity_epochs 20" in page
 
@@ -96,11 +96,11 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
     assert in_process[5:] == ["pipeline-measured-0"]
     other = asked(encoder, tmp_path, "--relation-epochs", 4)
     assert "was made with another setting pipeline relation_epochs" in str(other.exception)
-    assert load(tmp_path, "pipeline")["seeds"] == [0]
+    assert load_result(tmp_path, "pipeline")["seeds"] == [0]
 
 
 def test_the_study_says_how_often_documents_were_read_where_it_is_known():
-    result = load(ROOT / "results" / "studies", "pipeline")
+    result = load_result(ROOT / "results" / "studies", "pipeline")
     rows = result["rows"]
     known = {**result, "rows": [{**row, "repeats": [count, 9]} for count, row in enumerate(rows, 2)]}
     unknown = {**result, "rows": [{name: row[name] for name in row if name != "repeats"} for row in rows]}
@@ -144,10 +144,10 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     assert {way: finder.predict(found) for way, finder in relations.items()} == expected
 
 
-def cell(encoder, out, part, **more) -> Cell:
+def cell(encoder, out, part, **more) -> PipelineRun:
     files = [str(TWENTY)]
     training = asdict(TrainingConfig(epochs=1))
-    return Cell(
+    return PipelineRun(
         **{
             "part": part,
             "encoder": str(encoder),
@@ -187,6 +187,6 @@ def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_pa
 
 
 def test_the_study_needs_test_data(tmp_path, encoder):
-    setup = trainings.Setup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
-    with pytest.raises(UnireError, match="give --test"):
-        study.run(setup, PipelineConfig(), seeds=1, jobs=1)
+    setup = variants.Setup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
+    with pytest.raises(UnireError, match="pass files for test"):
+        study.run_study(setup, PipelineConfig(), seeds=1, jobs=1)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from unire.errors import UnireError
-from unire.studies.pipeline.runs import Cell
+from unire.studies.pipeline.runs import PipelineRun
 from unire.training.callbacks import exit_status
 
 __all__ = ["main"]
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     """Do what the cell says, and print what it gave as JSON."""
     (text,) = arguments
     try:
-        printed = Cell.from_json(text).run(tell=_tell)
+        printed = PipelineRun.from_json(text).run(tell=_tell)
     except UnireError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -16,7 +16,7 @@ from unire.documents import Document, Entity, Sentence
 from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.unire import encode_tokens
-from unire.studies.pipeline.config import PipelineConfig
+from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import list_spanning
 from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.training.markers.inference import best_class, iter_chunks, predict_batches

@@ -19,11 +19,11 @@ from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
 from unire.models.checkpoint import tensors_from, tensors_to
 from unire.models.encoder import load_encoder
-from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityClassifier, EntityData, SpanModel
+from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.pipeline.timing import measured
 from unire.studies.results import Json
-from unire.studies.trainings import DEFAULT
+from unire.studies.variants import DEFAULT
 from unire.training.config import TrainingConfig
 from unire.training.markers.checkpoint import load_marker, replace_model
 from unire.training.markers.data import SentenceReader
@@ -33,13 +33,13 @@ from unire.training.markers.train import train_markers
 from unire.training.markers.trainer import fit
 from unire.training.trainer import use_bf16
 
-__all__ = ["Cell", "Part"]
+__all__ = ["Part", "PipelineRun"]
 
 Part = Literal["entities", "exact", "approximate", "measured"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class PipelineRun:
     """What a process is to do, as plain JSON values."""
 
     part: Part
@@ -56,7 +56,7 @@ class Cell:
     """Of the study."""
 
     @classmethod
-    def from_json(cls, text: str) -> Cell:
+    def from_json(cls, text: str) -> PipelineRun:
         return cls(**json.loads(text))
 
     def to_json(self) -> str:

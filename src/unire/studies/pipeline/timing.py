@@ -13,11 +13,11 @@ from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.inference.torch_engine import TorchEngine, store_in_bf16
 from unire.models.unire import UniRE
-from unire.studies.pipeline.config import PipelineConfig
 from unire.studies.pipeline.entities import EntityClassifier, unreachable
+from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.profiling import Step, TimedRun, measure
-from unire.studies.results import Json, n_sentences
-from unire.studies.speed import machine
+from unire.studies.results import Json, count_sentences
+from unire.studies.speed import describe_machine
 from unire.training.markers.inference import RelationClassifier
 
 __all__ = ["measured"]
@@ -42,7 +42,7 @@ def measured(
     if entities.bf16:
         for part in (entities.model, *(finder.model for finder in relations.values())):
             store_in_bf16(part)
-    n = n_sentences(documents)
+    n = count_sentences(documents)
     rows = []
 
     def add(title: str, window: str, parameters: int, run: TimedRun) -> None:
@@ -75,7 +75,7 @@ def measured(
         finder.predict(run.documents, unread)
         notes.update({f"{note} ({name})": count for note, count in unread.items()})
     precision = "bf16" if entities.bf16 else "fp32"
-    return {"rows": rows, "notes": dict(notes), "precision": precision, **machine(model.device)}
+    return {"rows": rows, "notes": dict(notes), "precision": precision, **describe_machine(model.device)}
 
 
 def _ways(settings: ModelConfig) -> list[tuple[str, ModelConfig]]:

@@ -20,11 +20,11 @@ from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.studies import errors as errors_module
-from unire.studies import profiling, systems
+from unire.studies import profiling, results
 from unire.studies import speed as speed_module
 from unire.studies import threshold as threshold_module
 from unire.studies.compare import compare
-from unire.studies.results import load
+from unire.studies.results import load_result
 from unire.windows.spans import TableSpan
 
 cases = speed_module._cases
@@ -74,17 +74,17 @@ def test_a_distance_is_counted_at_the_side_that_gold_says():
 
 
 def test_errors_and_correct_relations_are_all_of_gold(twenty, random_predictions, scierc_labels):
-    result = errors_module.errors(twenty, random_predictions, scierc_labels)
+    result = errors_module.count_errors(twenty, random_predictions, scierc_labels)
     assert result["correct"] + sum(result["errors"].values()) == result["gold"] > 20
     assert len(result["cases"]) == sum(result["errors"].values())
-    annotated = errors_module.errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
+    annotated = errors_module.count_errors(twenty, twenty, scierc_labels)  # symmetric relations one way only
     assert annotated["correct"] + annotated["errors"]["relation not found"] == annotated["gold"]
     assert errors_module.tables(annotated)[0].rows[-1] == ("correct", "30", "", "83.3")
 
 
 def test_where_there_are_no_relations_none_is_missed(scierc_labels):
     bare = [Document.from_words([["we", "parse", "trees"]])]
-    (table,) = errors_module.tables(errors_module.errors(bare, bare, scierc_labels))
+    (table,) = errors_module.tables(errors_module.count_errors(bare, bare, scierc_labels))
     assert [row[1:] for row in table.rows[-2:]] == [("0", "", "0.0"), ("0", "", "0.0")]
 
 
@@ -93,10 +93,10 @@ def test_a_case_shows_the_entities_that_are_wrong_or_else_the_relations(scierc_l
     spans = [(0, 1, "Task"), (2, 3, "Method"), (3, 4, "Task"), (5, 6, "Method")]
     gold = Document.from_words(words, spans, [(0, 1, "USED-FOR"), (2, 3, "USED-FOR")])
     predicted = Document.from_words(words, [(0, 1, "Metric"), *spans[1:]], [(0, 1, "USED-FOR"), (2, 3, "PART-OF")])
-    wrong_type, wrong_relation = errors_module.errors([gold], [predicted], scierc_labels)["cases"]
-    assert errors_module.found(wrong_type) == ["trees [Metric]", "graphs [Method]"]
-    assert errors_module.found(wrong_relation) == ["graphs [Task] –PART-OF→ trees [Method]"]
-    assert errors_module.found({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
+    wrong_type, wrong_relation = errors_module.count_errors([gold], [predicted], scierc_labels)["cases"]
+    assert errors_module.list_predicted(wrong_type) == ["trees [Metric]", "graphs [Method]"]
+    assert errors_module.list_predicted(wrong_relation) == ["graphs [Task] –PART-OF→ trees [Method]"]
+    assert errors_module.list_predicted({**wrong_relation, "relations": []}) == ["graphs [Task]", "trees [Method]"]
 
 
 def test_the_errors_of_a_file_are_those_of_the_model_that_wrote_it(random_model, random_predictions, tmp_path):
@@ -123,7 +123,7 @@ def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
     told = []
-    rows = speed_module.speed(exported, twenty, device="cpu", rounds=1, tell=told.append)
+    rows = speed_module.measure_speed(exported, twenty, device="cpu", rounds=1, log=told.append)
     assert [row["name"] for row in rows] == [
         "as trained",
         "in-place, W = 100",
@@ -143,10 +143,10 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     assert all(seconds > 0 for row in rows[:-1] for seconds in row["seconds"].values())
     assert rows[-1]["seconds"]["biaffine"] == 0
     both = "onnxruntime does not tell encoder and biaffine apart"
-    assert both in speed_module.charts(speed_module.collected(rows, twenty, "cpu"))["stages"]
-    assert both not in speed_module.charts(speed_module.collected(rows[:-1], twenty, "cpu"))["stages"]
+    assert both in speed_module.charts(speed_module.collect_rows(rows, twenty, "cpu"))["stages"]
+    assert both not in speed_module.charts(speed_module.collect_rows(rows[:-1], twenty, "cpu"))["stages"]
     assert rows[5]["ent"] != rows[0]["ent"]
-    table, paper = speed_module.tables(speed_module.collected(rows, twenty, "cpu"))
+    table, paper = speed_module.tables(speed_module.collect_rows(rows, twenty, "cpu"))
     assert len(table.rows) == len(rows)
     assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
 
@@ -154,7 +154,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
 def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0.6)
     monkeypatch.setattr(speed_module, "_cases", lambda *given: [*cases(*given)][:1])
-    rows = speed_module.speed(random_model, twenty[:1], device="cpu", rounds=1)
+    rows = speed_module.measure_speed(random_model, twenty[:1], device="cpu", rounds=1)
     n, (row,) = len(twenty[0].sentences), rows
     assert row["repeats"] > 1
     assert row["repeats"] * n / row["sentences_per_second"] >= 0.6
@@ -162,7 +162,7 @@ def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypa
     assert row["sentences_per_batch"] > n
     found = list(Extractor.load(random_model, device="cpu").annotate([twenty[0].bare]))
     assert row["ent"] == score(twenty[:1], found, LabelSpace.load("scierc")).entities.f1
-    result = speed_module.collected(rows, twenty[:1], "cpu")
+    result = speed_module.collect_rows(rows, twenty[:1], "cpu")
     often = f"{n} sentences, read {row['repeats']} times over in a round, on"
     assert often in speed_module.tables(result)[0].title
     assert all(often in chart for chart in speed_module.charts(result).values())
@@ -172,7 +172,7 @@ def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypa
 
 
 def test_systems_that_find_the_same_do_not_differ(twenty, random_predictions, scierc_labels):
-    pair = [systems.System(name, random_predictions, None) for name in ("a", "b")]
+    pair = [results.System(name, random_predictions, None) for name in ("a", "b")]
     result = compare(twenty, pair, scierc_labels, samples=50)
     assert result["cases"] == []
     assert all(p["entities"]["p_value"] == 1 for p in result["differences"][0]["protocols"])
@@ -184,7 +184,7 @@ def test_where_systems_differ_is_listed_with_who_is_right(scierc_labels):
     gold = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material"), (4, 5, "Material")], [(0, 1, "COMPARE")])
     first = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material")], [(1, 0, "COMPARE")])
     second = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Method")])
-    pair = [systems.System("first", [first] * 2, None), systems.System("second", [second] * 2, None)]
+    pair = [results.System("first", [first] * 2, None), results.System("second", [second] * 2, None)]
     result = compare([gold] * 2, pair, scierc_labels, samples=10)
     assert [case["sentence"] for case in result["cases"]] == [0, 0]
     assert result["cases"][0]["found"] == {
@@ -200,10 +200,10 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
     words, entities = [["we", "parse", "trees"], ["and", "graphs"]], [(1, 2, "Task"), (4, 5, "Material")]
     gold = Document.from_words(words, [*entities, (2, 3, "Material")], [(0, 2, "USED-FOR")])
     joined = Document.from_words([[*words[0], *words[1]]], entities)
-    (case,) = errors_module.errors([gold], [joined], scierc_labels)["cases"]
+    (case,) = errors_module.count_errors([gold], [joined], scierc_labels)["cases"]
     assert (case["kind"], case["sentence"], case["text"]) == ("entity not found", 0, "we parse trees")
     assert case["entities"] == ["parse [Task]"]
-    pair = [systems.System("gold", [gold] * 2, None), systems.System("joined", [joined] * 2, None)]
+    pair = [results.System("gold", [gold] * 2, None), results.System("joined", [joined] * 2, None)]
     result = compare([gold] * 2, pair, scierc_labels, samples=10)
     assert [case["sentence"] for case in result["cases"]] == [0, 0]
     assert result["only"]["joined"] == {}
@@ -211,25 +211,25 @@ def test_predictions_that_are_split_into_other_sentences_are_listed_by_those_of_
 
 def test_predictions_in_another_order_are_studied_beside_their_own_gold(twenty, random_predictions, scierc_labels):
     turned = random_predictions[::-1]
-    assert errors_module.errors(twenty, turned, scierc_labels) == errors_module.errors(
+    assert errors_module.count_errors(twenty, turned, scierc_labels) == errors_module.count_errors(
         twenty, random_predictions, scierc_labels
     )
-    both = [systems.System("one", random_predictions, None), systems.System("two", turned, None)]
+    both = [results.System("one", random_predictions, None), results.System("two", turned, None)]
     assert compare(twenty, both, scierc_labels, samples=5)["cases"] == []
 
 
 def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
-    system = systems.System("a", twenty, scierc_labels)
+    system = results.System("a", twenty, scierc_labels)
     with pytest.raises(UnireError, match="at least two systems"):
         compare(twenty, [system], scierc_labels)
     with pytest.raises(UnireError, match="two of the systems are called a"):
         compare(twenty, [system, system], scierc_labels)
     with pytest.raises(UnireError, match="the predicted documents end after 3"):
-        compare(twenty, [system, systems.System("b", twenty[:3], None)], scierc_labels)
+        compare(twenty, [system, results.System("b", twenty[:3], None)], scierc_labels)
     with pytest.raises(UnireError, match="the same documents"):
-        compare(twenty[:3], [system, systems.System("b", twenty, None)], scierc_labels)
+        compare(twenty[:3], [system, results.System("b", twenty, None)], scierc_labels)
     with pytest.raises(UnireError, match="a and b have different label spaces"):
-        systems.common_labels([system, systems.System("b", twenty, LabelSpace.load("conll04"))])
+        results.choose_labels([system, results.System("b", twenty, LabelSpace.load("conll04"))], twenty)
 
 
 def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused_at_once(random_model, tmp_path):
@@ -245,7 +245,7 @@ def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused
         assert "random has other labels than the data: document" in str(refused.exception)
         assert "unknown entity type 'PER'" in str(refused.exception)
         refused = run("study", *words, "--data", "unread.jsonl", "--out", other, code=1)
-        assert f"{other} cannot be made a folder" in str(refused.exception)
+        assert f"the folder {other} cannot be created" in str(refused.exception)
 
 
 def test_models_and_files_are_compared_by_one_command(random_model, unexported, random_predictions, tmp_path):
@@ -255,7 +255,7 @@ def test_models_and_files_are_compared_by_one_command(random_model, unexported, 
     ran = run(*command, "--show", 1, "--out", tmp_path)
     assert "unexported − random" in ran.output
     assert "wrong" in ran.output
-    assert len(load(tmp_path, "compare")["systems"]) == 3
+    assert len(load_result(tmp_path, "compare")["systems"]) == 3
     for study in (command, ("study", "errors", random_model, "--data", TWENTY)):
         assert "its own label space" in str(run(*study, "--labels", "conll04", code=1).exception)
 
@@ -269,7 +269,7 @@ def test_a_study_of_another_model_or_of_other_data_is_not_replaced(random_model,
         ("study", "errors", random_model, "--data", TWENTY, "--data", TWENTY, "--out", tmp_path),
     ):
         refused = str(run(*words, code=1).exception)
-        assert refused == f"{tmp_path}/errors.json is of random on twenty.jsonl; remove it, or give another --out"
+        assert refused == f"{tmp_path}/errors.json is of random on twenty.jsonl; remove it, or choose another folder"
     assert (tmp_path / "errors.json").read_bytes() == before
     assert "it is replaced" not in run(*study).output
 

@@ -15,9 +15,8 @@ from helpers.paths import ROOT, TWENTY
 from helpers.study_runs import command as run
 from unire.cli.main import app
 from unire.errors import UnireError
-from unire.studies import trainings
-from unire.studies.trainings import Setup, Variant
-from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW
+from unire.studies import variants
+from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, Variant
 from unire.training.config import TrainingConfig
 
 QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")
@@ -28,9 +27,9 @@ def trained(encoder) -> tuple[object, ...]:
 
 
 @pytest.fixture
-def setup(encoder, tmp_path) -> Setup:
+def setup(encoder, tmp_path) -> StudySetup:
     files = (TWENTY,)
-    return Setup(str(encoder), files, files, TrainingConfig(epochs=1), tmp_path / "study", files, "scierc")
+    return StudySetup(str(encoder), files, files, TrainingConfig(epochs=1), tmp_path / "study", files, "scierc")
 
 
 @pytest.fixture
@@ -38,23 +37,23 @@ def pretended(monkeypatch):
     """Trainings that end at once: F1 is the seed in tenths, and what was trained is listed."""
     made: list[str] = []
 
-    def run_jobs(jobs, at_once, *, tell):
+    def run_jobs(jobs, max_parallel, *, log):
         for job in jobs:
-            if not job.kept.exists():
+            if not job.record_path.exists():
                 made.append(job.name)
-                rates = dict.fromkeys(("precision", "recall", "f1"), job.about["seed"] / 10)
+                rates = dict.fromkeys(("precision", "recall", "f1"), job.info["seed"] / 10)
                 scores = {"entities": rates, "relations": rates, "spans": rates}
                 split = {"scores": scores if "evaluate" in job.command else {"dev": scores, "test": scores}}
-                job.kept.parent.mkdir(parents=True, exist_ok=True)
-                record = {**job.about, "seconds": 1.0, "printed": split}
-                job.kept.write_text(json.dumps(record), encoding="utf-8")
+                job.record_path.parent.mkdir(parents=True, exist_ok=True)
+                record = {**job.info, "seconds": 1.0, "printed": split}
+                job.record_path.write_text(json.dumps(record), encoding="utf-8")
 
-    monkeypatch.setattr(trainings, "run_jobs", run_jobs)
+    monkeypatch.setattr(variants, "run_jobs", run_jobs)
     return made
 
 
 def results(setup, *studies, seeds=1):
-    return trainings.run(studies, setup, seeds=seeds, jobs=2, tell=print)
+    return variants.run_studies(studies, setup, seeds=seeds, jobs=2, log=print)
 
 
 def test_the_ablation_has_the_rows_of_table_4(setup, pretended):
@@ -74,7 +73,7 @@ def test_the_ablation_has_the_rows_of_table_4(setup, pretended):
 
 
 def test_each_row_of_the_ablation_changes_what_it_says(setup):
-    changes = [setup.cell(variant, 0) for variant in ABLATION.variants(setup.config)]
+    changes = [setup.plan_job(variant, 0) for variant in ABLATION.variants(setup.config)]
     assert [cell.name for cell in changes] == [
         "default-0",
         "symmetry=False-0",
@@ -121,7 +120,7 @@ def test_shared_windows_are_a_row_beside_the_lengths_of_others(setup, pretended)
 
 def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_path):
     results(setup, BETA2)
-    with pytest.raises(UnireError, match=r"setting epochs \(1, not 2\); go on with the same settings, or"):
+    with pytest.raises(UnireError, match=r"setting epochs \(1, not 2\); use the same settings, or"):
         results(replace(setup, config=replace(setup.config, epochs=2)), BETA2)
     other = tmp_path / "other.jsonl"
     other.write_text("".join(TWENTY.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")
@@ -139,21 +138,21 @@ def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_pat
 
 
 def test_scores_on_test_need_a_test_set(setup):
-    with pytest.raises(UnireError, match="the study ablate reports scores on test; give --test"):
+    with pytest.raises(UnireError, match="the study ablate reports scores on test; pass files for test"):
         results(replace(setup, test=()), ABLATION)
 
 
 def test_a_cell_that_was_stopped_goes_on(setup):
-    new = setup.cell(Variant("default"), 0)
+    new = setup.plan_job(Variant("default"), 0)
     assert "--resume" not in new.command
-    assert new.anew == setup.folder / "models" / "default-0"
+    assert new.fresh_output == setup.folder / "models" / "default-0"
     (setup.folder / "models" / "default-0.resume").mkdir(parents=True)
-    stopped = setup.cell(Variant("default"), 0)
-    assert (stopped.command[-1], stopped.anew) == ("--resume", None)
+    stopped = setup.plan_job(Variant("default"), 0)
+    assert (stopped.command[-1], stopped.fresh_output) == ("--resume", None)
 
 
 def test_a_setup_says_all_that_training_must_know(setup):
-    said = replace(setup, labels=None, symmetric="COMPARE", format="dygie").cell(Variant("default"), 7).command
+    said = replace(setup, labels=None, symmetric="COMPARE", format="dygie").plan_job(Variant("default"), 7).command
     assert {"--symmetric", "COMPARE", "--format", "dygie", "seed=7", "epochs=1"} <= set(said)
     assert "--labels" not in said
 
@@ -176,7 +175,7 @@ def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkey
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainings, "run_jobs", interrupted)
+    monkeypatch.setattr(variants, "run_jobs", interrupted)
     ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
     assert "the same command goes on from there" in ran.stderr
 
