@@ -215,7 +215,7 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
     for words in (("--data", TWENTY), ("--preset", "paper"), ("--labels", "scierc"), ("--seeds", 1), ("--set", "d=8")):
         assert f"to run studies give --encoder, too; {ALONE} {words[0]} would have no effect" == refused(*words, "--json")
-    assert refused("--jobs", 2, "--epochs", 3).endswith("no use for --epochs, --jobs")
+    assert refused("--jobs", 2, "--epochs", 3).endswith("--epochs, --jobs would have no effect")
     shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
     shutil.rmtree(folder / "models" / "default-0")
     (folder / "errors.json").unlink()
