@@ -28,7 +28,7 @@ from unire.training import trainer
 
 PUBLISHED = ROOT / "results" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
-ALONE = "without it, the existing studies of --out are reported, and"
+ALONE = "to run studies give --encoder, too; without it, the existing studies of --out are reported, and"
 PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
 
 
@@ -214,7 +214,7 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
     assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
     for words in (("--data", TWENTY), ("--preset", "paper"), ("--labels", "scierc"), ("--seeds", 1), ("--set", "d=8")):
-        assert f"to run studies give --encoder, too; {ALONE} {words[0]} would have no effect" == refused(*words, "--json")
+        assert refused(*words, "--json") == f"{ALONE} {words[0]} would have no effect"
     assert refused("--jobs", 2, "--epochs", 3).endswith("--epochs, --jobs would have no effect")
     shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
     shutil.rmtree(folder / "models" / "default-0")
