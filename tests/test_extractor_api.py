@@ -12,7 +12,7 @@ from unire import Document, Documents, Extractor
 from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.evaluation.evaluate import to_extractor
-from unire.models.checkpoint import load
+from unire.models.checkpoint import load_checkpoint
 
 TEXTS = ["We present a parser. It isn't new!", "", "Results: 3.5%", "A corpus of news."]
 
@@ -195,7 +195,7 @@ def test_an_exported_model_is_saved_with_its_graph(exported, tmp_path):
 
 
 def test_a_model_in_memory_is_saved(random_model, tmp_path, documents):
-    model = load(random_model)
+    model = load_checkpoint(random_model)
     extractor = to_extractor(model).with_alpha(1.5)
     assert repr(extractor).startswith("<Extractor: TorchEngine, ")
     extractor.save(tmp_path / "saved")

@@ -146,12 +146,12 @@ class Extractor:
         model = getattr(self.engine, "model", None)
         if model is None:
             raise UnireError("this extractor has neither a model folder nor a PyTorch model to save")
-        from unire.models.checkpoint import save
+        from unire.models.checkpoint import save_checkpoint
 
         check_output_folder(path)
         model = copy(model)
         model.config = self.config
-        save(model, Path(path))
+        save_checkpoint(model, Path(path))
 
     # Both a string and a list are iterables of strings: the first overload that fits counts.
     @overload

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "pin_memory"]
+__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "has_bf16", "pin_memory"]
 
 
 def concat_ranges(start: NDArray[np.int64], size: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
@@ -25,6 +25,13 @@ def concat_ranges(start: NDArray[np.int64], size: NDArray[np.int64], step: int =
 def cpu_count() -> int:
     """Count the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def has_bf16() -> bool:
+    """Whether there is a GPU that computes in bf16, in hardware."""
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def pin_memory(tensor: Tensor) -> Tensor:

@@ -60,11 +60,11 @@ def test_gold_and_predictions_are_compared_once_per_protocol(extractor, twenty, 
 
 
 def test_a_model_may_be_a_folder_an_extractor_or_a_module(random_model, report, twenty):
-    from unire.models.checkpoint import load
+    from unire.models.checkpoint import load_checkpoint
 
-    for model in (random_model, str(random_model), load(random_model)):
+    for model in (random_model, str(random_model), load_checkpoint(random_model)):
         assert evaluate(model, iter(twenty)).scores == report.scores
-    assert evaluate(load(random_model), twenty).to_dict()["model"] == "in memory"
+    assert evaluate(load_checkpoint(random_model), twenty).to_dict()["model"] == "in memory"
 
 
 @pytest.mark.parametrize("model", [None, 3, {"model": "science"}])

@@ -23,7 +23,7 @@ from unire.export.onnx_layers import Int8Linear
 from unire.export.parity import SENTENCES
 from unire.hub.model_dir import FILES, fingerprint
 from unire.inference.onnx_engine import start_session
-from unire.models.checkpoint import Int8, dequantized
+from unire.models.checkpoint import Int8Tensor, dequantize
 from unire.models.unire import UniRE
 from unire.training.initialization import init_model
 
@@ -127,7 +127,7 @@ def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path,
 
 
 def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, monkeypatch):
-    monkeypatch.setattr("unire.models.checkpoint.load", None)  # nothing is computed before it is refused
+    monkeypatch.setattr("unire.models.checkpoint.load_checkpoint", None)  # nothing is computed before it is refused
     before = {folder: fingerprint(folder) for folder in (unexported, exported)}
     for source in before:
         for there in before:
@@ -150,10 +150,10 @@ def test_a_new_training_starts_from_the_encoder_of_an_exported_model(exported, t
 @given(st.lists(st.lists(st.floats(-1e3, 1e3, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_eight_bits_keep_every_vector_within_half_a_step(rows):
     tensor = torch.tensor(rows)
-    packed = Int8.of(tensor)
+    packed = Int8Tensor.quantize(tensor)
     steps = tensor.abs().amax(-1, keepdim=True) / 127
-    assert ((packed.tensor() - tensor).abs() <= 0.501 * steps + 1e-12).all()
-    again = Int8.of(packed.tensor())
+    assert ((packed.dequantize() - tensor).abs() <= 0.501 * steps + 1e-12).all()
+    again = Int8Tensor.quantize(packed.dequantize())
     assert torch.equal(again.values, packed.values)
 
 
@@ -174,7 +174,7 @@ def test_vectors_are_rounded_each_by_itself_and_one_of_zeros_stays_so():
 
 def test_names_that_only_look_like_eight_bits_are_left_alone():
     stored = {"a_int8": torch.ones(2, 2), "b_scale": torch.ones(2)}
-    assert {name: tensor.tolist() for name, tensor in dequantized({"a_int8": stored["a_int8"]}).items()} == {
+    assert {name: tensor.tolist() for name, tensor in dequantize({"a_int8": stored["a_int8"]}).items()} == {
         "a_int8": [[1, 1], [1, 1]]
     }
 

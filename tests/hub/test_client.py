@@ -23,7 +23,7 @@ from unire import Extractor, UniRE, UnireError, push_to_hub
 from unire.cli.main import app
 from unire.config import ModelConfig
 from unire.hub.model_dir import FILES, locate_model
-from unire.models.encoder import digest_of, load_encoder, load_tokenizer
+from unire.models.encoder import digest_weights, load_encoder, load_tokenizer
 
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 
@@ -222,11 +222,11 @@ def test_a_hub_of_which_nothing_is_heard_is_asked_once(hub: FakeHub, naps: list[
 def test_an_encoder_that_was_brought_before_needs_no_hub(hub: FakeHub, encoder: Path, naps: list[float]):
     hub.repositories[NAME] = {file.name: file.read_bytes() for file in encoder.iterdir()}
     found, _, _ = load_encoder(NAME)
-    assert digest_of(found) == digest_of(load_encoder(encoder)[0])
+    assert digest_weights(found) == digest_weights(load_encoder(encoder)[0])
     assert load_tokenizer(NAME).mask_token == "[MASK]"
     hub.down, hub.asked = True, 0
     again, _, _ = load_encoder(NAME)
-    assert digest_of(again) == digest_of(found)
+    assert digest_weights(again) == digest_weights(found)
     assert load_tokenizer(NAME).mask_token == "[MASK]"
     assert hub.asked == 2
     assert not sum(naps)

@@ -19,7 +19,7 @@ from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
 from unire.models import encoder as encoders
 from unire.models.batch import TensorBatch
-from unire.models.encoder import POSITIONED, build_encoder, digest_of, load_encoder, takes_positions
+from unire.models.encoder import POSITION_ID_MODELS, build_encoder, digest_weights, load_encoder, supports_position_ids
 from unire.models.unire import UniRE, encode_tokens
 from unire.training.config import TrainingConfig
 from unire.training.initialization import init_model
@@ -169,20 +169,20 @@ def test_a_model_has_no_parameter_that_nothing_reads(encoder, scierc_labels):
 def test_a_model_remembers_which_weights_its_encoder_had(encoder, scierc_labels):
     model = init_model(str(encoder), scierc_labels, TrainingConfig(), [])
     again, _, _ = load_encoder(encoder)
-    assert model.config.provenance["encoder_weights"] == digest_of(again)
+    assert model.config.provenance["encoder_weights"] == digest_weights(again)
     with torch.no_grad():
         next(again.parameters())[0, 0] += 1e-3
-    assert model.config.provenance["encoder_weights"] != digest_of(again)
+    assert model.config.provenance["encoder_weights"] != digest_weights(again)
 
 
-@pytest.mark.parametrize("kind", [*POSITIONED, "mpnet"])
+@pytest.mark.parametrize("kind", [*POSITION_ID_MODELS, "mpnet"])
 def test_an_encoder_that_is_told_where_tokens_stand_reads_packed_windows_as_it_reads_each_alone(kind):
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     if kind == "distilbert":
         sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
     torch.manual_seed(0)
     encoder = build_encoder({"model_type": kind, "vocab_size": 50, "max_position_embeddings": 40, **sizes}).eval()
-    assert takes_positions(encoder)
+    assert supports_position_ids(encoder)
     windows = [torch.randint(5, 50, (1, n)) for n in (9, 4, 7)]
     ids = torch.cat([*windows, torch.ones(1, 4, dtype=torch.long)], 1)  # the last are padding
     starts = torch.tensor([[0] * 9 + [9] * 4 + [13] * 7 + [20] * 4])

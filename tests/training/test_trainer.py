@@ -27,7 +27,7 @@ from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.models import checkpoint
 from unire.models.cuda_graphs import GraphRunner
-from unire.models.encoder import load_encoder, takes_positions
+from unire.models.encoder import load_encoder, supports_position_ids
 from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.cross_validation import cross_validate
@@ -97,7 +97,7 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
 ):
     config = TrainingConfig.from_preset(preset, **QUICK, batch_size=8, window=10)
     model = init_model(encoders(family), scierc_labels, config)
-    assert takes_positions(model.encoder)
+    assert supports_position_ids(model.encoder)
     torch.manual_seed(0)
     model.biaffine.U.data.normal_(std=0.1)
     trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Callback())
@@ -170,11 +170,11 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has
 
 def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):
     model, _, _ = load_encoder(encoders("bert"))
-    assert takes_positions(model)
+    assert supports_position_ids(model)
     model.config._attn_implementation = "eager"
-    assert not takes_positions(model)
+    assert not supports_position_ids(model)
     model.config.model_type, model.config._attn_implementation = "convbert", "sdpa"  # nobody has looked at it
-    assert not takes_positions(model)
+    assert not supports_position_ids(model)
 
 
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):

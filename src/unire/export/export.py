@@ -17,7 +17,7 @@ from unire.extractor import Extractor
 from unire.files import check_output_folder
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
-from unire.models.checkpoint import dequantized, load, writing
+from unire.models.checkpoint import dequantize, load_checkpoint, write_checkpoint
 
 __all__ = ["ExportReport", "export_onnx"]
 
@@ -81,16 +81,16 @@ def export_onnx(
     """
     out = Path(out)
     check_output_folder(out)
-    model = load(source)
+    model = load_checkpoint(source)
     sample = [document.bare for document in test] or [Document.from_words([text.split()]) for text in SENTENCES]
-    with writing(model, out) as folder:
+    with write_checkpoint(model, out) as folder:
         stored = write_graph(model, folder, precision)
 
         settings, labels = model.config, model.labels
         as_it_was = Extractor(TorchEngine(model), model.tokenizer, settings, labels)
         exported = Extractor(OnnxEngine(folder), model.tokenizer, settings, labels)
         to_model = compare_engines(exported, as_it_was, sample)
-        model.load_state_dict(dequantized(stored))
+        model.load_state_dict(dequantize(stored))
         to_weights = to_model if precision == "fp32" else compare_engines(exported, as_it_was, sample)
         scores = score(test, exported.annotate(test), labels) if test else None
         model.config = settings.with_(

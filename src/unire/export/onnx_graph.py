@@ -18,7 +18,7 @@ from unire.export.onnx_layers import export_attention, replace_layers
 from unire.hub.model_dir import GRAPH, WEIGHTS
 from unire.inference.onnx_check import GraphPosition, again, in_file, places_in
 from unire.models.batch import TensorBatch
-from unire.models.checkpoint import INT8, SCALE, tensors_to
+from unire.models.checkpoint import INT8_SUFFIX, SCALE_SUFFIX, write_tensors
 from unire.models.unire import UniRE
 
 __all__ = ["Precision", "write_graph"]
@@ -33,7 +33,7 @@ def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, T
     """Write `model.onnx` and `model.safetensors`; gives back the tensors of the latter."""
     drawing = _ExportModule(model, precision)
     tensors = drawing.tensors()
-    tensors_to(folder / WEIGHTS, tensors)
+    write_tensors(folder / WEIGHTS, tensors)
     graph = _draw(drawing, token_types=model.config.spec.token_types)
     _point(graph, places_in(folder / WEIGHTS))
     (folder / GRAPH).write_bytes(graph.SerializeToString())
@@ -60,9 +60,9 @@ class _ExportModule(nn.Module):
         """What is to be stored: the graph's numbers in the shapes of the model, of which it takes some flat."""
         stored = {}
         for name, tensor in self.model.state_dict().items():
-            base = name.removesuffix(INT8).removesuffix(SCALE)
+            base = name.removesuffix(INT8_SUFFIX).removesuffix(SCALE_SUFFIX)
             shape = self._shapes.get(base, tensor.shape)
-            stored[name] = tensor.view(shape[:-1] if name.endswith(SCALE) else shape)
+            stored[name] = tensor.view(shape[:-1] if name.endswith(SCALE_SUFFIX) else shape)
         return stored
 
 

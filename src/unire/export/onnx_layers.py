@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.onnx import ops
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
-from unire.models.checkpoint import INT8, INT8_TRANSPOSED, SCALE, Int8
+from unire.models.checkpoint import INT8_SUFFIX, INT8_TRANSPOSED_SUFFIX, SCALE_SUFFIX, Int8Tensor
 from unire.models.unire import Biaffine
 
 __all__ = ["export_attention", "replace_layers"]
@@ -54,19 +54,23 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        values, scale = Int8.of(linear.weight.detach())
-        self.register_buffer("weight" + INT8_TRANSPOSED, values.T.contiguous())
-        self.register_buffer("weight" + SCALE, scale)
+        values, scale = Int8Tensor.quantize(linear.weight.detach())
+        self.register_buffer("weight" + INT8_TRANSPOSED_SUFFIX, values.T.contiguous())
+        self.register_buffer("weight" + SCALE_SUFFIX, scale)
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        product = _rounded_product(x, getattr(self, "weight" + INT8_TRANSPOSED), getattr(self, "weight" + SCALE))
+        product = _rounded_product(
+            x, getattr(self, "weight" + INT8_TRANSPOSED_SUFFIX), getattr(self, "weight" + SCALE_SUFFIX)
+        )
         return product if self.bias is None else product + self.bias
 
     @property
     def weight(self) -> Tensor:
         """For encoders that look into their layers."""
-        return Int8(getattr(self, "weight" + INT8_TRANSPOSED).T, getattr(self, "weight" + SCALE)).tensor()
+        return Int8Tensor(
+            getattr(self, "weight" + INT8_TRANSPOSED_SUFFIX).T, getattr(self, "weight" + SCALE_SUFFIX)
+        ).dequantize()
 
 
 class FloatLinear(nn.Module):
@@ -86,19 +90,19 @@ class Int8Embedding(nn.Module):
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
-        values, scale = Int8.of(embedding.weight.detach())
-        self.register_buffer("weight" + INT8, values)
-        self.register_buffer("weight" + SCALE, scale.unsqueeze(-1))
+        values, scale = Int8Tensor.quantize(embedding.weight.detach())
+        self.register_buffer("weight" + INT8_SUFFIX, values)
+        self.register_buffer("weight" + SCALE_SUFFIX, scale.unsqueeze(-1))
         self.padding_idx = embedding.padding_idx
 
     def forward(self, ids: Tensor) -> Tensor:
-        rows = F.embedding(ids, getattr(self, "weight" + INT8)).float()
-        return rows * F.embedding(ids, getattr(self, "weight" + SCALE))
+        rows = F.embedding(ids, getattr(self, "weight" + INT8_SUFFIX)).float()
+        return rows * F.embedding(ids, getattr(self, "weight" + SCALE_SUFFIX))
 
     @property
     def weight(self) -> Tensor:
         """For encoders that look into their layers."""
-        weight: Tensor = getattr(self, "weight" + INT8).float() * getattr(self, "weight" + SCALE)
+        weight: Tensor = getattr(self, "weight" + INT8_SUFFIX).float() * getattr(self, "weight" + SCALE_SUFFIX)
         return weight
 
 
@@ -125,14 +129,14 @@ class Int8Biaffine(FloatBiaffine):
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
-        values, scale = Int8.of(biaffine.U.detach())
-        self.register_buffer("U" + INT8, values.flatten(0, 1))
-        self.register_buffer("U" + SCALE, scale.flatten())
+        values, scale = Int8Tensor.quantize(biaffine.U.detach())
+        self.register_buffer("U" + INT8_SUFFIX, values.flatten(0, 1))
+        self.register_buffer("U" + SCALE_SUFFIX, scale.flatten())
 
     def _times_u(self, tail: Tensor) -> Tensor:
         # PyTorch would write a matrix into the graph that is transposed as it lies in the file.
-        transposed = getattr(self, "U" + INT8).int().T.to(torch.int8)
-        return _rounded_product(tail, transposed, getattr(self, "U" + SCALE))
+        transposed = getattr(self, "U" + INT8_SUFFIX).int().T.to(torch.int8)
+        return _rounded_product(tail, transposed, getattr(self, "U" + SCALE_SUFFIX))
 
 
 @contextmanager

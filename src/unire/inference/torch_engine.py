@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from unire.errors import UnireError
 from unire.inference.engine import Engine, PendingTables
-from unire.models.attention import has_bf16
 from unire.models.batch import TensorBatch
 from unire.models.unire import UniRE
-from unire.utils import copy_to_device
+from unire.utils import copy_to_device, has_bf16
 from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, group_by_length
 
 __all__ = ["TorchEngine", "choose_device", "store_in_bf16"]

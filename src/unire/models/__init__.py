@@ -1,4 +1,4 @@
-"""The model, in torch. Whoever comes in without the extra `train` is told so."""
+"""The model in PyTorch. Without the extra `train`, importing this package raises an error that names the extra."""
 
 from importlib.util import find_spec
 

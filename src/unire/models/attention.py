@@ -1,4 +1,4 @@
-"""Fused attention for encoders that transformers computes step by step."""
+"""Fused attention for encoders whose attention transformers computes step by step."""
 
 from __future__ import annotations
 
@@ -14,41 +14,36 @@ from transformers.models.bert.modeling_bert import BertModel
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder, MPNetModel, MPNetSelfAttention
 
-__all__ = ["attention_kernels", "freeze_position_bias", "has_bf16", "use_fast_attention"]
+__all__ = ["attention_kernels", "freeze_position_bias", "use_fast_attention"]
 
 
-def has_bf16() -> bool:
-    """Whether there is a GPU that computes in bf16, and does not just pretend to."""
-    return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
-
-
-CUDNN_TILE = 128
-"""Tokens that a kernel of cuDNN takes at a time."""
+CUDNN_TILE_TOKENS = 128
+"""Tokens that an attention kernel of cuDNN processes at a time."""
 
 
 def use_fast_attention(encoder: nn.Module) -> None:
-    """Have `encoder` compute attention by PyTorch's fused kernels, in place and with equal results.
+    """Make `encoder` use PyTorch's fused attention kernels, in place and with equal results.
 
-    Most encoders of transformers do so by themselves and are left as they are. MPNet does not, for its attention adds a
-    learned bias by relative position; fused kernels take that as a mask. Weights, names and configuration stay the
-    same, as do padding masks, dropout and the gradient of the bias. DeBERTa is not fused, but mended for bf16.
+    Most encoders of transformers use them already, and are not changed. MPNet does not, because its attention adds a
+    learned bias by relative position; fused kernels take the bias as a mask. Weights, names and configuration stay the
+    same, as do padding masks, dropout and the gradient of the bias. DeBERTa is not fused, but fixed for bf16.
 
-    A two-dimensional attention mask makes transformers look at its values in every forward pass, which on a GPU waits
-    for all work before it, and then lay it out for every pair of tokens. One of [B, 1, 1, L] passes unlooked at: MPNet
-    and BERT make such a mask of one that has two dimensions.
+    If an attention mask has two dimensions, transformers reads its values in every forward pass. On a GPU this waits
+    for all earlier work. Then it expands the mask to all token pairs. It passes a mask of [B, 1, 1, L] on as it is, so
+    our MPNet and BERT reshape the mask to that.
 
-    Positions that are given (`position_ids`) decide the bias too, which transformers takes from the order of the
-    tokens. A mask may then be [B, 1, L, L], true where the token of a row sees that of a column.
+    `position_ids` also determine MPNet's bias, which transformers takes from the order of the tokens. Then a mask may
+    be [B, 1, L, L], true where the token of a row attends to that of a column.
     """
     for module in encoder.modules():
         module.__class__ = _FUSED.get(type(module), type(module))
 
 
 def freeze_position_bias(encoder: nn.Module) -> None:
-    """Keep MPNet's position bias as it is while the rest is trained.
+    """Exclude MPNet's position bias from training.
 
-    A mask that asks for a gradient rules out the fastest kernels and has each layer's backward pass write [B, H, L, L]
-    numbers, all for the few hundred parameters that say how attention fades with distance.
+    A mask with a gradient rules out the fastest kernels, and the backward pass of each layer writes [B, H, L, L]
+    numbers: too much for the few hundred parameters of the bias.
     """
     for module in encoder.modules():
         if isinstance(module, MPNetEncoder):
@@ -56,12 +51,12 @@ def freeze_position_bias(encoder: nn.Module) -> None:
 
 
 def attention_kernels(length: int) -> AbstractContextManager[None]:
-    """The kernels by which PyTorch may compute attention between `length` tokens: all, but cuDNN's not always.
+    """Restrict the kernels that PyTorch may use for attention between `length` tokens: cuDNN's not for every length.
 
-    PyTorch prefers those on an H100 or H200. Where tokens are no multiple of 128, their gradients are reported to be
-    wrong (https://github.com/pytorch/pytorch/issues/196678): nothing would fail, but less be learnt from a step.
+    PyTorch prefers cuDNN on an H100 or H200. If `length` is not a multiple of 128, its gradients are reported to be
+    wrong (https://github.com/pytorch/pytorch/issues/196678). There would be no error, but worse training.
     """
-    if length % CUDNN_TILE == 0 or not torch.is_grad_enabled():
+    if length % CUDNN_TILE_TOKENS == 0 or not torch.is_grad_enabled():
         return nullcontext()
     kernels: AbstractContextManager[None] = sdpa_kernel(
         [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -78,7 +73,7 @@ class _FusedBert(BertModel):  # type: ignore[misc]
         position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        fused = self.config._attn_implementation == "sdpa"  # whose masks may say which tokens are seen
+        fused = self.config._attn_implementation == "sdpa"  # sdpa takes boolean masks
         if fused and attention_mask is not None and attention_mask.ndim == 2:
             attention_mask = attention_mask[:, None, None, :].bool()
         return super().forward(
@@ -98,7 +93,7 @@ class _FusedModel(MPNetModel):  # type: ignore[misc]
         position_ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        """With the mask as what is added to attention: transformers would look at its values to make that."""
+        """Turn the mask into a bias here, because transformers would read its values on the host to do so."""
         if attention_mask is not None and attention_mask.ndim == 2:
             attention_mask = attention_mask[:, None, None, :]
         if attention_mask is not None and not attention_mask.is_floating_point():
@@ -106,15 +101,15 @@ class _FusedModel(MPNetModel):  # type: ignore[misc]
         if position_ids is None:
             return super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
         embedded = self.embeddings(input_ids=input_ids, position_ids=position_ids)
-        return self.encoder.at(embedded, attention_mask, position_ids)
+        return self.encoder.forward_positions(embedded, attention_mask, position_ids)
 
 
 class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:
-        """The bias of each pair of positions, [1, H, L, L]: one for all rows, where transformers makes copies.
+        """The bias of each pair of positions, [1, H, L, L]. transformers would copy it for every row of the batch.
 
-        It depends on the distance alone, so it is looked up once per distance and laid out along the diagonals: 2L - 1
-        gradients go back to the few rows of one small table, and not L².
+        The bias depends only on the distance. So it is looked up once per distance and spread along the diagonals. Then
+        2L - 1 gradients, instead of L², go back to the small embedding table.
         """
         length = x.shape[1]
         distances = torch.arange(1 - length, length, device=x.device)
@@ -128,25 +123,29 @@ class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
             return super().forward(hidden_states, attention_mask, **options)
         return self._layers(hidden_states, self.compute_position_bias(hidden_states), attention_mask)
 
-    def at(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
-        """All layers, for tokens that stand where `position_ids` `[B, L]` says; several may stand in one place."""
+    def forward_positions(self, hidden: Tensor, attention_mask: Tensor | None, position_ids: Tensor) -> BaseModelOutput:
+        """Run all layers with given `position_ids` [B, L]; several tokens of a row may have the same position."""
         reach = self.config.max_position_embeddings
-        known = self.relative_position_bucket(torch.arange(1 - reach, reach, device=hidden.device))
-        by_distance = self.relative_attention_bias(known).T  # [H, 2 · reach - 1]
+        buckets = self.relative_position_bucket(torch.arange(1 - reach, reach, device=hidden.device))
+        by_distance = self.relative_attention_bias(buckets).T  # [H, 2 · reach - 1]
         distances = position_ids.unsqueeze(1) - position_ids.unsqueeze(2)  # [B, L, L], from the row's to the column's
-        bias = _narrow(by_distance).index_select(1, (distances + (reach - 1)).flatten())
+        bias = _to_autocast_dtype(by_distance).index_select(1, (distances + (reach - 1)).flatten())
         return self._layers(hidden, bias.view(-1, *distances.shape).transpose(0, 1).contiguous(), attention_mask)
 
     def _layers(self, hidden: Tensor, bias: Tensor, attention_mask: Tensor | None) -> BaseModelOutput:
-        """All layers; what they add to attention is laid out once, [B, H, L, L], and as narrow as they want it."""
-        mask = _narrow(bias) if attention_mask is None else _narrow(bias) + _narrow(attention_mask)
+        """Run all layers. Their common bias [B, H, L, L] is computed once, in the precision of the kernels."""
+        mask = (
+            _to_autocast_dtype(bias)
+            if attention_mask is None
+            else _to_autocast_dtype(bias) + _to_autocast_dtype(attention_mask)
+        )
         for layer in self.layer:
             hidden = layer(hidden, None, mask)[0]
         return BaseModelOutput(last_hidden_state=hidden)
 
 
-def _narrow(numbers: Tensor) -> Tensor:
-    """In the precision that kernels are asked to compute in."""
+def _to_autocast_dtype(numbers: Tensor) -> Tensor:
+    """Convert numbers to the precision of autocast, if it is enabled."""
     kind = numbers.device.type
     return numbers.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else numbers
 
@@ -175,9 +174,9 @@ class _FusedSelfAttention(MPNetSelfAttention):  # type: ignore[misc]
 
 
 class _MixedDeberta(DisentangledSelfAttention):  # type: ignore[misc]
-    """DeBERTa's attention, as transformers computes it, in mixed precision too.
+    """DeBERTa's attention, fixed for mixed precision.
 
-    There its biases would make queries float32, and what padding is then set to is no number of bf16.
+    In transformers, biases make the queries float32, and the value that masks padding is then out of range for bf16.
     """
 
     def transpose_for_scores(self, x: Tensor) -> Tensor:

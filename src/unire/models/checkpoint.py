@@ -1,6 +1,6 @@
-"""Checkpoints: a folder of config.json, labels.json, tokenizer.json, model.safetensors and a model card.
+"""Checkpoints: folders with config.json, labels.json, tokenizer.json, model.safetensors and a model card.
 
-What `unire export` makes of one is a checkpoint too: with a graph for onnxruntime, and perhaps weights in eight bits.
+What `unire export` writes is a checkpoint too. It also has a graph for onnxruntime, and its weights may be int8.
 """
 
 from __future__ import annotations
@@ -21,67 +21,70 @@ from unire.hub.model_dir import WEIGHTS, ModelDir, ensure_writable, write_model_
 from unire.models.unire import UniRE
 
 __all__ = [
-    "INT8",
-    "INT8_TRANSPOSED",
-    "SCALE",
-    "Int8",
-    "dequantized",
-    "fill",
-    "load",
-    "save",
-    "tensors_from",
-    "tensors_to",
-    "writing",
+    "INT8_SUFFIX",
+    "INT8_TRANSPOSED_SUFFIX",
+    "SCALE_SUFFIX",
+    "Int8Tensor",
+    "dequantize",
+    "load_checkpoint",
+    "load_weights",
+    "read_tensors",
+    "save_checkpoint",
+    "write_checkpoint",
+    "write_tensors",
 ]
 
-INT8, INT8_TRANSPOSED, SCALE = "_int8", "_int8t", "_scale"
+INT8_SUFFIX, INT8_TRANSPOSED_SUFFIX, SCALE_SUFFIX = "_int8", "_int8t", "_scale"
+"""A quantized tensor `w` is stored as `w_int8` (or, transposed, `w_int8t`) and `w_scale`."""
 
 
-class Int8(NamedTuple):
-    """A tensor in eight bits."""
+class Int8Tensor(NamedTuple):
+    """A tensor quantized to int8, with one scale for each vector along the last dimension."""
 
     values: Tensor
     """int8, of the tensor's shape."""
     scale: Tensor
-    """float32, a number for each vector along the last dimension."""
+    """float32, of the shape without the last dimension."""
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Int8:
+    def quantize(cls, tensor: Tensor) -> Int8Tensor:
+        """Symmetric quantization: the largest absolute value of a vector becomes 127."""
         scale = tensor.abs().amax(-1) / 127
         scale = torch.where(scale > 0, scale, 1.0)  # of a vector of zeros
         return cls((tensor / scale.unsqueeze(-1)).round().to(torch.int8), scale)
 
-    def tensor(self) -> Tensor:
+    def dequantize(self) -> Tensor:
         return self.values.float() * self.scale.unsqueeze(-1)
 
 
-def dequantized(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a file by their own names, those in eight bits as float32."""
-    scales = {name.removesuffix(SCALE) for name in stored if name.endswith(SCALE)}
+def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a file under the names of the model, with quantized ones as float32."""
+    quantized = {name.removesuffix(SCALE_SUFFIX) for name in stored if name.endswith(SCALE_SUFFIX)}
     tensors = {}
     for name, tensor in stored.items():
-        base, mark, kind = name.rpartition("_")
-        if mark + kind in (INT8, INT8_TRANSPOSED) and base in scales:
-            values, scale = tensor.T if mark + kind == INT8_TRANSPOSED else tensor, stored[base + SCALE]
+        base, underscore, kind = name.rpartition("_")
+        suffix = underscore + kind
+        if suffix in (INT8_SUFFIX, INT8_TRANSPOSED_SUFFIX) and base in quantized:
+            values, scale = tensor.T if suffix == INT8_TRANSPOSED_SUFFIX else tensor, stored[base + SCALE_SUFFIX]
             if values.shape[:-1] != scale.shape:
                 raise UnireError(f"the scales of the tensor {base!r} are not of its shape; the weights are damaged")
-            tensors[base] = Int8(values, scale.float()).tensor()
-        elif name.removesuffix(SCALE) not in scales:
+            tensors[base] = Int8Tensor(values, scale.float()).dequantize()
+        elif name.removesuffix(SCALE_SUFFIX) not in quantized:
             tensors[name] = tensor
     return tensors
 
 
-def save(model: UniRE, folder: Path) -> None:
-    """Write `model` as `folder`: under a temporary name first, renamed when it is whole."""
-    with writing(model, folder) as temporary:
-        tensors_to(temporary / WEIGHTS, model.state_dict())
+def save_checkpoint(model: UniRE, folder: Path) -> None:
+    """Write `model` to `folder`, atomically: under a temporary name, which is renamed when all files are written."""
+    with write_checkpoint(model, folder) as temporary:
+        write_tensors(temporary / WEIGHTS, model.state_dict())
 
 
 @contextmanager
-def writing(model: UniRE, folder: Path) -> Iterator[Path]:
-    """A temporary folder that holds all of `model` but its weights, and becomes `folder` when the body has run.
+def write_checkpoint(model: UniRE, folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder for the weights; afterwards, add all other files of `model` and rename it to `folder`.
 
-    The files are written at the end, so that they tell of what the body has done to `model.config`.
+    The other files come last, because the body may change `model.config`.
     """
     ensure_writable(folder)
     try:
@@ -93,18 +96,17 @@ def writing(model: UniRE, folder: Path) -> Iterator[Path]:
         raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
 
 
-def load(source: str | Path) -> UniRE:
-    """The model of a name in the box, of a folder, or of a Hub name."""
-    found = ModelDir.open(source)
-    folder = found.path
-    weights = dequantized(tensors_from(folder / WEIGHTS))
-    model = UniRE(found.config, found.labels, found.tokenizer)
-    fill(model, weights, folder)
+def load_checkpoint(source: str | Path) -> UniRE:
+    """Load a model by folder, by the name of a bundled model, or by Hub name."""
+    model_dir = ModelDir.open(source)
+    weights = dequantize(read_tensors(model_dir.path / WEIGHTS))
+    model = UniRE(model_dir.config, model_dir.labels, model_dir.tokenizer)
+    load_weights(model, weights, model_dir.path)
     return model.eval()
 
 
-def fill(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Give a model the weights of a folder, all of which must be its own."""
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Copy the weights of a folder into a model; an error if names or shapes differ."""
     expected = model.state_dict()
     if wrong := sorted(expected.keys() ^ weights.keys()):
         what = "lacks the tensor" if wrong[0] in expected else "has the unknown tensor"
@@ -114,8 +116,8 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
     model.load_state_dict(weights)
 
 
-def tensors_to(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors as safetensors; a full disk is an `OSError`, as for any other file."""
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors as safetensors. A full disk raises an `OSError`, as for any other file."""
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
         path.chmod(0o644)  # safetensors lets only the owner read
@@ -123,10 +125,11 @@ def tensors_to(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OSError(str(error)) from None
 
 
-def tensors_from(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file. Integers of 8 bits stay as they are; all others become float32."""
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UnireError(f"{str(path)!r} is missing, cut short or no safetensors file: {error}") from None
-    whole = (torch.uint8, torch.int8)
-    return {name: tensor if tensor.dtype in whole else tensor.float() for name, tensor in weights.items()}
+    integers = (torch.uint8, torch.int8)
+    return {name: tensor if tensor.dtype in integers else tensor.float() for name, tensor in weights.items()}

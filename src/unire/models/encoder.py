@@ -1,4 +1,4 @@
-"""Pretrained encoders from Hugging Face, and what windows must know of them."""
+"""Pretrained encoders from Hugging Face, with their tokenizers and `EncoderSpec`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,29 @@ from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.models.attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import list_bundled
 
-__all__ = ["build_encoder", "digest_of", "first_position", "load_encoder", "load_tokenizer", "quiet", "takes_positions"]
+__all__ = [
+    "build_encoder",
+    "digest_weights",
+    "first_position",
+    "load_encoder",
+    "load_tokenizer",
+    "quiet_transformers",
+    "supports_position_ids",
+]
 
-POSITIONED = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
-"""Kinds of encoders, beside MPNet, that know the order of tokens from the positions that are given and nothing else."""
+POSITION_ID_MODELS = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
+"""Model types, beside MPNet, that know the order of tokens from `position_ids` alone."""
 
-MAX_TOKENS = 512
-"""Longest encoder input, even where an encoder could read more: tables are made of sentences, not of books."""
+MAX_INPUT_TOKENS = 512
+"""Limit of encoder inputs, even if an encoder can read more: tables are of sentences, not of whole texts."""
 
 
 def load_encoder(name: str | Path, *, case_marks: bool = False) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
-    """An encoder by Hub name or folder, with its fast tokenizer; of a model of ours, in the box too, its own.
+    """Load an encoder, its fast tokenizer and its spec.
 
     Args:
-        name: Of the encoder.
-        case_marks: Whether it is to be told of capitals.
+        name: Hub name or folder of an encoder, or of a UniRE model (also a bundled one), whose encoder is used.
+        case_marks: Whether to mark words with capitals, for encoders that are uncased.
     """
     encoder, tokenizer, spec = _load(name)
     return encoder, tokenizer, spec.with_case_marks(tokenizer) if case_marks else spec
@@ -43,17 +51,17 @@ def load_encoder(name: str | Path, *, case_marks: bool = False) -> tuple[nn.Modu
 
 def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
     if is_model_dir(name):
-        from unire.models.checkpoint import load
+        from unire.models.checkpoint import load_checkpoint
 
-        model = load(name)
+        model = load_checkpoint(name)
         return model.encoder, model.tokenizer, model.config.spec
     try:
-        with quiet(), quiet_client():
-            here = _only_here(name)
+        with quiet_transformers(), quiet_client():
+            local = _is_local_only(name)
             model = transformers.AutoModel.from_pretrained(
-                name, use_safetensors=True, dtype="float32", local_files_only=here
+                name, use_safetensors=True, dtype="float32", local_files_only=local
             )
-            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name, local_files_only=here)
+            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name, local_files_only=local)
     except (OSError, ValueError, ImportError) as error:
         raise UnireError(
             f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
@@ -61,45 +69,45 @@ def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
         ) from None
     if not getattr(slow_or_fast, "is_fast", False):
         raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")
-    encoder = _tidy(model)
+    encoder = _prepare(model)
     tokenizer: Tokenizer = slow_or_fast.backend_tokenizer
     spec = EncoderSpec.probe(
         tokenizer,
-        max_pieces=longest_input(encoder),
-        token_types=reads_token_types(encoder),
+        max_pieces=max_input_tokens(encoder),
+        token_types=has_token_types(encoder),
         pad_id=slow_or_fast.pad_token_id or 0,
         unk_id=slow_or_fast.unk_token_id if slow_or_fast.unk_token_id is not None else slow_or_fast.pad_token_id or 0,
     )
     return encoder, tokenizer, spec
 
 
-def _only_here(name: str | Path) -> bool:
-    """Whether a name is looked for on this machine alone, since the Hub cannot be reached."""
+def _is_local_only(name: str | Path) -> bool:
+    """Whether to look for a name only on this machine, because the Hub cannot be reached."""
     return not Path(name).is_dir() and not is_reachable(str(name), "config.json")
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """The tokenizer of an encoder as transformers knows it, with names for its special tokens.
+    """Load the tokenizer of an encoder as a `transformers` tokenizer, which knows its special tokens.
 
-    A model of ours keeps `tokenizer.json` alone: which of the tokens is which is in its `EncoderSpec`, but for the
-    mask, for which it has no use and which is told by its name.
+    A UniRE model has only `tokenizer.json`. Its special tokens are taken from its `EncoderSpec`. The mask token, which
+    the spec lacks, is recognised by its name.
     """
     if not is_model_dir(name):
-        return transformers.AutoTokenizer.from_pretrained(name, local_files_only=_only_here(name))
+        return transformers.AutoTokenizer.from_pretrained(name, local_files_only=_is_local_only(name))
     model = ModelDir.open(name)
     spec, tokenizer = model.config.spec, model.tokenizer
-    frame = spec.prefix + spec.suffix
-    ids = {"pad": spec.pad_id, "unk": spec.unk_id, "cls": frame[0], "sep": frame[-1]}
+    framing = spec.prefix + spec.suffix
+    ids = {"pad": spec.pad_id, "unk": spec.unk_id, "cls": framing[0], "sep": framing[-1]}
     special = (added.content for added in tokenizer.get_added_tokens_decoder().values() if added.special)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         mask_token=next((token for token in special if "mask" in token.lower()), None),
-        **{f"{role}_token": tokenizer.id_to_token(place) for role, place in ids.items()},
+        **{f"{role}_token": tokenizer.id_to_token(token_id) for role, token_id in ids.items()},
     )
 
 
-def digest_of(encoder: nn.Module) -> str:
-    """A short name for an encoder's weights, wherever they come from: other weights, another name."""
+def digest_weights(encoder: nn.Module) -> str:
+    """A short hash of an encoder's weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(encoder.state_dict().items()):
         digest.update(name.encode())
@@ -108,53 +116,54 @@ def digest_of(encoder: nn.Module) -> str:
 
 
 def build_encoder(config: Mapping[str, Any]) -> nn.Module:
-    """An encoder of this configuration with random weights, to be filled from a checkpoint."""
+    """Build an encoder with random weights from its configuration."""
     try:
-        return _tidy(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**dict(config))))
-    except Exception as error:  # a size below zero, or of nothing, fails wherever it is first used
+        return _prepare(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**dict(config))))
+    except Exception as error:  # an impossible size fails wherever it is first used
         raise UnireError(
             f"the encoder in the checkpoint is not one that transformers knows ({_reason(error)})"
         ) from None
 
 
-def longest_input(encoder: Any) -> int:
-    """How many tokens the encoder can read at once, special ones included."""
-    positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_TOKENS
-    return min(positions - first_position(encoder), MAX_TOKENS)
+def max_input_tokens(encoder: Any) -> int:
+    """The longest input of an encoder, including special tokens."""
+    positions = getattr(encoder.config, "max_position_embeddings", None) or MAX_INPUT_TOKENS
+    return min(positions - first_position(encoder), MAX_INPUT_TOKENS)
 
 
 def first_position(encoder: Any) -> int:
-    """The position id of the first token: RoBERTa and its kin (MPNet too) count from behind the padding id."""
+    """The position id of the first token. RoBERTa and similar models (MPNet too) count from behind the padding id."""
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     return 0 if padding is None else padding + 1
 
 
-def reads_token_types(encoder: Any) -> bool:
-    takes_them = "token_type_ids" in inspect.signature(encoder.forward).parameters
-    return takes_them and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
+def has_token_types(encoder: Any) -> bool:
+    """Whether an encoder distinguishes two segments by token types."""
+    accepts = "token_type_ids" in inspect.signature(encoder.forward).parameters
+    return accepts and (getattr(encoder.config, "type_vocab_size", 0) or 0) > 1
 
 
-def takes_positions(encoder: Any) -> bool:
-    """Whether an encoder can be told where its tokens stand and which of them see each other, and goes by that alone.
+def supports_position_ids(encoder: Any) -> bool:
+    """Whether windows can be packed for an encoder: it uses `position_ids` and a mask of token pairs, and nothing else.
 
-    Others take the same arguments, but add up a mask that says yes and no, or have convolutions: nothing would fail. So
-    only those do that were looked at, with kernels to which such a mask means what it says.
+    Other encoders accept these arguments too, but add a boolean mask to the scores, or have convolutions, so that they
+    would compute something else without an error. So this is true only for model types that were checked.
     """
     config = encoder.config
-    if config.model_type == "mpnet":  # whose attention is ours
+    if config.model_type == "mpnet":  # its attention is our own, see attention.py
         return True
-    return config.model_type in POSITIONED and config._attn_implementation == "sdpa"
+    return config.model_type in POSITION_ID_MODELS and config._attn_implementation == "sdpa"
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, which may have many or none."""
+    """The first line of an error message, or the type of the error if there is none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars of transformers, and its warning that the pooler, which we leave out, is not there."""
+def quiet_transformers() -> Iterator[None]:
+    """Silence the progress bars of transformers, and its warning about the missing pooler, which is not used."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -167,8 +176,8 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _tidy(encoder: Any) -> nn.Module:
-    """Leave out the pooler, which nothing reads, and use the fastest exact attention, with or without gradients."""
+def _prepare(encoder: Any) -> nn.Module:
+    """Remove the pooler, which is not used, and use the fastest exact attention."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     use_fast_attention(encoder)

@@ -143,15 +143,15 @@ class UniRE(nn.Module):
     @classmethod
     def from_pretrained(cls, source: str | Path) -> UniRE:
         """Load a trained model from a folder, the bundled models or the Hub."""
-        from unire.models.checkpoint import load
+        from unire.models.checkpoint import load_checkpoint
 
-        return load(source)
+        return load_checkpoint(source)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model as a folder, atomically."""
-        from unire.models.checkpoint import save
+        from unire.models.checkpoint import save_checkpoint
 
-        save(self, Path(folder))
+        save_checkpoint(self, Path(folder))
 
     def push_to_hub(self, name: str, **options: Any) -> str:
         """Publish the model on the Hugging Face Hub. The options are those of `unire.push_to_hub`."""

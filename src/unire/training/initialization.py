@@ -14,7 +14,7 @@ from unire.decoding.decoders import default_alpha
 from unire.errors import UnireError, fits
 from unire.hub.model_dir import is_model_dir, locate_model
 from unire.labels import LabelSpace
-from unire.models.encoder import digest_of, load_encoder
+from unire.models.encoder import digest_weights, load_encoder
 from unire.models.unire import UniRE
 from unire.training.config import PRESETS, TrainingConfig
 
@@ -43,7 +43,7 @@ def init_model(
         provenance={
             "unire": unire.__version__,
             **encoder_provenance(encoder),
-            "encoder_weights": digest_of(loaded),
+            "encoder_weights": digest_weights(loaded),
             "data": ["/".join(Path(name).parts[-2:]) for name in data],
             "fingerprint": fingerprint,
             "preset": config.preset,

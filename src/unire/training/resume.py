@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import replace_atomically
-from unire.models.checkpoint import tensors_from, tensors_to
+from unire.models.checkpoint import read_tensors, write_tensors
 from unire.training.config import TrainingConfig
 from unire.training.output_dir import latest, resume_folder, states_in
 
@@ -91,16 +91,16 @@ class CheckpointManager:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with replace_atomically(target, directory=True) as temporary:
-                tensors_to(temporary / "model.safetensors", model.state_dict())
-                tensors_to(temporary / "optimizer.safetensors", moments_of(optimizer))
+                write_tensors(temporary / "model.safetensors", model.state_dict())
+                write_tensors(temporary / "optimizer.safetensors", moments_of(optimizer))
                 states = {
                     f"{number}.{name}": state
                     for number, share in enumerate(processes)
                     for name, state in share.random_states.items()
                 }
-                tensors_to(temporary / "random.safetensors", states)
+                write_tensors(temporary / "random.safetensors", states)
                 if best is not None:
-                    tensors_to(temporary / "best.safetensors", best)
+                    write_tensors(temporary / "best.safetensors", best)
                 record = {"progress": [asdict(share.progress) for share in processes], "settings": settings}
                 (temporary / "progress.json").write_text(json.dumps(record), encoding="utf-8")
         except OSError as error:
@@ -139,11 +139,11 @@ class CheckpointManager:
                     f"the training in {str(self.folder)!r} was started with {len(progress)} processes, not "
                     f"{n_processes}; resume with as many"
                 )
-            model.load_state_dict(tensors_from(snapshot / "model.safetensors"))
-            restore_moments(optimizer, tensors_from(snapshot / "optimizer.safetensors"))
-            _restore_random_states(tensors_from(snapshot / "random.safetensors"), process)
+            model.load_state_dict(read_tensors(snapshot / "model.safetensors"))
+            restore_moments(optimizer, read_tensors(snapshot / "optimizer.safetensors"))
+            _restore_random_states(read_tensors(snapshot / "random.safetensors"), process)
             best = snapshot / "best.safetensors"
-            return progress[process], tensors_from(best) if best.exists() else None
+            return progress[process], read_tensors(best) if best.exists() else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnireError(f"the training state in {str(snapshot)!r} is damaged ({reason}); start anew") from None

@@ -24,10 +24,9 @@ from unire.extractor import Extractor
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.models.attention import has_bf16
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
-from unire.models.encoder import takes_positions
+from unire.models.encoder import supports_position_ids
 from unire.models.losses import TableWeights, compute_losses
 from unire.models.unire import UniRE
 from unire.training.callbacks import Callback, Interrupt
@@ -37,6 +36,7 @@ from unire.training.distributed import all_agree, new_accelerator
 from unire.training.initialization import init_model
 from unire.training.optimizer import Schedule, TrainingBudget, build_optimizer
 from unire.training.resume import CheckpointManager, ProcessState, TrainState, fingerprint
+from unire.utils import has_bf16
 from unire.windows.collator import Padding
 from unire.windows.windows import WindowGroup
 
@@ -161,7 +161,7 @@ class Trainer:
         """
         if not record:
             return "exact", 64 if self.accelerator.device.type == "cpu" else None
-        return ("packed", None) if all(map(takes_positions, self._encoders())) else ("fixed", 1024)
+        return ("packed", None) if all(map(supports_position_ids, self._encoders())) else ("fixed", 1024)
 
     def _rebatch(self) -> None:
         """Batch windows by whether steps are still recorded; between epochs, when no thread makes any ahead."""

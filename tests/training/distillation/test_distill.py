@@ -28,7 +28,7 @@ from unire.evaluation.tuning import ALPHA_GRID, sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
-from unire.models.encoder import digest_of, load_encoder
+from unire.models.encoder import digest_weights, load_encoder
 from unire.models.unire import UniRE
 from unire.training import optimizer
 from unire.training.callbacks import Callback, Interrupt
@@ -273,7 +273,9 @@ def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
     assert ran.exit_code == 130
     printed = json.loads(ran.stdout)
     assert printed["interrupted"]
-    assert printed["encoder_weights"] == digest_of(load_encoder(encoder)[0])  # which encoder it was, by name or not
+    assert printed["encoder_weights"] == digest_weights(
+        load_encoder(encoder)[0]
+    )  # which encoder it was, by name or not
 
 
 def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
         path.write_bytes(b"half")
         raise OSError("No space left on device (os error 28)")
 
-    monkeypatch.setattr(folders, "tensors_to", full)
+    monkeypatch.setattr(folders, "write_tensors", full)
     with pytest.raises(UnireError, match=r"could not be saved as '.*m': No space left on device"):
         train_markers(encoders("mpnet"), documents, folder, labels=scierc_labels, config=QUICK, again=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

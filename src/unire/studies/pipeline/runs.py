@@ -17,7 +17,7 @@ from unire.evaluation.scorer import score
 from unire.hub.model_dir import WEIGHTS
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
-from unire.models.checkpoint import tensors_from, tensors_to
+from unire.models.checkpoint import read_tensors, write_tensors
 from unire.models.encoder import load_encoder
 from unire.studies.pipeline.entities import EntityClassifier, EntityData, SpanModel
 from unire.studies.pipeline.study import PipelineConfig
@@ -118,7 +118,7 @@ class PipelineRun:
     def _save(self, finder: EntityClassifier) -> None:
         """All or nothing; what an earlier run has saved is replaced."""
         with replace_model(self.model("pipeline-entities")) as temporary:
-            tensors_to(temporary / WEIGHTS, finder.model.state_dict())
+            write_tensors(temporary / WEIGHTS, finder.model.state_dict())
 
     def _entity_finder(self) -> EntityClassifier:
         """The span model, untrained, with what it needs to find something."""
@@ -131,7 +131,7 @@ class PipelineRun:
 
     def _saved_entities(self) -> EntityClassifier:
         finder = self._entity_finder()
-        finder.model.load_state_dict(tensors_from(self.model("pipeline-entities") / WEIGHTS))
+        finder.model.load_state_dict(read_tensors(self.model("pipeline-entities") / WEIGHTS))
         return finder
 
     def _saved_relations(self) -> dict[str, RelationClassifier]:

@@ -23,7 +23,7 @@ from unire.config import EncoderSpec
 from unire.errors import UnireError
 from unire.files import check_output_folder, replace_atomically
 from unire.inference.torch_engine import choose_device
-from unire.models.encoder import load_encoder, load_tokenizer, quiet
+from unire.models.encoder import load_encoder, load_tokenizer, quiet_transformers
 from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
@@ -174,7 +174,7 @@ class _Encoder:
         """Replace all that is in `out`."""
         text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
         try:
-            with replace_atomically(out, directory=True) as temporary, quiet():
+            with replace_atomically(out, directory=True) as temporary, quiet_transformers():
                 self.module.save_pretrained(temporary)
                 self.tokenizer.save_pretrained(temporary)
                 (temporary / "adaptation.json").write_text(text, encoding="utf-8")

@@ -14,7 +14,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
-from unire.models.attention import attention_kernels, has_bf16
+from unire.models.attention import attention_kernels
+from unire.utils import has_bf16
 
 __all__ = ["MaskedLM", "MaskedTrainer", "WholeWordMasking"]
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from unire.errors import UnireError
 from unire.files import recover, replace_atomically
-from unire.models.checkpoint import tensors_from, tensors_to
+from unire.models.checkpoint import read_tensors, write_tensors
 from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
 from unire.training.adaptation.masked_lm import MaskedTrainer
@@ -81,8 +81,8 @@ class ResumeFolder:
     def save(self, state: AdaptationState, trainer: MaskedTrainer) -> None:
         try:
             with replace_atomically(self.folder, directory=True) as temporary:
-                tensors_to(temporary / MODEL, trainer.model.state_dict())
-                tensors_to(temporary / OPTIMIZER, moments_of(trainer.optimizer))
+                write_tensors(temporary / MODEL, trainer.model.state_dict())
+                write_tensors(temporary / OPTIMIZER, moments_of(trainer.optimizer))
                 (temporary / STATE).write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
             raise UnireError(f"{str(self.folder)!r} could not be written: {error.strerror or error}") from None
@@ -106,8 +106,8 @@ class ResumeFolder:
     def restore(self, trainer: MaskedTrainer) -> None:
         """Bring model and optimiser back to where they were."""
         with self._undamaged():
-            trainer.model.load_state_dict(tensors_from(self.folder / MODEL))
-            restore_moments(trainer.optimizer, tensors_from(self.folder / OPTIMIZER))
+            trainer.model.load_state_dict(read_tensors(self.folder / MODEL))
+            restore_moments(trainer.optimizer, read_tensors(self.folder / OPTIMIZER))
 
     @contextmanager
     def _undamaged(self) -> Iterator[None]:

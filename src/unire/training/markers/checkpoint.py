@@ -18,7 +18,7 @@ from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS
 from unire.inference.torch_engine import choose_device, store_in_bf16
 from unire.labels import LabelSpace
-from unire.models.checkpoint import fill, tensors_from, tensors_to
+from unire.models.checkpoint import load_weights, read_tensors, write_tensors
 from unire.models.encoder import build_encoder
 from unire.training.config import TrainingConfig
 from unire.training.initialization import portable_config
@@ -78,7 +78,7 @@ def save_classifier(classifier: RelationClassifier, folder: Path, *, encoder: st
         "training": asdict(config),
     }
     with replace_model(folder) as temporary:
-        tensors_to(temporary / WEIGHTS, model.state_dict())
+        write_tensors(temporary / WEIGHTS, model.state_dict())
         (temporary / TOKENIZER).write_text(classifier.reader.tokenizer.to_str(), encoding="utf-8")
         (temporary / INFO).write_text(json.dumps(info, indent=1) + "\n", encoding="utf-8")
 
@@ -113,7 +113,7 @@ def load_marker(folder: str | Path, device: str | None = None) -> TrainedMarker:
     except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
-    fill(classifier.model, tensors_from(folder / WEIGHTS), folder)
+    load_weights(classifier.model, read_tensors(folder / WEIGHTS), folder)
     if classifier.bf16:
         store_in_bf16(classifier.model)
     return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, classifier)

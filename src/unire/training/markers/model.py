@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from unire.errors import UnireError
 from unire.models.attention import attention_kernels
 from unire.models.batch import Tensors
-from unire.models.encoder import first_position, takes_positions
+from unire.models.encoder import first_position, supports_position_ids
 from unire.training.markers.data import MarkerVocabulary, build_attention_mask
 
 __all__ = ["MarkerEnsemble", "MarkerModel", "NoPositionsError"]
@@ -35,7 +35,7 @@ class MarkerModel(nn.Module):
 
     def __init__(self, encoder: nn.Module, n_entity_types: int, n_relation_types: int, *, approximate: bool) -> None:
         super().__init__()
-        if approximate and not takes_positions(encoder):
+        if approximate and not supports_position_ids(encoder):
             kind = encoder.config.model_type  # type: ignore[union-attr]
             raise NoPositionsError(
                 f"an approximate marker model needs tokens that share positions, which {kind} encoders do not support; "
