@@ -79,8 +79,7 @@ def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
 def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
     """The distance that so many neighbouring words exceed."""
     found = [
-        decoders.score_boundaries(P, batch.lengths, LABELS).distances
-        for batch, P in extractor.predict_tables(documents)
+        decoders.BoundaryDecoder(P, batch.lengths, LABELS).distances for batch, P in extractor.predict_tables(documents)
     ]
     distances = np.sort(np.concatenate([some[~np.isnan(some)] for some in found]))
     return float(distances[-min(cuts + 1, len(distances))])

@@ -366,7 +366,7 @@ class Extractor:
             decoder=config.decoder,
             alpha=config.alpha,
             allowed_relations=self.allowed_relations,
-            odds=config.relation_odds,
+            relation_odds=config.relation_odds,
         )
         return decoded.calibrated(config.calibration)
 

@@ -88,8 +88,8 @@ def test_a_tensor_on_the_cpu_is_read_as_a_numpy_array_that_shares_its_memory(mon
     monkeypatch.setattr(backend, "NUMPY_DEVICE", "cpu")
     P = torch.rand(2, 3, 3, 5)
     for tensor in (P, P.clone().requires_grad_(), P.bfloat16()):
-        assert isinstance(decoders.score_boundaries(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
-    assert np.shares_memory(decoders.score_boundaries(P, np.array([3, 2]), PER_LOC).P, P.numpy())
+        assert isinstance(decoders.BoundaryDecoder(tensor, np.array([3, 2]), PER_LOC).P, np.ndarray)
+    assert np.shares_memory(decoders.BoundaryDecoder(P, np.array([3, 2]), PER_LOC).P, P.numpy())
 
 
 class _Calls(TorchDispatchMode):
@@ -100,8 +100,8 @@ class _Calls(TorchDispatchMode):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.asked = self.waited = 0
-        for room, name in ((backend, "to_host"), (decoders, "to_host"), (torch.Tensor, "tolist")):  # not asked of a CPU
-            monkeypatch.setattr(room, name, self._counted(getattr(room, name)))
+        for owner, name in ((backend, "to_host"), (decoders, "to_host"), (torch.Tensor, "tolist")):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))  # they do not wait on a CPU
 
     def _counted(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def counted(x: Any) -> Any:
@@ -126,7 +126,7 @@ def test_a_gpu_is_asked_for_little_however_large_a_batch(
     P = torch.from_numpy(problem.padded())
     if spare is not None:
         monkeypatch.setattr(backend, "MAX_PADDING_NUMBERS", spare)
-    n_stacks = len(list(backend.tiles(P, problem.lengths)))
+    n_stacks = len(list(backend.iter_tiles(P, problem.lengths)))
     assert stacks in (n_stacks, None)
     with _Calls(monkeypatch) as calls:
         found = decode(P, problem.lengths, PER_LOC, alpha=0.5)

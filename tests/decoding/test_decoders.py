@@ -1,9 +1,10 @@
-"""The decoders, against their plain references and against what the paper says of them."""
+"""The batched decoders against `reference.py`, `reference.py` against exhaustive search, and both against the paper."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from helpers import reference_decoder as reference
+from helpers.brute_force_decoder import boundary_margin, label_margin, search_spans
 from helpers.random_tables import (
     AS_ARRAY,
     FILLERS,
@@ -32,9 +33,9 @@ from helpers.random_tables import (
     one_hot,
     problems,
 )
-from unire.decoding import backend, decoders
-from unire.decoding.decoders import decode
-from unire.decoding.kernels import Decoded, label_spans
+from unire.decoding import backend, kernels, reference
+from unire.decoding.decoders import BoundaryDecoder, decode
+from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 from unire.tables import read_table
 
@@ -44,12 +45,12 @@ NEAR = 1e-6
 """Decisions nearer than this may fall either way."""
 
 
-def of_table(found: Decoded, table: int) -> reference.Reference:
+def of_table(found: Decoded, table: int) -> reference.SentenceDecoding:
     """One table's part of a batch's result, as the reference gives it."""
     rows = np.flatnonzero(found.entities[:, 0] == table)
     mine = np.isin(found.relations[:, 0], rows)
     relations = found.relations[mine] - ([rows[0], rows[0], 0] if len(rows) else 0)
-    return reference.Reference(
+    return reference.SentenceDecoding(
         [tuple(entity) for entity in found.entities[rows, 1:].tolist()],
         chances(found.entity_scores[rows]),
         [tuple(relation) for relation in relations.tolist()],
@@ -58,7 +59,7 @@ def of_table(found: Decoded, table: int) -> reference.Reference:
     )
 
 
-def assert_same(found: reference.Reference, expected: reference.Reference) -> None:
+def assert_same(found: reference.SentenceDecoding, expected: reference.SentenceDecoding) -> None:
     assert found.cuts == expected.cuts
     assert found.entities == expected.entities
     assert found.relations == expected.relations
@@ -77,26 +78,59 @@ def as_read(P: Any) -> NDArray[np.float64]:
 def test_split_agrees_with_its_reference(kind: str, problem: Problem, filler: float, alpha: float) -> None:
     P = AS_ARRAY[kind](problem.padded(filler))
     tables = [table[:n, :n] for table, n in zip(as_read(P), problem.lengths, strict=True)]
-    assume(all(reference.margin(table, problem.labels, alpha) > NEAR for table in tables))
+    assume(all(boundary_margin(table, problem.labels, alpha) > NEAR for table in tables))
     found = decode(P, problem.lengths, problem.labels, alpha=alpha)
     for index, table in enumerate(tables):
-        assert_same(of_table(found, index), reference.split(table, problem.labels, alpha))
+        assert_same(of_table(found, index), reference.decode_boundaries(table, problem.labels, alpha))
 
 
 @pytest.mark.parametrize("kind", AS_ARRAY)
 @settings(max_examples=40, deadline=None)
 @given(problem=problems(noise, blocks), filler=FILLERS, alpha=st.floats(0.1, 8.0))
-def test_likely_takes_the_best_of_all_ways_to_lay_squares(
-    kind: str, problem: Problem, filler: float, alpha: float
-) -> None:
+def test_likely_agrees_with_its_reference(kind: str, problem: Problem, filler: float, alpha: float) -> None:
     assume(all(n <= 5 for n in problem.lengths))
     P = AS_ARRAY[kind](problem.padded(filler))
     found = decode(P, problem.lengths, problem.labels, decoder="likely", alpha=alpha)
     for index, (table, n) in enumerate(zip(as_read(P), problem.lengths, strict=True)):
-        expected, better = reference.likely(table[:n, :n], problem.labels, alpha)
-        symmetric = reference.symmetrize(table[:n, :n], problem.labels)
-        if better > 1e-4 and reference.undecided(symmetric, problem.labels, expected) > NEAR:
-            assert_same(of_table(found, index), expected)
+        table = table[:n, :n]
+        expected = reference.decode_max_spans(table, problem.labels, alpha)
+        evidence = reference.span_evidence(table, problem.labels)
+        spans, margin = search_spans({span: weight - alpha for span, weight in evidence.items()}, n)
+        if margin > 1e-4:
+            assert expected.cuts == sorted({border for span in spans for border in span} - {0, n})
+            symmetric = reference.symmetrize(table, problem.labels)
+            if label_margin(symmetric, problem.labels, expected) > NEAR:
+                assert_same(of_table(found, index), expected)
+
+
+INTERVALS = st.dictionaries(
+    st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda interval: interval[0] < interval[1]),
+    st.integers(1, 9).map(float),
+)
+
+
+@given(tables=st.lists(INTERVALS, max_size=4))
+def test_intervals_are_scheduled_as_in_the_reference(tables: list[dict[tuple[int, int], float]]) -> None:
+    rows = [
+        (table, 9 * table + start, 9 * table + end, weights[start, end])
+        for table, weights in enumerate(tables)
+        for start, end in sorted(weights, key=lambda interval: interval[1])
+    ]
+    columns = np.array(rows).reshape(-1, 4)
+    table, start, end = columns[:, :3].T.astype(np.int64)
+    chosen = sorted(kernels.schedule_intervals(table, start, end, columns[:, 3]))
+    expected = [(i, *span) for i, weights in enumerate(tables) for span in reference.schedule_intervals(weights)]
+    assert [(rows[k][0], rows[k][1] - 9 * rows[k][0], rows[k][2] - 9 * rows[k][0]) for k in chosen] == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(weights=INTERVALS.map(lambda all_: {span: weight for span, weight in all_.items() if span[1] <= 5}))
+def test_no_choice_of_intervals_has_more_weight(weights: dict[tuple[int, int], float]) -> None:
+    every = {(i, j): weights.get((i, j), -1.0) for i in range(5) for j in range(i + 1, 6)}
+    best, _ = search_spans(every, 5)
+    chosen = reference.schedule_intervals(weights)
+    assert sum(weights[span] for span in chosen) == sum(weights[span] for span in best)
+    assert all(left[1] <= right[0] for left, right in pairwise(chosen))
 
 
 def test_a_square_that_is_sure_is_found_with_both_its_ends_and_one_of_little_evidence_is_not() -> None:
@@ -142,7 +176,7 @@ def test_hard_agrees_with_its_reference(kind: str, problem: Problem, filler: flo
         assume(((gaps == 0) | (gaps > NEAR)).all())
     found = decode(P, problem.lengths, problem.labels, decoder="hard")
     for index, table in enumerate(tables):
-        assert_same(of_table(found, index), reference.hard(table, problem.labels))
+        assert_same(of_table(found, index), reference.decode_hard(table, problem.labels))
 
 
 @pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
@@ -168,13 +202,13 @@ def test_results_are_sorted_and_on_the_host(decoder: str, problem: Problem) -> N
 @given(problem=problems(noise, blocks), seed=st.integers(0, 9))
 def test_a_batch_in_small_stacks_is_the_same_batch(problem: Problem, seed: int) -> None:
     P, alphas = problem.padded(), np.random.default_rng(seed).uniform(0.1, 2, size=3)
-    whole = decoders.score_boundaries(P, problem.lengths, problem.labels)
+    whole = BoundaryDecoder(P, problem.lengths, problem.labels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backend, "TILE_NUMBERS", 1)
-        apart = decoders.score_boundaries(P, problem.lengths, problem.labels)
+        apart = BoundaryDecoder(P, problem.lengths, problem.labels)
     np.testing.assert_allclose(apart.distances, whole.distances, rtol=1e-12)
     for alpha in alphas:
-        once = label_spans(whole, alpha)
+        once = whole.decode(alpha)
         again = decode(P, problem.lengths, problem.labels, alpha=alpha)
         np.testing.assert_array_equal(once.entities, again.entities)
         np.testing.assert_array_equal(once.relations, again.relations)
@@ -184,21 +218,21 @@ def test_a_large_batch_on_a_gpu_in_more_stacks_is_the_same_batch(monkeypatch: py
     rng = np.random.default_rng(2)
     problem = Problem([noise(rng, n, 5) for n in (40, 16, 31, 3, 20, 1)], PER_LOC)
     P = AS_ARRAY["torch float64"](problem.padded())
-    whole = decoders.score_boundaries(P, problem.lengths, PER_LOC).distances
+    whole = BoundaryDecoder(P, problem.lengths, PER_LOC).distances
     for spare, widths in ((5 * 5000, [40]), (5 * 600, [40, 31, 16]), (0, [40, 31, 20, 16])):
         monkeypatch.setattr(backend, "MAX_PADDING_NUMBERS", spare)
-        assert [tables.shape[1] for _, tables, _, _ in backend.tiles(P, problem.lengths)] == widths
-        np.testing.assert_allclose(decoders.score_boundaries(P, problem.lengths, PER_LOC).distances, whole, rtol=1e-12)
+        assert [tables.shape[1] for _, tables, _ in backend.iter_tiles(P, problem.lengths)] == widths
+        np.testing.assert_allclose(BoundaryDecoder(P, problem.lengths, PER_LOC).distances, whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("as_array", [AS_ARRAY["numpy float32"], AS_ARRAY["torch float32"]])
 def test_distances_are_the_references_and_nan_beyond_the_last_word(as_array: Callable[[Any], Any]) -> None:
     rng = np.random.default_rng(1)
     problem = Problem([noise(rng, n, 5) for n in (6, 1, 3)], PER_LOC)
-    distances = decoders.score_boundaries(as_array(problem.padded()), problem.lengths, PER_LOC).distances
+    distances = BoundaryDecoder(as_array(problem.padded()), problem.lengths, PER_LOC).distances
     assert distances.shape == (3, 5)
     for row, table in zip(distances, problem.tables, strict=True):
-        expected = reference.distances(reference.symmetrize(table, PER_LOC))
+        expected = reference.boundary_distances(reference.symmetrize(table, PER_LOC))
         np.testing.assert_allclose(row[: len(expected)], expected, rtol=1e-6)
         assert np.isnan(row[len(expected) :]).all()
 
@@ -233,7 +267,7 @@ def test_split_reads_gold_tables_without_loss(table: NDArray[np.int64]) -> None:
 
 def test_a_one_word_entity_without_relations_is_cut_at_sqrt_two() -> None:
     P = one_hot([[0, 0, 0], [0, PER, 0], [0, 0, 0]])
-    assert decoders.score_boundaries(P[None], np.array([3]), PER_LOC).distances[0] == pytest.approx([math.sqrt(2)] * 2)
+    assert BoundaryDecoder(P[None], np.array([3]), PER_LOC).distances[0] == pytest.approx([math.sqrt(2)] * 2)
     assert decode_one(P, alpha=1.4).cuts.tolist() == [[0, 1], [0, 2]]
     assert decode_one(P, alpha=1.42).cuts.tolist() == []
 

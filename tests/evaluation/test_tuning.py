@@ -7,9 +7,8 @@ import pytest
 
 from helpers.tiny_encoders import tiny_tokenizer
 from unire.config import EncoderSpec, ModelConfig
-from unire.decoding.kernels import label_spans
+from unire.decoding.decoders import SpanDecoder
 from unire.documents import Document
-from unire.evaluation import tuning
 from unire.evaluation.scorer import score
 from unire.evaluation.tuning import ALPHA_GRID, RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
 from unire.extractor import Extractor
@@ -74,12 +73,13 @@ def test_a_sweep_costs_one_pass(documents):
 
 def test_a_table_is_decoded_again_only_where_it_is_cut_otherwise(documents, monkeypatch):
     decoded: list[tuple[float, int]] = []
+    original = SpanDecoder.decode
 
-    def decode(prepared, alpha, allowed_relations, odds):
-        decoded.append((alpha, len(prepared.P)))
-        return label_spans(prepared, alpha, allowed_relations, odds)
+    def decode(self, alpha, *options):
+        decoded.append((alpha, len(self.P)))
+        return original(self, alpha, *options)
 
-    monkeypatch.setattr(tuning, "label_spans", decode)
+    monkeypatch.setattr(SpanDecoder, "decode", decode)
     sweep_alphas(extractor(documents, 0.8), documents)
     assert decoded == [(0.4, 3), (1.15, 3)]  # √2 · 0.8 ≈ 1.13
 

@@ -27,7 +27,6 @@ LARGE_MODULES = {"documents.py"}
 
 SMALL_MODULES = {
     "cli/callbacks.py",
-    "decoding/oracle.py",
     "utils.py",
 }
 """Modules that deserve a page of their own although it is short."""

@@ -144,7 +144,7 @@ def test_the_data_of_a_table_is_what_the_model_said_in_thousandths(noisy, twenty
             P = unpacked(model["P"]).reshape(n, n, len(scierc_labels)) / SCALE
             assert np.abs(P - table.P).max() <= 0.5 / SCALE + 1e-6
             assert (unpacked(model["argmax"]).reshape(n, n) == table.P.argmax(2)).all()
-            prepared = decoders.score_boundaries(table.P[None], np.array([n]), scierc_labels)
+            prepared = decoders.BoundaryDecoder(table.P[None], np.array([n]), scierc_labels)
             assert model["distances"] == pytest.approx(prepared.distances[0].tolist(), abs=1e-4)
             assert model["alpha"] == noisy.config.alpha
             assert [cut + sentence.start for cut in model["cuts"]] == list(sentence.cuts)

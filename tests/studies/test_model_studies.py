@@ -13,7 +13,7 @@ import pytest
 from helpers.paths import TWENTY
 from helpers.study_runs import command as run
 from unire import formats
-from unire.decoding.decoders import BoundaryScorer
+from unire.decoding.decoders import BoundaryDecoder
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
@@ -66,9 +66,9 @@ def test_a_distance_is_counted_at_the_side_that_gold_says():
     labels = LabelSpace(("X",), ("r",))
     document = Document.from_words([["a", "b", "c"]], [(0, 1, "X")])
     counted = threshold_module._Distances([document], labels)
-    apart = 2 * np.array([[math.inf, 9.0, 0.25]])
-    tables = BoundaryScorer(np.zeros((1, 3, 3, 3)), labels, np.zeros(3), np.array([3]), apart)
-    counted.add([TableSpan(0, 0, 0, 3)], tables)
+    decoder = BoundaryDecoder(np.zeros((1, 3, 3, 3)), np.array([3]), labels)
+    decoder.distance_sums = 2 * np.array([[math.inf, 9.0, 0.25]])
+    counted.add([TableSpan(0, 0, 0, 3)], decoder)
     assert counted.counts["boundary"][-1] == 1  # far away: in the last bin
     assert counted.counts["other"][2] == 1
 

@@ -1,9 +1,9 @@
-"""The seam between numpy and torch: the few operations that the two spell differently, or that numpy is slow at.
+"""The array backend: operations that numpy and torch spell differently, or that are slow in plain numpy.
 
-Everything else in this room is written once, with operators and with functions that both libraries have under one
-name. A tensor brings its library along, so torch is never imported here. numpy is quick at long loops and at moving
-whole cells, and slow at looping over the few numbers of a cell, and at memory that it has not just used; hence the
-detours.
+All other code in this package is written once, with operators and functions that both libraries have under the same
+name. A tensor brings its library along, so torch is not imported here. numpy is fast at long loops and at moving whole
+cells. It is slow at loops over the few numbers of a cell, and at memory that is not in the cache; some functions avoid
+these.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ __all__ = [
     "Array",
     "all_finite",
     "arange_like",
-    "as_precise",
+    "array_namespace",
     "asarray_like",
-    "distances",
+    "cast_like",
     "full",
     "gather",
     "gather_columns",
     "high_priority_stream",
+    "iter_tiles",
     "lerp",
     "lerp_transpose",
-    "library",
     "nonzero",
     "rectangle_means",
+    "row_and_column_distances",
     "segment_ids",
     "stack_rows",
     "sum_except",
-    "tiles",
     "to_float",
     "to_host",
     "to_numpy",
@@ -49,35 +49,35 @@ __all__ = [
 Array = Any
 """A numpy array, or a torch tensor on any device."""
 
-Places = slice | Array
-"""Which tables of a batch."""
+TableIndex = slice | Array
+"""An index of tables in a batch."""
 
 TILE_NUMBERS = 2**17
-"""How many numbers numpy works on at a time, so that they stay in a core's cache."""
+"""How many numbers numpy works on at a time, so that they stay in the cache of a core."""
 
 MAX_PADDING_NUMBERS = 2**22
-"""Numbers of padding that take a GPU about as long as it takes the host to ask for one more stack."""
+"""A GPU needs about as long for this much padding as the host needs to launch the kernels of one more tile."""
 
 NUMPY_DEVICE = "cpu"
-"""Tensors on this kind of device are read as numpy arrays, which share their memory and are quicker there."""
+"""Tensors on this kind of device are read as numpy arrays, which share their memory and are faster there."""
 
 
-def library(x: Array) -> Any:
+def array_namespace(x: Array) -> Any:
     """The module that `x` comes from: `numpy` or `torch`."""
     return np if isinstance(x, np.ndarray) else sys.modules["torch"]
 
 
 @contextmanager
 def high_priority_stream(x: Array) -> Iterator[None]:
-    """What is done to `x` here goes before other work of a GPU, a forward pass of the next batch say.
+    """Run the operations on `x` in inference mode and, on a GPU, in a stream of high priority.
 
-    Decoding is many short kernels, and the host waits for some of them: it must not wait for long ones in between. Nor
-    does torch keep count of what might need a gradient, which takes the host a while for every call.
+    Decoding consists of many short kernels, and the host waits for some of them. It must not wait for the long kernels
+    of the next batch's forward pass.
     """
     if isinstance(x, np.ndarray):
         yield
         return
-    torch = library(x)
+    torch = array_namespace(x)
     with torch.inference_mode():
         if x.device.type != "cuda":
             yield
@@ -95,8 +95,8 @@ def _high_priority_stream(cuda: Any, device: Any) -> Any:
 
 
 def to_float(x: Array) -> Array:
-    """`x` in float32 at least, in one token, without its gradient; a numpy array if it lies on the CPU."""
-    xp = library(x)
+    """`x` in float32 at least, contiguous and without gradient; a numpy array if it is on the CPU."""
+    xp = array_namespace(x)
     dtype = xp.promote_types(x.dtype, xp.float32)
     if xp is np:
         return np.ascontiguousarray(x, dtype)
@@ -104,8 +104,8 @@ def to_float(x: Array) -> Array:
     return tensor.numpy() if tensor.device.type == NUMPY_DEVICE else tensor
 
 
-def as_precise(x: Array, like: Array) -> Array:
-    """`x` in the precision of `like`."""
+def cast_like(x: Array, like: Array) -> Array:
+    """`x` with the dtype of `like`."""
     return x.astype(like.dtype, copy=False) if isinstance(x, np.ndarray) else x.to(like.dtype)
 
 
@@ -115,15 +115,15 @@ def to_host(x: Array) -> NDArray[Any]:
 
 
 def to_numpy(*tables: Array) -> list[NDArray[Any]]:
-    """Integers and floats of any shapes on the host; a GPU is asked but once, for whoever asks has to wait.
+    """Copy arrays of integers and floats to the host, with a single copy, because the host waits for each.
 
-    All travel as integers of 64 bits: floats as those that look the same in memory.
+    They are concatenated as 64-bit integers; floats keep their bits.
     """
     if isinstance(tables[0], np.ndarray):
         return list(tables)
-    xp = library(tables[0])
+    xp = array_namespace(tables[0])
     joined = xp.concatenate([(x.double().view(xp.int64) if x.is_floating_point() else x).reshape(-1) for x in tables])
-    if joined.device.type == "cuda":  # into pinned memory, which it writes by itself
+    if joined.device.type == "cuda":  # torch copies into pinned memory
         joined = joined.to("cpu", non_blocking=True)
         xp.cuda.current_stream(tables[0].device).synchronize()
     parts = np.split(to_host(joined), np.cumsum([x.numel() for x in tables[:-1]]))
@@ -134,10 +134,10 @@ def to_numpy(*tables: Array) -> list[NDArray[Any]]:
 
 
 def asarray_like(host: NDArray[Any], like: Array) -> Array:
-    """A host array where `like` lives; floats take its precision."""
+    """Copy a host array to the device of `like`; floats get its dtype."""
     if isinstance(like, np.ndarray):
         return host.astype(like.dtype, copy=False) if host.dtype.kind == "f" else host
-    tensor = library(like).from_numpy(host)
+    tensor = array_namespace(like).from_numpy(host)
     return copy_to_device(tensor.to(like.dtype) if tensor.is_floating_point() else tensor, like.device)
 
 
@@ -146,50 +146,50 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
 
 
 def arange_like(n: int, like: Array, step: int = 1) -> Array:
-    """0, 1, … n - 1, or so many times `step`; where `like` lives."""
+    """0, step, … (n - 1) · step, on the device of `like`."""
     if isinstance(like, np.ndarray):
         return np.arange(0, n * step, step)
-    return library(like).arange(0, n * step, step, device=like.device)
+    return array_namespace(like).arange(0, n * step, step, device=like.device)
 
 
 def segment_ids(sizes: Array, total: int) -> Array:
-    """Whose each is of `total` things, of which the first `sizes[0]` are 0's, the next `sizes[1]` 1's, …"""
+    """[total]: `sizes[0]` times 0, then `sizes[1]` times 1, and so on."""
     if isinstance(sizes, np.ndarray):
         return np.repeat(np.arange(len(sizes)), sizes)
-    return library(sizes).repeat_interleave(sizes, output_size=total)  # a GPU would have to be asked for the total
+    return array_namespace(sizes).repeat_interleave(sizes, output_size=total)  # without the total, the host would wait
 
 
 def nonzero(mask: Array) -> Array:
-    """[K]: the places of [N] at which there is something."""
+    """[K]: the indices of the nonzero elements of [N]."""
     return np.flatnonzero(mask) if isinstance(mask, np.ndarray) else mask.nonzero()[:, 0]
 
 
 def stack_rows(*arrays: Array) -> Array:
-    """[k, n] of k arrays: with few calls, for each takes the host longer than it takes a GPU."""
-    return np.array(arrays) if isinstance(arrays[0], np.ndarray) else library(arrays[0]).stack(arrays)
+    """[k, n] of k arrays. One call for many rows is faster on a GPU than one for each."""
+    return np.array(arrays) if isinstance(arrays[0], np.ndarray) else array_namespace(arrays[0]).stack(arrays)
 
 
 def gather(x: Array, index: Array, axis: int = 0) -> Array:
-    """`x[index]`: rows of `x`, or what lies along another axis."""
+    """Select the elements `index` along an axis."""
     return x.take(index, axis=axis) if isinstance(x, np.ndarray) else x.index_select(axis, index)
 
 
 def gather_columns(x: Array, column: Array) -> Array:
-    """One number of every row of [K, Y]."""
+    """[K]: the element `column` of every row of [K, Y]."""
     return x[np.arange(len(x)), column] if isinstance(x, np.ndarray) else x.gather(1, column[:, None])[:, 0]
 
 
 def sum_except(x: Array, column: Array) -> Array:
-    """The sum of every row of [K, Y] without one of its numbers."""
+    """[K]: the sum of every row of [K, Y] without the element `column`."""
     if not isinstance(x, np.ndarray):
         return x.scatter(1, column[:, None], 0).sum(1)
     rest = x.copy()
     rest[np.arange(len(x)), column] = 0
-    return rest.sum(1)  # a product would be quicker, and round a row by how many others there are
+    return rest.sum(1)  # a matrix product is faster, but its rounding depends on the number of rows
 
 
 def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Array:
-    """[K, |Y|]: the mean cell of each rectangle; `first` says which of all cells of P is its first."""
+    """[K, |Y|]: the mean of each rectangle; `first` is the index of its first cell among all cells of P."""
     T, N, _, Y = P.shape
     cells = P.reshape(T * N * N, Y)
     area = height * width
@@ -197,48 +197,51 @@ def rectangle_means(P: Array, first: Array, height: Array, width: Array) -> Arra
         return cells[:0]
     if isinstance(P, np.ndarray):
         starts = concat_ranges(first, height, step=N)
-        inside = cells.take(concat_ranges(starts, np.repeat(width, height)), axis=0)
-        return np.add.reduceat(inside, area.cumsum() - area) / area[:, None].astype(P.dtype)
+        selected = cells.take(concat_ranges(starts, np.repeat(width, height)), axis=0)
+        return np.add.reduceat(selected, area.cumsum() - area) / area[:, None].astype(P.dtype)
 
-    # torch sums a group number after number, so that each row is better summed first
-    xp = library(P)
-    so_far = stack_rows(height, area).cumsum(1)
-    n_rows, n_cells = so_far[:, -1].tolist()
-    start, size = gather(stack_rows(first - N * (so_far[0] - height), width), segment_ids(height, n_rows), 1)
-    before = size.cumsum(0) - size  # cells of earlier rows
-    place = gather(start + arange_like(n_rows, P, N) - before, segment_ids(size, n_cells)) + arange_like(n_cells, P)
-    of_rows, *_ = xp.embedding_bag(cells, place, before)  # gathered and summed in one go
-    return xp.segment_reduce(of_rows, "sum", lengths=height, unsafe=True) / area[:, None]
+    # torch sums a segment sequentially, so sum the rows of rectangles first
+    xp = array_namespace(P)
+    totals = stack_rows(height, area).cumsum(1)
+    n_rows, n_cells = totals[:, -1].tolist()
+    start, size = gather(stack_rows(first - N * (totals[0] - height), width), segment_ids(height, n_rows), 1)
+    before = size.cumsum(0) - size  # cells in earlier rows
+    cell = gather(start + arange_like(n_rows, P, N) - before, segment_ids(size, n_cells)) + arange_like(n_cells, P)
+    row_sums, *_ = xp.embedding_bag(cells, cell, before)  # gathers and sums in one kernel
+    return xp.segment_reduce(row_sums, "sum", lengths=height, unsafe=True) / area[:, None]
 
 
 def all_finite(x: Array) -> bool:
-    xp = library(x)
-    total = np.vdot(x, x) if xp is np else x.sum()  # quicker to look at, but it may overflow
+    """Whether no element is NaN or infinite."""
+    xp = array_namespace(x)
+    total = np.vdot(x, x) if xp is np else x.sum()  # fast, but it may overflow
     return bool(xp.isfinite(total)) or bool(xp.isfinite(x).all())
 
 
-def tiles(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[Places, Array, Array, Array]]:
-    """Cut a batch into stacks of tables, as wide as they need to be.
+def iter_tiles(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[TableIndex, Array, Array]]:
+    """Cut a batch into tiles of tables, without more padding than needed.
 
-    Each is given as its places in the batch, its tables, and room for two copies of them, which torch has no use for.
-    numpy likes neighbours that fit into a cache, torch many tables of like length.
+    numpy works best on adjacent tables that fit into the cache, torch on many tables of similar length.
+
+    Yields:
+        The index of the tables in the batch, [T', n, n, |Y|] tables, and, for numpy, memory for two copies of them.
     """
     if not isinstance(P, np.ndarray):
         for group, n in group_by_length(lengths, groups_per_doubling=2, max_padding=MAX_PADDING_NUMBERS // P.shape[3]):
-            places = group if isinstance(group, slice) else asarray_like(group, P)
-            yield places, P[places, :n, :n], None, None
+            index = group if isinstance(group, slice) else asarray_like(group, P)
+            yield index, P[index, :n, :n], None
         return
     step = max(1, TILE_NUMBERS // max(1, P[:1].size))
-    room, more_room = (_aligned(P[:step].size, P.dtype) for _ in range(2))
+    scratch = [_empty_aligned(P[:step].size, P.dtype) for _ in range(2)]
     for start in range(0, len(P), step):
-        stack = slice(start, start + step)
-        n = lengths[stack].max()
-        tables = P[stack, :n, :n]
-        yield stack, tables, room[: tables.size].reshape(tables.shape), more_room[: tables.size].reshape(tables.shape)
+        index = slice(start, start + step)
+        n = lengths[index].max()
+        tables = P[index, :n, :n]
+        yield index, tables, [memory[: tables.size].reshape(tables.shape) for memory in scratch]
 
 
-def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Memory from the start of a cache line on, which numpy writes twice as quickly."""
+def _empty_aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Memory that begins at a cache line, which numpy writes twice as fast."""
     line = 64
     memory = np.empty(size * dtype.itemsize + line, np.uint8)
     return memory[-memory.ctypes.data % line :][: size * dtype.itemsize].view(dtype)
@@ -256,55 +259,56 @@ def zero_padding(P: Array, padding: Array) -> None:
 
 def lerp(x: Array, other: Array, weight: Array) -> Array:
     """x + weight · (other - x)"""
-    return x + weight * (other - x) if isinstance(x, np.ndarray) else library(x).lerp(x, other, weight)
+    return x + weight * (other - x) if isinstance(x, np.ndarray) else array_namespace(x).lerp(x, other, weight)
 
 
 def lerp_transpose(P: Array, weight: Array) -> Array:
-    """P + weight · (Pᵀ - P), Pᵀ being P with rows and columns exchanged; one weight per label."""
+    """P + weight · (Pᵀ - P), where Pᵀ exchanges rows and columns: `reference.symmetrize`."""
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
         return lerp(P, P.swapaxes(1, 2), weight)
 
 
-def distances(P: Array, weight: Array, padding: Array, room: Array, more_room: Array) -> Array:
-    """[T, N - 1]: how far adjacent rows and columns of `toward_mirror(P, weight)` are apart, without the padding.
+def row_and_column_distances(P: Array, weight: Array, padding: Array, scratch: Array) -> Array:
+    """[T, N - 1]: the Euclidean distance of adjacent rows plus that of adjacent columns, of symmetrised tables.
 
-    That is the sum of two Euclidean distances.
+    That is twice `reference.boundary_distances(reference.symmetrize(P))`.
     """
     T, N, _, Y = P.shape
     if not isinstance(P, np.ndarray):
         P = lerp_transpose(P, weight)
         zero_padding(P, padding)
-        norm = library(P).linalg.vector_norm
+        norm = array_namespace(P).linalg.vector_norm
         between_rows = norm(P[:, 1:] - P[:, :-1], dim=(2, 3))
         between_columns = norm(P[:, :, 1:] - P[:, :, :-1], dim=(1, 3))
         return between_rows + between_columns
 
-    # One step less: P + (weight / (1 - weight) · P)ᵀ, and the factor of 1 - weight where squares are summed
+    # one pass less: compute P + (weight / (1 - weight) · P)ᵀ, and apply the factor (1 - weight)² to the squares
+    symmetric, other = scratch
     shape = (T, N, N * Y)
     factor = (1 - weight) ** 2
     with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
-        np.multiply(P.reshape(shape), np.tile(weight / (1 - weight), N), out=more_room.reshape(shape))
-        _cells(room)[:] = _cells(more_room).swapaxes(1, 2)
-        room += P
-        zero_padding(room, padding)
-        of_rows = _squared_steps(room, N * Y, out=more_room).reshape(shape) @ np.tile(factor, N)
-        of_columns = np.ones(N, P.dtype) @ _squared_steps(room, Y, out=more_room).reshape(shape)
+        np.multiply(P.reshape(shape), np.tile(weight / (1 - weight), N), out=other.reshape(shape))
+        _view_cells(symmetric)[:] = _view_cells(other).swapaxes(1, 2)
+        symmetric += P
+        zero_padding(symmetric, padding)
+        of_rows = _squared_differences(symmetric, N * Y, out=other).reshape(shape) @ np.tile(factor, N)
+        of_columns = np.ones(N, P.dtype) @ _squared_differences(symmetric, Y, out=other).reshape(shape)
     return (np.sqrt(of_rows) + np.sqrt(of_columns.reshape(T, N, Y) @ factor))[:, :-1]
 
 
-def _cells(P: NDArray[Any]) -> NDArray[Any]:
-    """[T, N, N]: P with all numbers of a cell as one item, which numpy moves at once."""
+def _view_cells(P: NDArray[Any]) -> NDArray[Any]:
+    """[T, N, N]: P with each cell as one item, which numpy copies at once."""
     return P.view(np.dtype((np.void, P.shape[3] * P.itemsize)))[..., 0]
 
 
-def _squared_steps(P: NDArray[Any], shift: int, out: NDArray[Any]) -> NDArray[Any]:
-    """Squared differences of the numbers that are `shift` apart, in one long loop.
+def _squared_differences(P: NDArray[Any], shift: int, out: NDArray[Any]) -> NDArray[Any]:
+    """Squared differences of numbers that are `shift` apart, in one long loop.
 
-    Those across the end of a row or table mean nothing; the last `shift` have no partner and are 0.
+    Differences across the end of a row or table are meaningless; the last `shift` are 0.
     """
-    numbers, steps = P.reshape(-1), out.reshape(-1)
+    numbers, differences = P.reshape(-1), out.reshape(-1)
     end = len(numbers) - shift
-    np.subtract(numbers[shift:], numbers[:end], out=steps[:end])
-    steps[end:] = 0
-    steps *= steps
+    np.subtract(numbers[shift:], numbers[:end], out=differences[:end])
+    differences[end:] = 0
+    differences *= differences
     return out

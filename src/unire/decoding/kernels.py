@@ -1,16 +1,16 @@
-"""What decoders do that cut tables: name what lies between the cuts.
+"""The steps of the batched decoders, for numpy arrays and torch tensors.
 
-The spans between the cuts partition a sentence; a square is named by its mean, and so is the rectangle of two entities.
-They do not overlap, so at most every cell is gathered once to name the squares, and once to name the rectangles. Means
-commute with symmetrising and a square is its own mirror image; so nothing of P's size is kept, and only the rectangles
+Each kernel names the function of `reference.py` that it computes, for many tables at once. Candidate spans do not
+overlap, so every cell is read at most twice: once for the type of an entity, once for that of a relation. Means
+commute with symmetrising, and a square is its own transpose. So no copy of P is made, and only the means of rectangles
 are symmetrised.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,26 @@ from numpy.typing import NDArray
 from unire.calibration import Calibration
 from unire.decoding.backend import (
     Array,
+    all_finite,
     arange_like,
+    array_namespace,
     asarray_like,
+    cast_like,
     full,
     gather,
     gather_columns,
+    iter_tiles,
     lerp,
-    library,
+    lerp_transpose,
     nonzero,
     rectangle_means,
+    row_and_column_distances,
     segment_ids,
     stack_rows,
     sum_except,
     to_host,
     to_numpy,
+    zero_padding,
 )
 from unire.errors import UnireError
 from unire.labels import LabelSpace
@@ -39,15 +45,28 @@ from unire.labels import LabelSpace
 __all__ = [
     "OUTSIDE",
     "Decoded",
-    "Pairs",
-    "SpanScorer",
+    "EntityPairs",
     "argmax_or_none",
     "check_finite",
+    "compute_log_odds",
+    "count_labels",
+    "keep_largest",
     "label_spans",
-    "log_odds",
     "mask_forbidden",
     "mirror_weight",
+    "schedule_intervals",
+    "sum_boundary_distances",
+    "sum_span_evidence",
 ]
+
+OUTSIDE = 2
+"""Marks the start of a span that is no entity, whatever its mean says."""
+
+MIN_FLOAT32 = 2.0**-149
+"""The smallest positive float32."""
+
+MIN_PROBABILITY = 0.01
+"""A lower bound of cell probabilities for `likely`: the log-odds of a cell are at most ln 100."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +76,16 @@ class Decoded:
     entities: NDArray[np.int64]
     """[E, 4]: table, start, end, label id; sorted by table and start."""
     entity_scores: NDArray[np.float64]
-    """[E]: log-odds, as a decoder gives them; chances, once they are `calibrated`."""
+    """[E]: log-odds from a decoder; probabilities once `calibrated`."""
     relations: NDArray[np.int64]
     """[R, 3]: head and tail (rows of `entities`), label id; sorted by head and tail."""
     relation_scores: NDArray[np.float64]
-    """[R]: likewise"""
+    """[R]: like `entity_scores`."""
     cuts: NDArray[np.int64]
     """[C, 2]: table, position `i` of a cut between the words `i - 1` and `i`; sorted."""
 
     def calibrated(self, calibration: Calibration) -> Decoded:
-        """The same, with chances for log-odds."""
+        """The same entities and relations with probabilities instead of log-odds."""
         return replace(
             self,
             entity_scores=calibration.entities(self.entity_scores),
@@ -74,160 +93,72 @@ class Decoded:
         )
 
 
-MIN_FLOAT32 = 2.0**-149
-"""The least number above 0 in float32."""
-
-
-def mirror_weight(labels: LabelSpace, like: Array) -> Array:
-    """[|Y|]: what a cell gets of its mirror image, so that P_ijt = P_jit = (P_ijt + P_jit) / 2 for every t in Y_sym.
-
-    ⊥ is not in Y_sym: a symmetric relation may be found one way only.
-    """
-    weight = np.zeros(len(labels))
-    weight[list(labels.symmetric_ids)] = 0.5
-    return asarray_like(weight, like)
-
-
-def check_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
-    """Look for a cell that is NaN or infinite, and say which it is."""
-    for table, n in enumerate(lengths):
-        cells = to_host(P[table, :n, :n])
-        for i, j, y in np.argwhere(~np.isfinite(cells)):
-            raise UnireError(
-                f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and "
-                f"{j}: decoding needs finite numbers, so look for an overflow in the model that filled the table"
-            )
-
-
-def argmax_or_none(scores: Array, ids: slice, odds: float = 1.0) -> tuple[Array, Array]:
-    """The rows of [K, |Y|] in which the best of `ids` has at least `odds` times what ⊥ has; and which it is in each."""
-    none = scores[:, LabelSpace.NONE, None]
-    if odds != 1:
-        none = odds * none
-    best = library(scores).concatenate([scores[:, ids], none], 1).argmax(1)  # the first of equals: the lowest id
-    won = nonzero(best < ids.stop - ids.start)
-    return won, gather(best, won) + ids.start
-
-
-def log_odds(sides: NDArray[Any]) -> NDArray[np.float64]:
-    """[K]: ln(for / against), of [2, K]; as if there were a little of each, no less than float32 can hold."""
-    logs = sides.astype(np.float64)
-    np.log(np.maximum(logs, MIN_FLOAT32, out=logs), out=logs)
-    odds: NDArray[np.float64] = logs[0] - logs[1]
-    return odds
-
-
-def mask_forbidden(scores: Array, heads: Array, tails: Array, allowed_relations: NDArray[np.bool_]) -> Array:
-    """[K, |Y|] scores of pairs of entities of the types `heads` and `tails`: -1 where the relation may not join them.
-
-    Then it loses against ⊥ even where that has nothing.
-    """
-    return library(scores).where(asarray_like(allowed_relations, scores)[heads, tails], scores, -1)
-
-
-class Pairs(NamedTuple):
-    """All ordered pairs of different entities of one table, sorted; entities are told by their number."""
-
-    head: Array
-    tail: Array
-    mirrored: Array
-    """Which pair is the other way round."""
-
-    @classmethod
-    def of(cls, table: Array) -> Pairs:
-        """Those of entities whose tables are `table`, which is sorted."""
-        xp = library(table)
-        first = xp.searchsorted(table, table)  # of its table
-        last = xp.searchsorted(table, table, side="right") - 1
-        partners = last - first
-        shift = last - partners.cumsum(0)  # from the number of a pair to its tail, if that comes before the head
-        total = int(partners.sum())
-        head = segment_ids(partners, total)
-        tail = arange_like(total, table) + gather(shift, head)
-        later = tail >= head
-        tail = tail + later  # all but itself
-        return cls(head, tail, head - gather(shift, tail) + later - 1)
-
-
-OUTSIDE = 2
-"""A span begins that is no entity, whatever its mean says."""
-
-
-@dataclass(frozen=True)
-class SpanScorer(ABC):
-    """Tables, and what is known of them before α is."""
-
-    P: Array
-    """[T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything."""
-    labels: LabelSpace
-    weight: Array
-    """[|Y|]: what a cell gets of its mirror image."""
-    n_words: Array
-    """[T]"""
-
-    gaps: ClassVar[bool] = False
-    """Whether some spans are known to be no entities."""
-
-    @abstractmethod
-    def begins(self, alpha: float) -> Array:
-        """[T, N]: whether a span begins with a word, if tables are cut by this α. The first word of each begins one.
-
-        Where there are gaps, `GAP` says that one begins.
-        """
-
-    def only(self, tables: NDArray[np.int64]) -> Self:
-        """Some of the tables, [T'], in their order."""
-        chosen = asarray_like(tables, self.P)
-        shared = ("labels", "weight")
-        return replace(
-            self, **{f.name: gather(getattr(self, f.name), chosen) for f in fields(self) if f.name not in shared}
-        )
+# Types of spans and pairs
 
 
 def label_spans(
-    prepared: SpanScorer, alpha: float, allowed_relations: NDArray[np.bool_] | None = None, odds: float = 1.0
+    P: Array,
+    n_words: Array,
+    span_starts: Array,
+    labels: LabelSpace,
+    weight: Array,
+    *,
+    has_outside: bool,
+    allowed_relations: NDArray[np.bool_] | None = None,
+    relation_odds: float = 1.0,
 ) -> Decoded:
-    """Cut the tables by `alpha`, and name the spans and the pairs of entities."""
-    P, labels, weight = prepared.P, prepared.labels, prepared.weight
-    xp = library(P)
+    """Decode entity types and relation types: `reference.label_spans`.
 
-    # Spans
+    Args:
+        P: [T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything.
+        n_words: [T]
+        span_starts: [T, N]: nonzero where a span starts. The first word of every table starts one.
+        labels: The label space.
+        weight: [|Y|] from `mirror_weight`.
+        has_outside: Whether `span_starts` marks some spans as `OUTSIDE`.
+        allowed_relations: [|Y|, |Y|, |Y|] from `LabelSpace.allowed_relations`.
+        relation_odds: A relation must be this many times as probable as ⊥.
+    """
+    xp = array_namespace(P)
+
+    # spans: positions count words through all tables and their padding
     T, N = P.shape[:2]
-    begins = prepared.begins(alpha).reshape(T * N)
-    first = nonzero(begins)  # words are counted through all tables and their padding
+    span_starts = span_starts.reshape(T * N)
+    first = nonzero(span_starts)
     table, start = first // N, first % N
     until_next = xp.diff(first, append=full((1,), T * N, first))
-    size = xp.minimum(until_next, gather(prepared.n_words, table) - start)
-    row = first * N  # the first cell of its row, counted likewise
+    size = xp.minimum(until_next, gather(n_words, table) - start)
+    row = first * N  # the index of the row's first cell, among all cells of P
     spans = stack_rows(table, start, start + size, size, row)
 
-    # Entity types: the squares
-    candidates = gather(spans, nonzero(gather(begins, first) != OUTSIDE), 1) if prepared.gaps else spans
+    # entity types: means of squares
+    candidates = gather(spans, nonzero(gather(span_starts, first) != OUTSIDE), 1) if has_outside else spans
     _, start, _, size, row = candidates
     squares = rectangle_means(P, row + start, size, size)
-    named, label = argmax_or_none(squares, labels.entity_ids)
-    entities = gather(candidates, named, 1)
+    is_entity, label = argmax_or_none(squares, labels.entity_ids)
+    entities = gather(candidates, is_entity, 1)
 
-    # Relation types: the rectangles
-    head, tail, mirrored = Pairs.of(entities[0])
+    # relation types: means of rectangles
+    head, tail, mirrored = EntityPairs.of(entities[0])
     _, _, _, height, row = gather(entities, head, 1)
     _, column, _, width, _ = gather(entities, tail, 1)
-    pairs = rectangle_means(P, row + column, height, width)
-    mirror = gather(pairs, mirrored)
-    symmetric = lerp(pairs, mirror, weight)
+    means = rectangle_means(P, row + column, height, width)
+    transposed = gather(means, mirrored)
+    symmetric = lerp(means, transposed, weight)
     if allowed_relations is not None:
         symmetric = mask_forbidden(symmetric, gather(label, head), gather(label, tail), allowed_relations)
-    related, relation = argmax_or_none(symmetric, labels.relation_ids, odds)
-    relations = gather(stack_rows(head, tail), related, 1)
-    own_weight = gather(weight, relation)[:, None]  # a label is read from one way, or from both
-    seen = lerp(gather(pairs, related), gather(mirror, related), own_weight)
+    is_relation, relation = argmax_or_none(symmetric, labels.relation_ids, relation_odds)
+    relations = gather(stack_rows(head, tail), is_relation, 1)
+    own_weight = gather(weight, relation)[:, None]  # the score uses both directions only if the relation is symmetric
+    relation_means = lerp(gather(means, is_relation), gather(transposed, is_relation), own_weight)
 
+    # one copy to the host for everything
     label = xp.concatenate([label, relation])
-    sides = _sides(xp.concatenate([gather(squares, named), seen]), label)
-    spans, entities, relations, label, sides = to_numpy(spans[:2], entities[:3], relations, label, sides)
+    evidence = _evidence_for_against(xp.concatenate([gather(squares, is_entity), relation_means]), label)
+    spans, entities, relations, label, evidence = to_numpy(spans[:2], entities[:3], relations, label, evidence)
     n_entities = entities.shape[1]
     label, relation = label[:n_entities], label[n_entities:]
-    scores = log_odds(sides)
+    scores = compute_log_odds(evidence)
     inner = np.flatnonzero(spans[1])
     return Decoded(
         entities=np.array([*entities, label]).T,
@@ -238,10 +169,203 @@ def label_spans(
     )
 
 
-def _sides(means: Array, label: Array) -> Array:
-    """[2, K]: what is for each label in its row of `means`, [K, |Y|], and what is against it.
+def argmax_or_none(scores: Array, ids: slice, odds: float = 1.0) -> tuple[Array, Array]:
+    """The rows of [K, |Y|] that get a label of `ids`, and their labels: `reference.argmax_or_none` for every row."""
+    none = scores[:, LabelSpace.NONE, None]
+    if odds != 1:
+        none = odds * none
+    best = array_namespace(scores).concatenate([scores[:, ids], none], 1).argmax(1)  # the first of equals
+    labelled = nonzero(best < ids.stop - ids.start)
+    return labelled, gather(best, labelled) + ids.start
 
-    float32 does not know numbers nearer to 1 than 2⁻²⁴, so that the mean alone would be just 1 for most entities of a
-    sure model. What is left for the other labels tells them apart: it is next to 0, where the steps are tiny.
+
+def mask_forbidden(scores: Array, heads: Array, tails: Array, allowed_relations: NDArray[np.bool_]) -> Array:
+    """Set [K, |Y|] scores of relations that may not link the types `heads` and `tails` to -1, below any score of ⊥."""
+    xp = array_namespace(scores)
+    return xp.where(asarray_like(allowed_relations, scores)[heads, tails], scores, -1)
+
+
+def _evidence_for_against(means: Array, label: Array) -> Array:
+    """[2, K]: the mean probability of each row's label, and that of all other labels, from [K, |Y|].
+
+    1 minus the first would be 0 for most entities of a confident model, because float32 has no numbers between 1 - 2⁻²⁴
+    and 1. The sum of the other labels is close to 0, where float32 is precise.
     """
     return stack_rows(gather_columns(means, label), sum_except(means, label))
+
+
+def compute_log_odds(evidence: NDArray[Any]) -> NDArray[np.float64]:
+    """[K]: ln(for / against), from [2, K]. Zeros count as the smallest positive float32."""
+    logs = evidence.astype(np.float64)
+    np.log(np.maximum(logs, MIN_FLOAT32, out=logs), out=logs)
+    log_odds: NDArray[np.float64] = logs[0] - logs[1]
+    return log_odds
+
+
+class EntityPairs(NamedTuple):
+    """All ordered pairs of different entities of the same table, sorted by head and tail."""
+
+    head: Array
+    """[K] indices of entities."""
+    tail: Array
+    """[K]"""
+    mirrored: Array
+    """[K]: the index of the pair with head and tail exchanged."""
+
+    @classmethod
+    def of(cls, table: Array) -> EntityPairs:
+        """The pairs of entities whose tables are `table`, which is sorted."""
+        xp = array_namespace(table)
+        first = xp.searchsorted(table, table)  # the first entity of the same table
+        last = xp.searchsorted(table, table, side="right") - 1
+        partners = last - first
+        shift = last - partners.cumsum(0)  # pair index + shift = tail, for tails before the head
+        total = int(partners.sum())
+        head = segment_ids(partners, total)
+        tail = arange_like(total, table) + gather(shift, head)
+        later = tail >= head
+        tail = tail + later  # skip the head itself
+        return cls(head, tail, head - gather(shift, tail) + later - 1)
+
+
+# Spans
+
+
+def mirror_weight(labels: LabelSpace, like: Array) -> Array:
+    """[|Y|]: ½ for every label in Y_sym, else 0; P + weight · (Pᵀ - P) is `reference.symmetrize`."""
+    weight = np.zeros(len(labels))
+    weight[list(labels.symmetric_ids)] = 0.5
+    return asarray_like(weight, like)
+
+
+def sum_boundary_distances(
+    P: Array, lengths: NDArray[np.int64], n_words: Array, labels: LabelSpace, weight: Array
+) -> Array:
+    """[T, N]: twice `reference.boundary_distances` of the symmetrised tables, between each word and the one before.
+
+    It is ∞ for the first word of a table, and NaN in the padding.
+    """
+    T, N = P.shape[:2]
+    padding = arange_like(N, P) >= n_words[:, None]
+    distances = full((T, N), 0, P)
+    for index, tables, scratch in iter_tiles(P, lengths):
+        n = tables.shape[1]
+        distances[index, 1:n] = row_and_column_distances(tables, weight, padding[index, :n], scratch)
+    # a cell that is not finite spoils a distance; a table of one word has no distance, so its cell is added
+    with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+        total = float(distances.sum() + P[:, :1, :1].sum())
+    if not np.isfinite(total):
+        check_finite(P, lengths, labels)
+    distances[:, :1] = np.inf
+    return array_namespace(P).where(padding, np.nan, distances)
+
+
+def sum_span_evidence(P: Array, lengths: NDArray[np.int64], n_words: Array, labels: LabelSpace) -> Array:
+    """[T, N + 1, N + 1]: `reference.span_evidence` of the span from border j (last axis) to border i; -∞ if j ≥ i."""
+    T, N = P.shape[:2]
+    xp = array_namespace(P)
+    padding = arange_like(N, P) >= n_words[:, None]
+    is_entity = np.zeros(len(labels))
+    is_entity[labels.entity_ids] = 1
+    entity_or_other = asarray_like(np.stack([is_entity, 1 - is_entity], axis=1), P)
+    evidence = full((T, N + 1, N + 1), -np.inf, P)
+    for index, tables, _ in iter_tiles(P, lengths):
+        n = tables.shape[1]
+        with np.errstate(invalid="ignore", over="ignore"):  # padding may hold anything
+            cells = tables @ entity_or_other
+        zero_padding(cells, padding[index, :n])  # log-odds of 0
+        if not all_finite(cells):
+            check_finite(P, lengths, labels)
+        logs = xp.log(cells.clip(MIN_PROBABILITY))
+        evidence[index, : n + 1, : n + 1] = cast_like(_sum_squares(logs[..., 0] - logs[..., 1]), P)
+    border = arange_like(N + 1, P)
+    is_span = (border < border[:, None]) & (border[:, None] <= n_words[:, None, None])
+    return xp.where(is_span, evidence, -np.inf)
+
+
+def _sum_squares(cells: Array) -> Array:
+    """[T, N + 1, N + 1]: the sum over the square between every two borders of [T, N, N], by an integral image."""
+    T, N, _ = cells.shape
+    xp = array_namespace(cells)
+    cumulated = xp.cumsum(xp.cumsum(cells, 1, dtype=xp.float64), 2)  # float64, because small differences matter
+    integral = full((T, N + 1, N + 1), 0, cumulated)
+    integral[:, 1:, 1:] = cumulated
+    corner = integral.diagonal(0, 1, 2)
+    return corner[:, :, None] + corner[:, None] - integral - integral.swapaxes(1, 2)
+
+
+def schedule_intervals(
+    table: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.float64]
+) -> list[int]:
+    """Weighted interval scheduling for every table: the indices that `reference.schedule_intervals` chooses.
+
+    Args:
+        table: [S], sorted.
+        start: [S], positive positions that differ from table to table.
+        end: [S], sorted within each table.
+        weight: [S], positive.
+    """
+    compatible = np.searchsorted(end, start, side="right").tolist()  # how many intervals end before each starts
+    weights = weight.tolist()
+    chosen = []
+    # one table at a time, so that rounding cannot depend on the other tables of a batch
+    for first, last in pairwise([0, *(np.flatnonzero(np.diff(table)) + 1).tolist(), len(weights)]):
+        best = [0.0]
+        for k in range(first, last):
+            best.append(max(best[-1], best[compatible[k] - first] + weights[k]))
+        k = last
+        while k > first:
+            if best[k - first] > best[k - first - 1]:
+                chosen.append(k - 1)
+                k = compatible[k - 1]
+            else:
+                k -= 1
+    return chosen
+
+
+# Hard decoding
+
+
+def count_labels(P: Array, lengths: NDArray[np.int64], n_words: Array, labels: LabelSpace, weight: Array) -> Array:
+    """[T, N + 1, N + 1, |Y|]: how many cells above and left of a corner carry a label (an integral image).
+
+    A cell carries the label with the highest probability in the symmetrised table, as in `reference.decode_hard`.
+    """
+    T, N = P.shape[:2]
+    xp = array_namespace(P)
+    padding = arange_like(N, P) >= n_words[:, None]
+    ids = arange_like(len(labels), P)
+    cells = full((T, N + 1, N + 1), -1, ids)
+    for index, tables, _ in iter_tiles(P, lengths):
+        n = tables.shape[1]
+        symmetric = lerp_transpose(tables, weight)
+        zero_padding(symmetric, padding[index, :n])
+        if not all_finite(symmetric):
+            check_finite(P, lengths, labels)
+        cells[index, 1 : n + 1, 1 : n + 1] = symmetric.argmax(3)
+    return xp.cumsum(xp.cumsum(cells[..., None] == ids, 1, dtype=xp.int32), 2, dtype=xp.int32)
+
+
+def keep_largest(table: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Greedily keep the largest square of each table and drop those that overlap it; sorted by table and start."""
+    remaining = np.lexsort((start, start - end, table))
+    kept = [remaining[:0]]
+    while len(remaining):
+        is_largest = np.append(True, np.diff(table[remaining]) > 0)  # the first of each table
+        largest = remaining[is_largest]
+        kept.append(largest)
+        rival = largest[is_largest.cumsum() - 1]
+        remaining = remaining[(end[remaining] <= start[rival]) | (start[remaining] >= end[rival])]
+    result = np.concatenate(kept)
+    return result[np.lexsort((start[result], table[result]))]
+
+
+def check_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
+    """Raise an error that names the first cell that is NaN or infinite."""
+    for table, n in enumerate(lengths):
+        cells = to_host(P[table, :n, :n])
+        for i, j, y in np.argwhere(~np.isfinite(cells)):
+            raise UnireError(
+                f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and "
+                f"{j}: decoding needs finite numbers, so look for an overflow in the model that filled the table"
+            )

@@ -9,7 +9,7 @@ from typing import Any
 
 from unire import pretrained
 from unire.config import ModelConfig
-from unire.decoding.decoders import SPAN_SCORERS
+from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
@@ -97,8 +97,8 @@ def calibrate(
         UnireError: The model is not a folder that may be changed, `out` is not empty, the documents have unknown
             labels, or the model finds nothing in them.
     """
-    if decoder is not None and (not tune or decoder not in SPAN_SCORERS):
-        raise UnireError(f"decoder=... needs tune=True and takes {' or '.join(SPAN_SCORERS)}")
+    if decoder is not None and (not tune or decoder not in SPAN_DECODERS):
+        raise UnireError(f"decoder=... needs tune=True and takes {' or '.join(SPAN_DECODERS)}")
     if out is None and (model in pretrained.names() or not Path(model).is_dir()):
         raise UnireError(f"{str(model)!r} is not a folder that can be changed; give a new folder with out=...")
     if out is not None:

@@ -14,8 +14,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from unire.calibration import Calibration
 from unire.config import checked_alpha
-from unire.decoding.oracle import oracle
+from unire.decoding.assemble import DocumentAssembler
+from unire.decoding.decoders import decode
 from unire.documents import Document
 from unire.errors import UnireError, require_extra
 from unire.evaluation.bootstrap import Intervals, bootstrap_counts
@@ -33,6 +37,8 @@ from unire.evaluation.scorer import (
 )
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
+from unire.tables import fill_sentence
+from unire.windows.spans import TableSpan
 
 if TYPE_CHECKING:
     from unire.models.unire import UniRE
@@ -203,7 +209,7 @@ def evaluate_oracle(
     space = _to_labels(labels, gold)
     return _compare(
         gold,
-        list(oracle(gold, space, decoder=decoder, alpha=threshold)),
+        [_decode_gold(document, space, decoder, threshold) for document in gold],
         space,
         protocol,
         all_protocols=all_protocols,
@@ -303,6 +309,18 @@ def _compare(
         notes,
         inputs,
     )
+
+
+def _decode_gold(document: Document, labels: LabelSpace, decoder: str, alpha: float | None) -> Document:
+    """Replace the annotation of a document by what the decoder finds in its gold tables."""
+    one_hot = np.eye(len(labels), dtype=np.float32)
+    assembler = DocumentAssembler([document], labels)
+    for index, sentence in enumerate(document.sentences):
+        if sentence.words:
+            table = fill_sentence(sentence, labels).labels
+            decoded = decode(one_hot[table][None], [len(table)], labels, decoder=decoder, alpha=alpha)
+            assembler.add([TableSpan(0, index, sentence.start, sentence.end)], decoded.calibrated(Calibration()))
+    return assembler.documents()[0]
 
 
 def _check_documents(documents: Iterable[Document]) -> list[Document]:

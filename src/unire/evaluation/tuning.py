@@ -13,8 +13,7 @@ from unire.calibration import Calibration, CalibrationCurve, IdentityCurve
 from unire.config import ModelConfig
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_host
-from unire.decoding.decoders import SPAN_SCORERS
-from unire.decoding.kernels import SpanScorer, label_spans
+from unire.decoding.decoders import SPAN_DECODERS, SpanDecoder
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, collect_outcomes
@@ -59,7 +58,7 @@ def sweep_alphas(
     documents: Sequence[Document],
     alphas: Sequence[float] | None = None,
     *,
-    on_batch: Callable[[Sequence[TableSpan], Any], None] = lambda tables, scorer: None,
+    on_batch: Callable[[Sequence[TableSpan], Any], None] = lambda tables, decoder: None,
 ) -> list[Scores]:
     """Score the model for every α, with one pass of the encoder.
 
@@ -69,16 +68,16 @@ def sweep_alphas(
         extractor: The model. It decodes by `split` or `likely`; its own α does not matter.
         documents: The annotated documents.
         alphas: The thresholds. By default those of `ALPHA_GRID`.
-        on_batch: Called for every batch, with its tables and their span scorer.
+        on_batch: Called for every batch, with its tables and their decoder.
     """
     labels = extractor.labels
     alphas = ALPHA_GRID[extractor.config.decoder] if alphas is None else alphas
     increasing = sorted(set(alphas))
     changes = [DocumentAssembler(documents, labels) for _ in increasing]
     for batch, P in extractor.predict_tables(documents):
-        scorer = SPAN_SCORERS[extractor.config.decoder](P, batch.lengths, labels)
-        on_batch(batch.tables, scorer)
-        _decode_changes(batch.tables, scorer, increasing, changes, extractor)
+        decoder = SPAN_DECODERS[extractor.config.decoder](P, batch.lengths, labels)
+        on_batch(batch.tables, decoder)
+        _decode_changes(batch.tables, decoder, increasing, changes, extractor)
     current = DocumentAssembler(documents, labels)
     counts = list(count_matches(documents, current.documents(), labels))
     scores = {}
@@ -91,20 +90,19 @@ def sweep_alphas(
 
 def _decode_changes(
     tables: Sequence[TableSpan],
-    scorer: SpanScorer,
+    decoder: SpanDecoder,
     alphas: Sequence[float],
     changes: Sequence[DocumentAssembler],
     extractor: Extractor,
 ) -> None:
     """Decode a batch for every α, but only the tables whose spans differ from those of the α before."""
-    previous = np.zeros(scorer.P.shape[:2], np.bool_)
+    previous = np.zeros(decoder.P.shape[:2], np.bool_)
     for alpha, assembler in zip(alphas, changes, strict=True):
-        starts = to_host(scorer.begins(alpha))
+        starts = to_host(decoder.span_starts(alpha))
         changed = np.flatnonzero((starts != previous).any(1))
         if len(changed):
-            decoded = label_spans(
-                scorer.only(changed), alpha, extractor.allowed_relations, extractor.config.relation_odds
-            )
+            selected = decoder.select(changed)
+            decoded = selected.decode(alpha, extractor.allowed_relations, extractor.config.relation_odds)
             assembler.add([tables[k] for k in changed.tolist()], decoded)
         previous = starts
 
@@ -112,7 +110,7 @@ def _decode_changes(
 def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] | None = None) -> float:
     """Find the α with the best Ent + Rel F1: the middle one of several, or the current one if all are equal."""
     decoder = extractor.config.decoder
-    if decoder not in SPAN_SCORERS:
+    if decoder not in SPAN_DECODERS:
         return extractor.config.alpha
     alphas = ALPHA_GRID[decoder] if alphas is None else alphas
     totals = [scores.ent_plus_rel for scores in sweep_alphas(extractor, documents, alphas)]
@@ -131,13 +129,13 @@ def tune_relation_odds(
     seldom correct. Beyond some odds F1 changes little, because precision rises as recall falls.
     """
     config, labels = extractor.config, extractor.labels
-    if config.decoder not in SPAN_SCORERS:
+    if config.decoder not in SPAN_DECODERS:
         return config.relation_odds
     predicted = {value: DocumentAssembler(documents, labels) for value in odds}
     for batch, P in extractor.predict_tables(documents):
-        scorer = SPAN_SCORERS[config.decoder](P, batch.lengths, labels)
+        decoder = SPAN_DECODERS[config.decoder](P, batch.lengths, labels)
         for value, assembler in predicted.items():
-            assembler.add(batch.tables, label_spans(scorer, config.alpha, extractor.allowed_relations, value))
+            assembler.add(batch.tables, decoder.decode(config.alpha, extractor.allowed_relations, value))
     f1 = {
         value: sum_scores(count_matches(documents, assembler.documents(), labels), labels).relations.f1
         for value, assembler in predicted.items()

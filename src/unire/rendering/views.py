@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unire.decoding import decoders
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_float, to_host
-from unire.decoding.decoders import SPAN_SCORERS
+from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.windows.collator import Batch
@@ -95,7 +95,7 @@ def views(
 def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
     decoder = extractor.config.decoder
     distances = (
-        decoders.score_boundaries(P, batch.lengths, extractor.labels).distances if decoder in SPAN_SCORERS else None
+        decoders.BoundaryDecoder(P, batch.lengths, extractor.labels).distances if decoder in SPAN_DECODERS else None
     )
     for i, place in enumerate(batch.tables):
         n = len(place)

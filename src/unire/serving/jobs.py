@@ -13,7 +13,7 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
-from unire.decoding.decoders import SPAN_SCORERS
+from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.formats import native
@@ -172,7 +172,7 @@ class Worker:
         return [view for look in looks if (view := kept[look.text])]
 
     def _shown(self, look: ViewJob, view: View) -> bytes:
-        if look.alpha is not None and self.extractor.config.decoder in SPAN_SCORERS:
+        if look.alpha is not None and self.extractor.config.decoder in SPAN_DECODERS:
             view = decoded_at(self.extractor, view, look.alpha)
         document = view.document
         return _json(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire import formats
-from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryScorer
+from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryDecoder
 from unire.documents import Document
 from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
@@ -168,8 +168,8 @@ class _Distances:
         default_factory=lambda: {name: np.zeros(len(EDGES) - 1, np.int64) for name in ("boundary", "other")}
     )
 
-    def add(self, tables: Sequence[TableSpan], scorer: BoundaryScorer) -> None:
-        for table, row in zip(tables, scorer.distances, strict=False):  # padding tables may follow
+    def add(self, tables: Sequence[TableSpan], decoder: BoundaryDecoder) -> None:
+        for table, row in zip(tables, decoder.distances, strict=False):  # padding tables may follow
             distances = row[: len(table) - 1]
             at_boundary = np.zeros(len(table) + 1, bool)
             sentence = self.documents[table.document].sentences[table.sentence]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unire.config import Layout, ModelConfig
-from unire.decoding.decoders import SPAN_SCORERS
+from unire.decoding.decoders import SPAN_DECODERS
 from unire.errors import COUNT, FRACTION, NATURAL, POSITIVE, Range, UnireError, check_kinds, check_ranges
 from unire.hub.model_dir import locate_model
 
@@ -103,7 +103,7 @@ class TrainingConfig:
     @property
     def tunes(self) -> bool:
         """Whether something is tuned on dev at the end."""
-        return self.decoder in SPAN_SCORERS and (self.tune_alpha or self.tune_odds)
+        return self.decoder in SPAN_DECODERS and (self.tune_alpha or self.tune_odds)
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:

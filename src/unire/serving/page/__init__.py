@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unire.decoding.decoders import SPAN_SCORERS
+from unire.decoding.decoders import SPAN_DECODERS
 from unire.extractor import Extractor
 from unire.rendering.common import Palette
 from unire.rendering.html import data
@@ -28,7 +28,7 @@ class LivePage:
         labels, settings = extractor.labels, extractor.config
         known = {
             "labels": data.of_labels(labels, Palette(labels)),
-            "alpha": settings.alpha if settings.decoder in SPAN_SCORERS else None,
+            "alpha": settings.alpha if settings.decoder in SPAN_DECODERS else None,
             "byDistance": settings.decoder == "split",
         }
         body = asset("live.html", __name__).replace("{name}", shown(name))
