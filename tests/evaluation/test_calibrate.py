@@ -47,5 +47,5 @@ def test_what_cannot_be_calibrated_is_refused(folder, report, twenty):
         calibrate(folder, twenty, decoder="likely")
     with pytest.raises(UnireError, match="'science' is not a folder that can be changed; give a new folder with out="):
         calibrate("science", twenty)
-    with pytest.raises(UnireError, match="is not empty"):
+    with pytest.raises(UnireError, match="already exists"):
         calibrate(folder, twenty, out=report.out)

@@ -63,7 +63,7 @@ def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
 def test_an_empty_box_says_so(empty_box):
     with pytest.raises(UnireError, match="the box is empty"):
         locate_model("science")
-    assert "no model in the box" in run("models")
+    assert "No model is bundled" in run("models")
     assert json.loads(run("models", "--json")) == {"models": []}
 
 

@@ -14,15 +14,12 @@ import typer
 
 from unire import __version__
 from unire.cli import adapt as adapt_module
-from unire.cli import calibrate as calibrate_module
 from unire.cli import data, printing, study
 from unire.cli import distill as distill_module
 from unire.cli import evaluate as evaluate_module
-from unire.cli import export as export_module
 from unire.cli import extract as extract_module
 from unire.cli import markers as markers_module
 from unire.cli import models as models_module
-from unire.cli import score as score_module
 from unire.cli import serve as serve_module
 from unire.cli import train as train_module
 from unire.errors import UnireError, require_extra
@@ -43,10 +40,10 @@ app.command(no_args_is_help=True)(markers_module.markers)
 app.command(no_args_is_help=True)(markers_module.relabel)
 app.command(no_args_is_help=True)(distill_module.distill)
 app.command(no_args_is_help=True)(evaluate_module.evaluate)
-app.command(no_args_is_help=True)(calibrate_module.calibrate)
+app.command(no_args_is_help=True)(evaluate_module.calibrate)
 app.command()(extract_module.extract)  # without arguments it reads standard input
-app.command(no_args_is_help=True)(score_module.score)
-app.command(no_args_is_help=True)(export_module.export)
+app.command(no_args_is_help=True)(evaluate_module.score)
+app.command(no_args_is_help=True)(models_module.export)
 app.command()(serve_module.serve)
 app.command()(models_module.models)
 app.command(no_args_is_help=True)(models_module.push)
@@ -54,8 +51,8 @@ app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"unire {__version__}")
         raise typer.Exit
 
@@ -63,30 +60,29 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Run the command; an error of the user's is one sentence, not a traceback."""
+    """Run the command. A mistake of the user gives one sentence instead of a traceback."""
     try:
         try:
             with require_extra():
                 app()
         finally:
-            if sys.stdout is not None:  # what cannot be written is to be known now, not after the end
+            if sys.stdout is not None:  # report a failing write now, not after the end
                 sys.stdout.flush()
     except SystemExit as end:
-        if (
-            end.code == extract_module.INTERRUPTED
-        ):  # threads end what they are at; to be interrupted at that would be a crash
+        # threads finish their work at exit; an interrupt then would look like a crash
+        if end.code == extract_module.INTERRUPTED:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
     except UnireError as error:
         printing.fail(name_options(str(error), sys.argv[1:]))
         sys.exit(1)
-    except BrokenPipeError:  # the reader of our output has gone, as in `unire … | head`
+    except BrokenPipeError:  # the reader of the output is gone, as in `unire … | head`
         _discard_output()
         sys.exit(141)
     except OSError as error:
@@ -122,5 +118,5 @@ def name_options(sentence: str, words: Sequence[str]) -> str:
 
 
 def _discard_output() -> None:
-    """Send what is still to be written nowhere, so that Python does not fail once more when it ends."""
+    """Discard the rest of the output, so that Python does not fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

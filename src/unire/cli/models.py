@@ -1,21 +1,22 @@
-"""`unire models`: what is in the box."""
+"""`unire models`, `unire export` and `unire push`: list, export and publish models."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from unire import pretrained
 from unire.cli import printing
-from unire.cli.options import Json
+from unire.cli.options import Format, Json, documents_from
 from unire.hub.model_dir import push_to_hub
 
-__all__ = ["models", "push"]
+__all__ = ["export", "models", "push"]
 
 
 def models(json: Json = False) -> None:
-    """List the models in the box: what they find, how well, and how large they are.
+    """List the bundled models with their labels, scores and sizes.
 
     \b
         unire models
@@ -26,10 +27,10 @@ def models(json: Json = False) -> None:
         printing.print_json({"models": [model.to_dict() for model in bundled]})
         return
     if not bundled:
-        printing.say("There is no model in the box; ", ("unire train", "bold"), " makes one.", to=printing.out)
+        printing.say("No model is bundled; ", ("unire train", "bold"), " trains one.", to=printing.out)
         return
     rows = [(model.name, *_f1(model), f"{model.bytes / 1e6:.1f} MB", model.base) for model in bundled]
-    printing.table("Models in the box", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
+    printing.table("Bundled models", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
     for model in bundled:
         printing.say((model.name, "bold"), to=printing.out)
         for types in (model.labels.entity_types, model.labels.relation_types):
@@ -43,12 +44,72 @@ def _f1(model: pretrained.ModelInfo) -> tuple[str, str, str]:
     return f"{100 * entities:.1f}", f"{100 * relations:.1f}", part
 
 
+def export(
+    model: Annotated[str, typer.Argument(help="A folder, a bundled model, or a Hub name.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="New folder for the exported model.")],
+    precision: Annotated[
+        Literal["int8", "fp32"],
+        typer.Option("--precision", help="Weights at a quarter of the size, or exact."),
+    ] = "int8",
+    test: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--test",
+            help="Annotated file: compare the engines on it, and score the exported model for its card.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Format = None,
+    title: Annotated[str | None, typer.Option("--title", help="For the card: the heading.", show_default=False)] = None,
+    description: Annotated[
+        str | None,
+        typer.Option("--description", help="For the card: what the model is and does.", show_default=False),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="For the card: the checkpoint that the encoder comes from.", show_default=False),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option("--licence", help="For the card: that checkpoint's licence.", show_default=False)
+    ] = None,
+    rebuild: Annotated[
+        str | None,
+        typer.Option("--rebuild", help="For the card: the commands that train the model again.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Export a model: a folder that runs in onnxruntime, without PyTorch.
+
+    \b
+        unire export models/mine --out models/mine-int8 --test test.jsonl
+        unire extract --model models/mine-int8 …
+
+    The folder is still a model like any other: PyTorch can load it and train
+    it further. Both engines use the same weights and are compared first.
+    """
+    from unire.export.export import export_onnx
+
+    given = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
+    about = {key: value for key, value in given.items() if value}
+    documents = documents_from(test or [], format)
+    with printing.errors.status("drawing the graph and comparing the engines", spinner="dots"):
+        exported = export_onnx(model, out, precision=precision, test=documents, about=about)
+    if json:
+        printing.print_json(exported.to_dict())
+        return
+    if exported.scores is not None:
+        printing.print_scores(exported.scores)
+    for what, agreement in (("PyTorch with the same weights", exported.engines), ("the model itself", exported.model)):
+        printing.say(f"onnxruntime against {what}: {agreement}", to=printing.out)
+    printing.say(f"{exported.size / 1e6:.1f} MB of {precision} in ", (str(exported.folder), "bold"))
+
+
 def push(
-    model: Annotated[str, typer.Argument(help="A model's folder, or its name in the box.", show_default=False)],
-    name: Annotated[str, typer.Argument(help="USER/MODEL on the Hub; made if it is not there.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A folder, or a bundled model.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="USER/MODEL on the Hub; created if necessary.", show_default=False)],
     private: Annotated[
         bool | None,
-        typer.Option("--private/--public", help="Of a new one; as your account has it when left out."),
+        typer.Option("--private/--public", help="Visibility of a new repository. [default: that of your account]"),
     ] = None,
     base: Annotated[
         str | None,
@@ -73,8 +134,7 @@ def push(
         unire push models/mine USER/MODEL --licence mit --language en
         unire extract --model USER/MODEL …
 
-    The folder goes up as it is, in one commit, with a card that the Hub can
-    read: safetensors, JSON, the tokenizer, and the graph if it was exported.
+    All files of the folder are uploaded in one commit, with a model card.
     """
     about = {"base": base, "licence": licence, "language": language, "datasets": dataset}
     known = {key: value for key, value in about.items() if value}

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and functions that interpret them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Labels = Annotated[
     str | None,
     typer.Option(
         "--labels",
-        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file. Learnt from the data when left out.",
+        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file. [default: learnt from the data]",
         show_default=False,
     ),
 ]
@@ -33,7 +33,7 @@ Symmetric = Annotated[
     typer.Option(
         "--symmetric",
         metavar="A,B",
-        help="Relation types whose two directions mean the same, where the label space is learnt from the data.",
+        help="Symmetric relation types, if the label space is learnt from the data.",
         show_default=False,
     ),
 ]
@@ -41,7 +41,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help=f"Format of the data: {', '.join(formats.FORMATS)}. Guessed when left out.",
+        help=f"Format of the data: {', '.join(formats.FORMATS)}. [default: guessed]",
         show_default=False,
     ),
 ]
@@ -50,31 +50,31 @@ Constraints = Annotated[
     typer.Option(
         "--constraints",
         metavar="none|learnt|FILE",
-        help='Types that relations may join: any, those of the training data, or a JSON file, {"Work_For": [["Peop", '
-        '"Org"]]}. The model\'s own choice when left out.',
+        help="Entity types that a relation may join: any, those of the training data, or those of a JSON file such as "
+        '{"Work_For": [["Peop", "Org"]]}. [default: the model\'s own choice]',
         show_default=False,
     ),
 ]
 Device = Annotated[
-    str | None, typer.Option("--device", help="`cpu`, `cuda`, …; a GPU when there is one.", show_default=False)
+    str | None, typer.Option("--device", help="`cpu`, `cuda`, … [default: a GPU if there is one]", show_default=False)
 ]
 Words = Annotated[
     bool,
     typer.Option(
         "--words",
-        help="Text without words (brat, jsonl, labelstudio, prodigy) has a sentence a line and words between spaces.",
+        help="Split text (brat, jsonl, labelstudio, prodigy) into sentences at line ends and into words at spaces.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
 
 
 def input_path(path: Path) -> Path:
-    """What is read for a path on the command line; `-` is standard input."""
+    """Return the file to read for a path on the command line; `-` is standard input."""
     return Path("/dev/stdin") if path == Path("-") else path
 
 
 def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
-    """Refuse to write annotated data over, or what would be read with the rest of a folder of them."""
+    """Refuse an output that would overwrite the data, or be read as part of a folder of them."""
     paths = [input_path(path) for path in data]
     folders = [path for path in paths if path.is_dir()]
     kinds = {path: formats.FORMATS.get(format or formats.guess(path)) for path in folders}
@@ -86,17 +86,17 @@ def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
 def documents_from(
     paths: Iterable[Path], format: str | None, *, predicted: bool = False, notes: Counter[str] | None = None
 ) -> list[Document]:
-    """All documents of some files.
+    """Read all documents of some files.
 
-    What their readers changed or left out is counted in `notes`, for a command that tells it itself, or else printed.
+    `notes` counts what the readers changed or left out. Without it, the counts are printed.
     """
-    found: Counter[str] = Counter() if notes is None else notes
-    documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=found)
+    counts: Counter[str] = Counter() if notes is None else notes
+    documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=counts)
     if notes is None:
-        printing.print_notes(found)
+        printing.print_notes(counts)
     return documents
 
 
 def label_space(name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
-    """The label space that the options ask for."""
+    """Return the label space that the options choose."""
     return LabelSpace.resolve(name, symmetric, documents)

@@ -33,34 +33,38 @@ __all__ = [
 
 out = Console()
 errors = Console(stderr=True)
-"""Progress, notes and errors: never mixed into what a program may read."""
+"""Progress, notes and errors; standard output is for results only."""
 
-WIDE = 10_000
-"""Columns that a table may take where it is not shown on a terminal."""
+MAX_FILE_WIDTH = 10_000
+"""Width of tables, in columns, if the output is not a terminal."""
 
 
 def say(*parts: str | tuple[str, str], to: Console | None = None) -> None:
-    """Print a line as it stands, to `errors` unless told otherwise: a file may be called `[red].txt`, or worse.
+    """Print a line literally: without Rich's markup, and with control characters made visible.
 
-    Nothing in it is taken for Rich's markup, nor reaches the terminal as a control character. A part may have a style.
+    Args:
+        parts: Texts, or pairs of a text and a style. File names of users, such as `[red].txt`, are safe here.
+        to: The console. [default: standard error]
     """
     shown = (visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts)
     (errors if to is None else to).print(Text.assemble(*shown), soft_wrap=True)
 
 
 def fail(sentence: str) -> None:
+    """Print an error."""
     say(("error:", "bold red"), f" {sentence}")
 
 
 def print_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object on standard output, as one line."""
     out.file.write(json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console | None = None) -> None:
-    """A table whose first column is names and whose others are numbers, on `out` unless told otherwise."""
+    """Print a table whose first column holds names and whose other columns hold numbers; by default on `out`."""
     console = out if to is None else to
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(file=console.file, width=WIDE)
+        console = Console(file=console.file, width=MAX_FILE_WIDTH)
     cells = [[_cell(value) for value in row] for row in rows]
     heads = [Text(visible(column), "bold") for column in columns]
     shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
@@ -74,7 +78,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
 
 def print_scores(scores: Scores, *, by_type: bool = True) -> None:
-    """P, R and F1 of entities and relations, overall and by type."""
+    """Print P, R and F1 of entities and relations, overall and by type."""
     rows: list[Sequence[object]] = []
     for name, counts in (("Entities", scores.entities), ("Relations", scores.relations)):
         rows.append((Text(name, "bold"), *_rates(counts)))
@@ -86,6 +90,7 @@ def print_scores(scores: Scores, *, by_type: bool = True) -> None:
 
 
 def print_intervals(intervals: Intervals) -> None:
+    """Print the confidence intervals of P, R and F1."""
     rows = [
         (name, str(rates.precision), str(rates.recall), str(rates.f1))
         for name, rates in (("Entities", intervals.entities), ("Relations", intervals.relations))
@@ -95,7 +100,7 @@ def print_intervals(intervals: Intervals) -> None:
 
 
 def print_confidence(confidence: CalibrationErrors, *, bins: bool) -> None:
-    """How far scores can be believed, in one line, and by scores where that is asked for."""
+    """Print the expected calibration error in one line and, with `bins`, a reliability table."""
     say(f"Expected calibration error of the scores: {confidence}", to=out)
     for name, part in (("Entities", confidence.entities), ("Relations", confidence.relations)):
         if bins:
@@ -105,17 +110,17 @@ def print_confidence(confidence: CalibrationErrors, *, bins: bool) -> None:
 
 
 def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:
-    """What was counted instead of lost."""
+    """Print what was counted, such as annotation that a format cannot hold."""
     for what, count in sorted(notes.items()):
         if count:
             say((f"{kind}:", "yellow"), f" {count:,} × {what}")
 
 
-def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int | None]:
-    """Widths of columns that do not fit as they are, with which no word is broken; none where that cannot be."""
+def _widths(columns: Sequence[Sequence[Text]], max_width: int) -> list[int | None]:
+    """Choose widths for columns that do not fit, so that no word is broken; `None` leaves the choice to Rich."""
     words = [max((cell_len(word) for cell in column for word in cell.plain.split()), default=0) for column in columns]
     whole = [max(cell.cell_len for cell in column) for column in columns]
-    left = room - 2 * len(columns) - sum(words)
+    left = max_width - 2 * len(columns) - sum(words)
     if left < 0 or sum(whole) <= sum(words) + left:
         return [None] * len(columns)
     for _ in range(left):
