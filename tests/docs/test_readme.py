@@ -115,7 +115,7 @@ def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encode
     assert (tmp_path / "models" / "mine" / "model.safetensors").exists()
     assert (tmp_path / "models" / "shared" / "model.safetensors").exists()
     assert (tmp_path / "models" / "student" / "model.safetensors").exists()
-    assert (tmp_path / "models" / "student_encoder" / "model.safetensors").exists()
+    assert (tmp_path / "models" / "pupil" / "model.safetensors").exists()
     assert (tmp_path / "models" / "scholar" / "model.safetensors").exists()
 
 
