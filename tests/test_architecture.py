@@ -21,6 +21,7 @@ from helpers.architecture import (
     STARTS_COMMANDS,
     UNFINISHED_FLAGS,
     UNFINISHED_NAMES,
+    UNFINISHED_VARIABLES,
 )
 from helpers.paths import ROOT, SOURCE
 
@@ -206,13 +207,23 @@ def defined_names(file: Path) -> Iterator[str]:
         yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
+def variable_names(file: Path) -> Iterator[str]:
+    """Names of variables, attributes and arguments."""
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
 def test_names_use_the_words_of_the_field():
     assert words_of("_OldBox_rooms_HTMLPage") == {"old", "box", "rooms", "html", "page"}
     wrong = [
         f"{place(file)}: {name}"
         for file in FILES
-        if package(file) not in UNFINISHED_NAMES
-        for name in defined_names(file)
+        for names, unfinished in ((defined_names, UNFINISHED_NAMES), (variable_names, UNFINISHED_VARIABLES))
+        if package(file) not in unfinished
+        for name in names(file)
         if words_of(name) & FORBIDDEN_WORDS
     ]
     assert not wrong

@@ -252,6 +252,7 @@ def test_a_model_that_finds_nothing_is_not_calibrated(folder, tmp_path, options)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twenty):
     before = ModelConfig.load(folder)
     wanted = tune_config(Extractor.load(folder), twenty)

@@ -103,6 +103,7 @@ def test_the_installed_package_is_the_one_from_the_wheel(bin_folder):
     assert str(bin_folder.parent) in ran.stdout
 
 
+@pytest.mark.slow
 def test_data_is_counted_and_scored_without_torch(bin_folder, tmp_path):
     def result(*arguments: object):
         ran = run(bin_folder / "unire", *arguments, "--labels", "scierc", "--json")
@@ -116,6 +117,7 @@ def test_data_is_counted_and_scored_without_torch(bin_folder, tmp_path):
     assert result("score", TWENTY, found)["scores"] == oracle["scores"]
 
 
+@pytest.mark.slow
 def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
     def result(*arguments: object):
         ran = run(bin_folder / "unire", *arguments, "--json", cwd=tmp_path)
@@ -129,6 +131,7 @@ def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
     assert result("evaluate", "--model", exported, "--data", TWENTY)["scores"] == scores
 
 
+@pytest.mark.slow
 def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     shutil.copytree(ROOT / "demo", tmp_path / "demo")
     ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")
@@ -148,6 +151,7 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     assert "is said to be where" in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -26,6 +26,7 @@ def snapshot() -> dict[str, Any]:
     return json.loads(SNAPSHOT.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("section", SECTIONS)
 def test_what_users_rely_on_stays(section: str, snapshot: dict[str, Any], tmp_path: Path):

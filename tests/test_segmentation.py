@@ -179,6 +179,7 @@ def test_words_and_sentences_take_the_text_apart_without_loss(text):
     assert start == len(document.words)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("part", ["word ", "word"])
 def test_a_line_of_five_megabytes_without_a_full_stop_is_a_sentence(part):
@@ -187,6 +188,7 @@ def test_a_line_of_five_megabytes_without_a_full_stop_is_a_sentence(part):
     assert document.offsets[-1][1] == len(document.text.rstrip())
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     "part",

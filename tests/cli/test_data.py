@@ -134,6 +134,7 @@ def test_standard_output_is_refused_what_it_cannot_hold(tmp_path: Path) -> None:
     assert "--json prints to standard output too" in reason("convert", PEOPLE, "--json", "--out", "-")
 
 
+@pytest.mark.slow
 def test_documents_go_through_pipes(tmp_path: Path) -> None:
     shutil.copy(PEOPLE, tmp_path / "people.json")
     data("convert", PEOPLE, "--out", tmp_path / "a.jsonl")
@@ -337,6 +338,7 @@ def test_a_page_is_made_of_documents(tmp_path: Path) -> None:
     assert "Norrland" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_statistics_are_drawn(tmp_path: Path, kind: str) -> None:
     ran = data("stats", TWENTY, "--labels", "scierc", "--plot", tmp_path / f"a.{kind}")
@@ -396,6 +398,7 @@ def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -
 # what is read, and what it is taken for
 
 
+@pytest.mark.slow
 def test_standard_input_is_a_dash_where_the_format_is_named(tmp_path: Path) -> None:
     ran = unire(f"cat {TWENTY} | unire data convert - --from dygie --out z.jsonl", tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -407,6 +410,7 @@ def test_standard_input_is_a_dash_where_the_format_is_named(tmp_path: Path) -> N
     assert ran.stderr == "error: /dev/stdin can be read but once, so its format is not guessed; name the format\n"
 
 
+@pytest.mark.slow
 def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tmp_path: Path) -> None:
     score = f"cat {TWENTY} | unire score {TWENTY} --labels scierc"
     for options in ("/dev/stdin --format dygie", "- --format dygie", "- --predictions-format dygie"):
@@ -480,6 +484,7 @@ def lossy(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_every_command_that_reads_data_tells_what_its_readers_left_out(tmp_path: Path) -> None:
     file = lossy(tmp_path / "a.json")
     commands: list[list[object]] = [["stats", file], ["split", file, "--parts", "a=1,b=1", "--out", tmp_path / "parts"]]

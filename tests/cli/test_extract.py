@@ -68,6 +68,7 @@ def test_standard_input_is_one_text_or_one_a_line(found):
     assert found("--lines", stdin="") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", " \n\t", "👍 👩‍💻", "שלום עולם", "a\x00b", "\u00a0\u3000\u200b", "word " * 2000])
 def test_odd_texts_have_sane_results(found, text):
     (item,) = found(stdin=text.encode())
@@ -208,6 +209,7 @@ def test_an_input_is_not_replaced_by_what_is_found_in_it(name, content, options,
     assert Path(name).read_text() == Path("found.jsonl.part").read_text() == content
 
 
+@pytest.mark.slow
 def test_standard_input_is_not_replaced_either(exported, tmp_path):
     file = tmp_path / "n.txt"
     file.write_text("A text.")
@@ -252,6 +254,7 @@ def test_what_is_not_open_cannot_be_written(error):
     assert error(TEXT, "--out", "/dev/fd/987") == "/dev/fd/987 cannot be written: Bad file descriptor"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs a name for standard output")
 @pytest.mark.parametrize("options", [(), ("--format", "cypher"), ("--format", "html"), ("--format", "spert")])
 def test_the_file_that_standard_output_goes_to_is_added_to(options, exported, tmp_path):

@@ -198,6 +198,7 @@ def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_
     assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
 def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
     lines, out, part = tmp_path / "lines.txt", tmp_path / "found.jsonl", tmp_path / "found.jsonl.part"
@@ -227,6 +228,7 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
     assert not part.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
 def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(exported, tmp_path):
     command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
@@ -246,6 +248,7 @@ def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(exported, tmp_
         assert b"error" not in process.stderr.read().lower()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
 def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
@@ -268,6 +271,7 @@ def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_pat
     assert "--resume goes on" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_a_line_that_was_piped_in_is_answered_before_the_next_one_comes(exported):
     command = [sys.executable, "-m", "unire", "extract", "--model", str(exported), "--device", "cpu", "--lines"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -41,6 +41,7 @@ def model(encoder, tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_help_teaches():
     for words in (
@@ -213,6 +214,7 @@ def test_symmetric_types_may_be_named_for_ones_own_data():
     assert named["relations_doubled"] == built_in["relations_doubled"]
 
 
+@pytest.mark.slow
 def test_mistakes_get_one_sentence(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
@@ -254,6 +256,7 @@ def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path)
         assert "alpha = nan" in str(ran.exception) or "no device 'foo'" in str(ran.exception)
 
 
+@pytest.mark.slow
 def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tmp_path):
     arguments = ("extract", "--words", "--model", exported, "--device", "cpu")
     shell = shlex.join(command(*arguments)) + " <&-"
@@ -269,6 +272,7 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tm
     assert "is not UTF-8" in str(ran.exception)
 
 
+@pytest.mark.slow
 def test_words_are_utf_8_whatever_the_terminal_speaks(exported, tmp_path):
     text = tmp_path / "words.txt"
     text.write_text("\ufeffcaf\u00e9 noir\n", encoding="utf-8")
@@ -284,6 +288,7 @@ def test_words_are_utf_8_whatever_the_terminal_speaks(exported, tmp_path):
     assert json.loads(ran.stdout.decode())["sentences"] == [["caf\u00e9", "noir"]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_behind_standard_output_gets_one_sentence():
     with Path("/dev/full").open("w") as full:
@@ -291,6 +296,7 @@ def test_a_full_disk_behind_standard_output_gets_one_sentence():
         assert "No space left on device" in error_of_process("data", "stats", TWENTY, stdout=full)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("json_option", [[], ["--json"]])
 def test_a_reader_that_goes_away_is_no_reason_to_complain(json_option):
     reading, writing = os.pipe()

@@ -140,6 +140,7 @@ def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_
     assert run("extract", "--words", "--model", model, "--device", "cpu", stdin="").stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -156,6 +157,7 @@ def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_m
     assert message in one_sentence(ran.returncode, ran.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

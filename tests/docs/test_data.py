@@ -54,6 +54,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_every_command_on_the_way_to_a_model_runs(shell, tmp_path: Path, encoder: Path) -> None:
     shutil.copy(FIXTURES / "export.json", tmp_path)
@@ -91,6 +92,7 @@ def test_the_papers_counts_are_those_on_the_page() -> None:
         assert f"| {corpus.upper()} | {counts} |" in FORMATS
 
 
+@pytest.mark.slow
 def test_the_commands_about_formats_run(shell, tmp_path: Path) -> None:
     shutil.copy(FIXTURES / "twenty.jsonl", tmp_path / "train.jsonl")
     made = news()

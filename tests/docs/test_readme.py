@@ -76,6 +76,7 @@ def body(title: str) -> list[list[str]]:
 # The README
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover  # it runs nearly everything, and would take twice as long
 def test_every_command_and_every_python_block_runs(tmp_path, monkeypatch, encoder):
     """In order and in one folder, where a tiny encoder has the name of a large one, for two epochs or steps."""

@@ -34,6 +34,7 @@ def without_scores(found: Any) -> Any:
     return [without_scores(each) for each in found] if isinstance(found, list) else found
 
 
+@pytest.mark.slow
 def test_every_command_runs_and_answers():
     if shutil.which("curl") is None:
         pytest.skip("there is no curl to ask the server with")

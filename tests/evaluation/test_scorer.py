@@ -360,6 +360,7 @@ PROTOCOLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @settings(deadline=None)
 @given(scored_pair())
@@ -369,6 +370,7 @@ def test_the_scorer_agrees_with_the_naive_one_under_every_protocol(pair: tuple[D
         assert score([gold], [predicted], LABELS, protocol) == naive_score(gold, predicted, protocol)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @settings(deadline=None)
 @given(scored_pair())

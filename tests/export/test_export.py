@@ -38,6 +38,7 @@ def exported_family(family: str, twenty, labels, folder: Path, precision: str) -
     return export_onnx(folder / "model", folder / "out", precision=precision, test=twenty)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("family", FAMILIES)
 def test_in_eight_bits_every_family_computes_nearly_the_same(family, exported, twenty, scierc_labels, tmp_path):
@@ -57,6 +58,7 @@ def test_in_eight_bits_every_family_computes_nearly_the_same(family, exported, t
     assert (len(weights) > len({str(tensor.external_data) for tensor in weights.values()})) == (family == "albert")
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("family", ["mpnet", "modernbert"])
 def test_in_full_precision_the_graph_computes_the_same(family, twenty, scierc_labels, tmp_path):
@@ -94,6 +96,7 @@ def test_torch_reads_the_same_file(unexported, exported):
         assert torch.allclose(tensor, after[name], atol=float(tensor.abs().max()) / 200), name
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_an_exported_model_can_be_exported_again_into_a_folder_in_which_there_is_nothing(exported, tmp_path):
     again = export_onnx(exported, tmp_path)
@@ -157,6 +160,7 @@ def test_eight_bits_keep_every_vector_within_half_a_step(rows):
     assert torch.equal(again.values, packed.values)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of PyTorch by PyTorch
 def test_vectors_are_rounded_each_by_itself_and_one_of_zeros_stays_so():
     torch.manual_seed(0)

@@ -114,6 +114,7 @@ def assert_same(found: list[Document], expected: list[Document]) -> None:
         assert in_order(one.relations) == in_order(other.relations)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("format", WORDY)
 def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None:
@@ -134,6 +135,7 @@ def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None
     assert seen[False]  # what no format of the kind can spell is refused, but not everything is
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("format", WRITTEN)
 @given(documents())
@@ -258,6 +260,7 @@ def real(path: Path) -> list[Document]:
     return list(formats.read(path))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("format", WRITTEN)
 @pytest.mark.parametrize("name", REAL)

@@ -68,6 +68,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
 @pytest.mark.parametrize("name", ["jsonl", "text", "tables", "csv", "graphml", "cypher", "html"])
 def test_odd_texts_have_sane_results_in_every_format(text, name, tmp_path):
@@ -85,6 +86,7 @@ def test_an_argument_may_be_empty():
     assert json.loads(extract("").stdout)["entities"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_read(science):
     words = "we train a neural parser on the Penn Treebank with features for translation "
@@ -128,6 +130,7 @@ def test_a_folder_that_is_no_model_is_told(tmp_path):
     assert "the box holds news and science" in error(SENTENCE, "--model", "sciense")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, which torch is imported for")
 def test_the_first_result_takes_no_torch_and_no_time():
     """Within two seconds on a machine with nothing else to do; a busy one is given more."""

@@ -96,6 +96,7 @@ def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
     assert "| base checkpoint | someone/tiny-bert |" in (out / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_model_is_exported_by_command(unexported, tmp_path):
     out = tmp_path / "out"

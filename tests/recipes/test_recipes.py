@@ -195,6 +195,7 @@ def test_models_are_decoded_in_the_papers_way_too_with_thresholds_tuned_on_dev(s
     assert reproduce._job(other, Path("work")).fresh_output == Path("work/scierc-best-split-3")
 
 
+@pytest.mark.slow
 def test_soft_labels_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp_path):
     plan, reproduce, _ = recipes
     corpus = RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl"
@@ -229,6 +230,7 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
         assert reproduce._job(stages[name], work).command[-1] == "--resume"
 
 
+@pytest.mark.slow
 def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_path, monkeypatch):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
@@ -305,6 +307,7 @@ def test_the_first_texts_of_a_corpus_are_taken_as_they_are(recipes, parts):
         reproduce.make([plan.Stage("none.txt", ("take_first", str(text), "0"))], parts, jobs=1)
 
 
+@pytest.mark.slow
 def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipes, parts, exported):
     plan, reproduce, _ = recipes
     work = parts.work
@@ -326,6 +329,7 @@ def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipe
     assert all(0 <= scores["relations"]["f1"] <= 1 for scores in protocols.values())
 
 
+@pytest.mark.slow
 def test_models_of_folds_are_scored_with_and_without_sentences_of_overlapping_entities(recipes, parts, exported):
     plan, reproduce, _ = recipes
     lines = (RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl").read_text(encoding="utf-8").splitlines()
@@ -382,6 +386,7 @@ def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
     assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("results.md", 8), ("studies.md", 9)])
 def test_the_tables_of_a_page_are_up_to_date(recipes, name, count):
     _, _, tables = recipes
@@ -406,6 +411,7 @@ def test_the_studies_are_commands_with_options_that_they_have(studies):
         assert {word for word in words if word.startswith("--")} <= known, name
 
 
+@pytest.mark.slow
 def test_a_study_that_fails_says_why_and_nothing_else_and_the_rest_is_not_run(tmp_path):
     words = ("threshold", "errors", "--encoder", "none", "--data", tmp_path, "--out", tmp_path / "out")
     command = [sys.executable, RECIPES / "studies.py", *words]

@@ -86,6 +86,7 @@ def test_answers_are_what_the_openapi_document_says(server):
     assert server.get("/docs").status == 404  # it would load scripts from elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "sesame"], ids=["open", "locked"])
 def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(science, key, tmp_path):
     pytest.importorskip("schemathesis", reason="schemathesis is not installed")
@@ -293,6 +294,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_may_not(server):
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():
     with command("--max-text", 20, UNIRE_API_KEY="sesame") as (process, address):
         assert address.extract({"text": SECRET}).status == 401
@@ -332,6 +334,7 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
     assert isinstance(run("--port", 0, "--model", tmp_path).exception, UnireError)
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_command_says_what_to_install():
     code = (
         "import sys; sys.modules['fastapi'] = None\n"

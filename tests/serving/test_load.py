@@ -89,6 +89,7 @@ def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
         assert slow.engine.done <= done + 2
 
 
+@pytest.mark.slow
 def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
     slow.engine.let.set()
     slow.engine.max_tokens = 40
@@ -199,6 +200,7 @@ def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
         pool.shutdown()
 
 
+@pytest.mark.slow
 def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
     body = {"texts": ["We train a parser on a treebank. " * 500] * 12}
     with command() as (process, address), ThreadPoolExecutor(4) as pool:
@@ -215,6 +217,7 @@ def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
         assert process.stderr.read() == "stopped; requests: 0 answered, 4 given up\n"
 
 
+@pytest.mark.slow
 def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
     answers: list[Answer | OSError] = []
 
@@ -241,6 +244,7 @@ def test_a_process_that_is_told_to_stop_during_load_loses_nothing():
     assert f"stopped; requests: {statuses.count(200)} answered\n" in said
 
 
+@pytest.mark.slow
 def test_a_signal_that_comes_as_soon_as_the_address_is_printed_stops_the_server():
     for _ in range(3):
         with command() as (process, _):

@@ -244,6 +244,7 @@ def test_what_is_packed_by_name_alone_is_refused(tmp_path, suffix):
     assert refused(file).startswith(f"{file} cannot be read: ")
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_packed_lines_are_read_when_they_are_taken_and_positions_are_those_of_the_archive(tmp_path):
     file = tmp_path / "a.txt.gz"

@@ -32,6 +32,7 @@ def test_a_chart_has_the_papers_scores_on_the_data_set_most_like_ours(name):
     assert not Chart(STUDIES[name].charts(without)[name]).others()
 
 
+@pytest.mark.slow
 def test_published_charts_are_those_of_their_numbers():
     for name in STUDIES:
         for chart, svg in STUDIES[name].charts(load_result(PUBLISHED, name)).items():

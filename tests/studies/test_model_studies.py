@@ -120,6 +120,7 @@ def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
         assert json.loads(run("study", *words, "--data", gold, "--format", "brat", "--json").stdout)
 
 
+@pytest.mark.slow
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
     told = []
@@ -151,6 +152,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
     assert ("UniRE", "110M", "200", "36.9", "200.1") in paper.rows
 
 
+@pytest.mark.slow
 def test_speed_says_how_often_documents_were_read(random_model, twenty, monkeypatch):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0.6)
     monkeypatch.setattr(speed_module, "_cases", lambda *given: [*cases(*given)][:1])

@@ -91,6 +91,7 @@ def test_a_report_has_all_studies_of_its_folder(studied):
     assert "pipeline entity_epochs 2" in page
 
 
+@pytest.mark.slow
 def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
     folder = shutil.copytree(studied.folder, tmp_path / "mine")
     for missing in ("cells/beta2=0.999-0.json", "cells/pipeline-measured-0.json", "errors.json", "threshold.json"):
@@ -107,6 +108,7 @@ def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -162,6 +164,7 @@ def _train_another(folder, monkeypatch) -> None:
     monkeypatch.setattr(trainer, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
     folder = reported.folder
@@ -178,6 +181,7 @@ def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported,
     assert reported.again() == ([], now)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("why", ["older", "deleted", "of others"])
 def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, why):
@@ -200,6 +204,7 @@ def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, wh
     assert {name: numbers[name] for name in OF_MODEL} == kept
 
 
+@pytest.mark.slow
 def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, tmp_path, monkeypatch):
     folder = shutil.copytree(studied.folder, tmp_path / "mine")
     (folder / "cells" / "default-0.json").unlink()
@@ -315,6 +320,7 @@ CHARTS = {
 """Of every chart: its study, what it must say, how it is read, and the numbers that must be read in it."""
 
 
+@pytest.mark.slow
 def test_every_chart_of_every_study_is_looked_at():
     drawn = {chart: name for name in STUDIES for chart in STUDIES[name].charts(load_result(PUBLISHED, name))}
     assert drawn == {chart: study for chart, (study, *_) in CHARTS.items()}

@@ -157,6 +157,7 @@ def test_a_setup_says_all_that_training_must_know(setup):
     assert "--labels" not in said
 
 
+@pytest.mark.slow
 def test_trainings_run_in_processes_of_their_own_and_only_once(encoder, tmp_path):
     command = ("study", "beta2", *trained(encoder), "--jobs", 2, "--out", tmp_path)
     ran = run(*command)

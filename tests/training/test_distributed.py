@@ -75,6 +75,7 @@ def training(encoder: Path, *more: object) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[Document], tmp_path: Path):
     """The same effective batch, the same evaluation, one checkpoint.
@@ -98,6 +99,7 @@ def test_two_processes_train_as_one(launcher: str, encoder: Path, twenty: list[D
     assert {path.name for path in tmp_path.iterdir()} == {"alone", "together", "one.jsonl"}
 
 
+@pytest.mark.slow
 def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder: Path, tmp_path: Path):
     """Dropout and all, with states saved by the clocks of processes that do not agree on the time.
 
@@ -146,6 +148,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_again(encoder: Path, tmp_path: Path):
     (tmp_path / "fails.py").write_text(FAILS)
     out, snapshots = tmp_path / "model", tmp_path / "model.resume"
@@ -163,6 +166,7 @@ def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_agai
     assert not snapshots.exists()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Path, tmp_path: Path):
     (tmp_path / "bad.jsonl").write_text("no JSON\n")
     arguments = ("train", "--encoder", encoder, "--data", tmp_path / "bad.jsonl", "--out", tmp_path / "out")

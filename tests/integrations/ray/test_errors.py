@@ -36,6 +36,7 @@ def error(exported, tmp_path):
     return told
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")

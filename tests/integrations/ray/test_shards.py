@@ -108,6 +108,7 @@ def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
     assert len(plan_shards(inputs, stamps(inputs))) == 49
 
 
+@pytest.mark.slow
 def test_a_packed_file_is_not_cut(tmp_path):
     lines = tmp_path / "all.txt.gz"
     lines.write_bytes(gzip.compress("".join(f"Line {i * 7919 % 1000003}.\n" for i in range(50_000)).encode()))

@@ -180,6 +180,7 @@ print(len(doc._.unire_relations), {shown})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("claim", "shown", "name"),
     [

@@ -22,6 +22,7 @@ from unire.segmentation import segment
 # What it finds
 
 
+@pytest.mark.slow
 def test_spacy_finds_the_component_without_an_import():
     code = """
 import json, spacy

@@ -23,6 +23,7 @@ print(json.dumps([found(doc) for doc in spacy.load(sys.argv[2]).pipe(TEXTS)]))
 """
 
 
+@pytest.mark.slow
 def test_a_saved_pipeline_gives_equal_results_in_a_fresh_process(exported: Path, docs: list[Doc], tmp_path: Path):
     own = shutil.copytree(exported, tmp_path / "own")
     nlp = pipeline(own)
@@ -37,6 +38,7 @@ def test_a_saved_pipeline_gives_equal_results_in_a_fresh_process(exported: Path,
     assert [found(doc) for doc in spacy.load(moved).pipe(TEXTS)] == [found(doc) for doc in docs]
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_the_model_in_the_box_holds_it_too(tmp_path: Path):
     pipeline("science").to_disk(tmp_path / "saved")
     assert (tmp_path / "saved" / "unire" / "model.safetensors").exists()

@@ -37,6 +37,7 @@ def found(request, encoders, few, scierc_labels) -> tuple[str, list[Document]]:
     return encoder, stage.predict([document.bare for document in few])
 
 
+@pytest.mark.slow
 def test_a_handful_of_sentences_is_learnt_by_heart(found, few, scierc_labels):
     encoder, entities = found
     assert score(few, entities, scierc_labels).entities.f1 == 1
@@ -122,6 +123,7 @@ def test_gold_spans_end_inside_their_sentence(few, encoders, scierc_labels):
     assert (gold >= 0).sum() == sum(min(QUICK.max_span, n - start) for start in range(n))
 
 
+@pytest.mark.slow
 def test_entities_of_a_sentence_longer_than_the_encoder_are_found_and_its_relations_counted(
     encoders, few, scierc_labels
 ):

@@ -50,6 +50,7 @@ def asked(encoder, out, *more):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path, in_process):
     ran = asked(encoder, tmp_path, "--json")
     assert ran.exit_code == 0, ran.output

@@ -188,6 +188,7 @@ def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -
     assert saved == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
     rates: list[float] = []
     step = MaskedTrainer.step

@@ -178,6 +178,7 @@ def test_a_corpus_marks_the_words_that_windows_mark(words: list[str]) -> None:
         assert marked_tokens(" ".join(words), Path(folder)) == tokens_of_windows(" ".join(words))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_corpus_marks_the_capitals_that_windows_mark_in_every_script(tmp_path: Path) -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]

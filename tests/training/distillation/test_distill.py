@@ -79,6 +79,7 @@ def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelS
     )
 
 
+@pytest.mark.slow
 def test_a_student_with_another_tokenizer_learns_what_its_teacher_finds(teacher, student_encoder, twenty, tmp_path):
     """From gold that holds nothing, which the teacher's tables outweigh."""
     untaught = train(
@@ -143,6 +144,7 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
         assert batching[0] == padding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it_is_lost(
     workers, failing_graph_capture, teacher, encoder, tmp_path, monkeypatch
@@ -263,6 +265,7 @@ def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(tea
     assert "Entities" in ran.output
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
     monkeypatch.setattr("unire.cli.distill.new_callbacks", lambda json, tensorboard: InterruptAfter(1))
     arguments = [
@@ -287,6 +290,7 @@ def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monk
 # As any training
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path, monkeypatch):
     monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 3)
     config = quick(epochs=6, mlp_dropout=0.2)
@@ -307,6 +311,7 @@ def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path,
     assert read[0] == read[1]
 
 
+@pytest.mark.slow
 def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, encoder, tmp_path):
     """By the command, with a process that makes chunks ahead, as without either."""
     words = (

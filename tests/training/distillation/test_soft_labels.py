@@ -162,6 +162,7 @@ def test_a_student_of_soft_labels_learns_what_a_student_of_the_teachers_does(
     assert "teacher (bert), other (roberta)" in (tmp_path / "b" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_student_of_soft_labels_that_was_stopped_goes_on_as_if_it_had_not_been(
     soft_labels, encoder, teacher, tmp_path
 ):
@@ -192,6 +193,7 @@ def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(so
         taught([], encoder, tmp_path / "s", config=config, soft_labels=others, resume=True)
 
 
+@pytest.mark.slow
 def test_several_students_share_soft_labels_and_leave_them_as_they_are(soft_labels, encoder, student_encoder, tmp_path):
     before = {file.name: file.read_bytes() for file in soft_labels.iterdir()}
     for number, student in enumerate((encoder, student_encoder)):

@@ -24,6 +24,7 @@ from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
 
 
+@pytest.mark.slow
 def test_soft_labels_of_other_labels_are_refused(soft_labels, encoder, tmp_path):
     labels = LabelSpace.load("conll04")
     with pytest.raises(UnireError, match=r"soft labels 'twenty\.soft' and student do not have the same entity types"):
