@@ -27,7 +27,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from unire.models.encoder import build_encoder, load_encoder
-from unire.training.adaptation.masked_lm import CLIP, MaskedLM, MaskedTrainer, WholeWordMasking
+from unire.training.adaptation.config import AdaptationConfig
+from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.trainer import Trainer
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -87,16 +89,17 @@ def encoder_of(folder: str | None) -> Any:
     return build_encoder(transformers.MPNetConfig(max_position_embeddings=514, **size).to_dict())
 
 
-def trainer_of(folder: str | None, variant: str) -> MaskedTrainer:
+def build_task(folder: str | None, variant: str) -> MaskedLMTask:
     encoder = encoder_of(folder)
     tokens = {f"{'##' if i % 4 == 0 else ''}{i}": i for i in range(encoder.config.vocab_size)}
     tokenizer = Tokenizer(models.WordPiece(tokens, unk_token="0"))
     masking = WholeWordMasking(tokenizer, mask_id=4, special_ids=range(5), rate=0.2)
     compiled = GPU and variant not in ("eager", "whole")
-    trainer = MaskedTrainer(MaskedLM(encoder, masking), lr=1e-4, device=DEVICE, compiled=compiled)
+    config = AdaptationConfig(max_steps=10**6, lr=1e-4)
+    task = MaskedLMTask(MaskedLM(encoder, masking), config, DEVICE, compiled=compiled)
     if variant == "whole":
-        trainer.model.forward = torch.compile(trainer.model.forward, dynamic=False)
-    return trainer
+        task.model.forward = torch.compile(task.model.forward, dynamic=False)
+    return task
 
 
 def rows_of(setting: Setting, n_tokens: int) -> np.ndarray:
@@ -106,9 +109,8 @@ def rows_of(setting: Setting, n_tokens: int) -> np.ndarray:
     return (5 + np.random.default_rng(0).choice(len(weights), shape, p=weights / weights.sum())).astype(np.int32)
 
 
-def take_step(trainer: MaskedTrainer, rows: np.ndarray, seed: int = 0) -> None:
-    trainer.find_gradients(rows, seed)
-    trainer.step(1.0)
+def take_step(task: MaskedLMTask, rows: np.ndarray, seed: int = 0) -> None:
+    Trainer(task)._take_step((seed, rows), lambda: False)
 
 
 def operations(encoder: Any, setting: Setting) -> float:
@@ -120,22 +122,22 @@ def operations(encoder: Any, setting: Setting) -> float:
     return 6 * setting.batch_tokens * (matrices + attention + head)
 
 
-def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], MaskedTrainer, np.ndarray]:
+def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], MaskedLMTask, np.ndarray]:
     torch._dynamo.reset()
     if GPU:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    trainer = trainer_of(folder, setting.variant)
-    rows = rows_of(setting, trainer.model.encoder.config.vocab_size)
+    task = build_task(folder, setting.variant)
+    rows = rows_of(setting, task.model.encoder.config.vocab_size)
     started = time.perf_counter()
     with ExitStack() as stack:
         if setting.variant == "tuned":
             stack.enter_context(torch._inductor.config.patch(max_autotune=True))
         if setting.variant == "cudnn":
             stack.enter_context(sdpa_kernel(CUDNN_FIRST, set_priority=True))
-        trainer.warm_up(*rows.shape)
+        task.warm_up(*rows.shape)
         warm_up = time.perf_counter() - started
-        step = seconds_of(lambda: take_step(trainer, rows))
+        step = seconds_of(lambda: take_step(task, rows))
     speed = rows.size / step
     row = {
         "length": setting.length,
@@ -144,7 +146,7 @@ def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], Maske
         "warm_up_s": warm_up,
         "step_ms": 1e3 * step,
         "tokens_per_second": speed,
-        "utilisation": operations(trainer.model.encoder, setting) / step / PEAK,
+        "utilisation": operations(task.model.encoder, setting) / step / PEAK,
         "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if GPU else 0.0,
     }
     print(
@@ -153,43 +155,43 @@ def measure(folder: str | None, setting: Setting) -> tuple[dict[str, Any], Maske
         f"{100 * row['utilisation']:4.1f}% of peak  {row['peak_gb']:5.1f} GB",
         flush=True,
     )
-    return row, trainer, rows
+    return row, task, rows
 
 
-def shares(trainer: MaskedTrainer, rows: np.ndarray) -> dict[str, float]:
+def shares(task: MaskedLMTask, rows: np.ndarray) -> dict[str, float]:
     """Milliseconds of a step by part; what the others leave is the encoder's."""
-    model = trainer.model
+    model = task.model
     ids = torch.from_numpy(rows).to(DEVICE).long()
-    whole = seconds_of(lambda: take_step(trainer, rows))
+    whole = seconds_of(lambda: take_step(task, rows))
     masking = seconds_of(lambda: model.masking(ids))
     _, positions, tokens = model.masking(ids)
-    kind = torch.bfloat16 if trainer.bf16 else torch.float32
+    kind = torch.bfloat16 if task.bf16 else torch.float32
     vectors = torch.randn(*ids.shape, model.head.dense.in_features, device=DEVICE, dtype=kind, requires_grad=True)
 
     def head() -> None:
-        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=trainer.bf16):
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=task.bf16):
             outcome = model.head(vectors, positions, tokens, model.encoder.get_input_embeddings().weight)
         outcome[0].backward()
         model.zero_grad()
 
     def optimiser() -> None:
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        trainer.optimizer.step()
+        nn.utils.clip_grad_norm_(model.parameters(), task.clip)
+        task.optimizer.step()
 
     parts = {"masking": masking, "head": seconds_of(head)}
-    trainer.find_gradients(rows, seed=0)
+    task.find_gradients(rows, seed=0)
     parts["optimiser"] = seconds_of(optimiser)
-    trainer.optimizer.zero_grad()
+    task.optimizer.zero_grad()
     parts["encoder"] = whole - sum(parts.values())
     print("  ".join(f"{name} {1e3 * part:.2f} ms ({part / whole:.0%})" for name, part in parts.items()), flush=True)
     return {name: 1e3 * part for name, part in parts.items()}
 
 
-def profile(trainer: MaskedTrainer, rows: np.ndarray, steps: int = 3, shown: int = 20) -> None:
+def profile(task: MaskedLMTask, rows: np.ndarray, steps: int = 3, shown: int = 20) -> None:
     """The kernels that take most of the device's time."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as recorded:
         for seed in range(steps):
-            take_step(trainer, rows, seed)
+            take_step(task, rows, seed)
         _wait()
     events = sorted(recorded.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)
@@ -266,14 +268,14 @@ def main() -> None:
             break
         if not GPU:
             setting = Setting(setting.length, 1024, setting.variant)
-        row, trainer, rows = measure(arguments.encoder, setting)
+        row, task, rows = measure(arguments.encoder, setting)
         record["settings"].append(row)
         if place == 0:
-            record["shares_ms"] = shares(trainer, rows)
+            record["shares_ms"] = shares(task, rows)
             if GPU:
-                profile(trainer, rows)
+                profile(task, rows)
                 record["attention_ms"] = attention_kernels()
-        del trainer
+        del task
     if arguments.json:
         arguments.json.write_text(json.dumps(record, indent=2))
 

@@ -30,7 +30,7 @@ from unire.inference.engine import Engine
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.unire import UniRE
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 from unire.windows.collator import bucket_batches, collate
 from unire.windows.windows import WindowBuilder
 

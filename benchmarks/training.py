@@ -15,8 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -25,11 +27,27 @@ from accelerate.state import AcceleratorState
 from unire import Extractor, formats
 from unire.inference.torch_engine import TorchEngine
 from unire.labels import LabelSpace
-from unire.training.callbacks import Callback
+from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.initialization import init_model
+from unire.training.table_task import TableTask
+from unire.training.train import init_model
 from unire.training.trainer import Trainer
+
+
+class EpochTimes(Callback):
+    """The time of every epoch."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def on_train_begin(self, info: Mapping[str, Any]) -> None:
+        self._began = time.perf_counter()
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        now = time.perf_counter()  # the loss of the epoch was read, so the GPU is done
+        self.seconds.append(now - self._began)
+        self._began = now
 
 
 def measure(
@@ -39,25 +57,17 @@ def measure(
     config = TrainingConfig.from_preset("paper", layout=layout, window=window, bf16=bf16, epochs=epochs + 1)
     accelerator = Accelerator(mixed_precision="bf16" if bf16 else "no")
     model = init_model(encoder, labels, config).to(accelerator.device)
-    trainer = Trainer(model, documents, [], config, accelerator, Path("unused"), Callback())
-    if padded:
-        trainer.data.padding, trainer.data.max_padding = "fixed" if trainer.gradients.captures else "exact", None
+    task = TableTask(model, documents, [], config, accelerator)
+    if padded:  # a row for every window, also where they could be packed
+        task._batching = lambda record: ("fixed" if record else "exact", None)
     cuda = accelerator.device.type == "cuda"
-
-    def epoch(number: int) -> float:
-        started = time.perf_counter()
-        steps = trainer.data.steps(number)
-        for position, step in enumerate(trainer.collated(steps)):
-            trainer.take_step(step, position / len(steps), 1 / len(steps))
-        if cuda:
-            torch.cuda.synchronize()
-        return time.perf_counter() - started
-
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    first = epoch(0)  # it meets every shape for the first time
-    seconds = sum(epoch(number) for number in range(1, epochs + 1)) / epochs
-    n_tables = sum(len(group.tables) for group in trainer.data.groups)
+    times = EpochTimes()
+    Trainer(task, callbacks=[times]).fit(Interrupt())
+    first, *others = times.seconds  # the first epoch meets every shape for the first time
+    seconds = sum(others) / len(others)
+    n_tables = sum(len(group.tables) for group in task.data.groups)
     return {
         "layout": layout,
         "window": window,

@@ -29,7 +29,6 @@ from typing import Any
 from plan import HELD, SCRIPTS, Parts, Stage, plan
 
 from unire.errors import UnireError
-from unire.files import recover
 from unire.studies.runner import Record, StudyJob, read_record, run_jobs
 
 RESULTS = "results"
@@ -101,20 +100,10 @@ def _job(stage: Stage, work: Path) -> StudyJob:
         command = (str(Path(__file__).parent / f"{kind}.py"), *arguments, str(out))
         return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light)
     model = out / stage.part
-    options = ["--resume"] if _stopped(kind, model) else []
+    options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
     anew = model if kind in REMADE and "--resume" not in command else None
     return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, fresh_output=anew)
-
-
-def _stopped(kind: str, model: Path) -> bool:
-    """Whether an earlier start has left a state to go on from."""
-    if kind != "adapt":
-        return model.with_name(f"{model.name}.resume").exists()
-    # `can_resume` of an adaptation does the same, but brings torch with it
-    for folder in (model, model / "resume"):
-        recover(folder)
-    return (model / "resume" / "state.json").exists()
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> StudyJob:

@@ -123,7 +123,7 @@ def random_model(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pyt
     import torch
 
     from unire.training.config import TrainingConfig
-    from unire.training.initialization import init_model
+    from unire.training.train import init_model
 
     torch.manual_seed(0)
     model = init_model(str(encoder), scierc_labels, TrainingConfig(max_table=64, alpha=0.5))
@@ -167,7 +167,7 @@ def unexported(encoder: Path, scierc_labels: LabelSpace, tmp_path_factory: pytes
     import torch
 
     from unire.training.config import TrainingConfig
-    from unire.training.initialization import init_model
+    from unire.training.train import init_model
 
     torch.manual_seed(0)
     model = init_model(str(encoder), scierc_labels, TrainingConfig(layout="shared", alpha=0.5), ["twenty.jsonl"])

@@ -16,7 +16,7 @@ from unire.inference.engine import Engine
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence
 from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 
 LABELS = LabelSpace(("X",), ("r",))
 

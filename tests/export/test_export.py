@@ -25,7 +25,7 @@ from unire.hub.model_dir import FILES, fingerprint
 from unire.inference.onnx_engine import start_session
 from unire.models.checkpoint import Int8Tensor, dequantize
 from unire.models.unire import UniRE
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 
 
 def exported_family(family: str, twenty, labels, folder: Path, precision: str) -> ExportReport:

@@ -10,7 +10,7 @@ from unire.documents import Document
 from unire.training.config import TrainingConfig
 from unire.training.distillation.distill import DistillConfig, distill
 from unire.training.distillation.unlabelled import DistillationBatch, DistillationBatches
-from unire.training.trainer import TrainResult
+from unire.training.train import TrainResult
 
 GOLD = [Document.from_words([["Nothing", "is", "found", "here", "."]])]
 """Gold that says nothing of what the teachers know."""

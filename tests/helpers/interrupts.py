@@ -13,6 +13,6 @@ class InterruptAfter(Callback):
     def __init__(self, epoch):
         self.last = epoch
 
-    def epoch(self, record):
+    def on_epoch_end(self, record):
         if record["epoch"] == self.last:
             signal.raise_signal(signal.SIGINT)

@@ -15,7 +15,7 @@ from unire.errors import UnireError
 from unire.models import checkpoint
 from unire.models.unire import UniRE
 from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +67,7 @@ def test_the_card_says_what_text_an_adapted_encoder_has_read(encoder, scierc_lab
 def test_a_damaged_record_of_an_adaptation_gets_one_sentence(text, encoder, scierc_labels, tmp_path):
     adapted = shutil.copytree(encoder, tmp_path / "adapted")
     (adapted / "adaptation.json").write_text(text)
-    with pytest.raises(UnireError, match=r"adaptation.json' is damaged, or not what `unire adapt` wrote; remove it if"):
+    with pytest.raises(UnireError, match=r"adaptation.json' is damaged, or was not written by `adapt`; remove it if"):
         init_model(str(adapted), scierc_labels, TrainingConfig())
 
 

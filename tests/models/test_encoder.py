@@ -22,7 +22,7 @@ from unire.models.batch import TensorBatch
 from unire.models.encoder import POSITION_ID_MODELS, build_encoder, digest_weights, load_encoder, supports_position_ids
 from unire.models.unire import UniRE, encode_tokens
 from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 from unire.windows import collator
 from unire.windows.collator import collate
 

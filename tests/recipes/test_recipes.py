@@ -21,9 +21,11 @@ from unire.cli.main import app
 from unire.errors import UnireError
 from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import score
+from unire.training import trainer
 from unire.training.adaptation import adapt as adaptation
 from unire.training.adaptation import config as adaptation_config
-from unire.training.adaptation import trainer
+from unire.training.callbacks import Callback
+from unire.training.resume import has_checkpoint
 
 RECIPES = ROOT / "recipes"
 
@@ -239,19 +241,20 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
     stage = plan.Stage("adapted", ("adapt", "--encoder", str(encoder), "--corpus", str(text), *options))
     work = tmp_path / "work"
 
-    def stop(progress):
-        signal.raise_signal(signal.SIGINT)
+    class Stop(Callback):
+        def on_log(self, metrics):
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0)
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0)
     config = adaptation_config.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
     with pytest.raises(KeyboardInterrupt):
-        adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", on_progress=stop)
-    assert adaptation.can_resume(work / "adapted")
+        adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", callbacks=[Stop()])
+    assert has_checkpoint(work / "adapted")
     (work / "adapted.log").touch()
     assert reproduce._job(stage, work).command[-1] == "--resume"
-    for moved in ("adapted", "adapted/resume"):  # as by a process that was killed while it replaced the folder
-        (work / moved).rename((work / moved).with_name(f".{Path(moved).name}.0123abcd.previous"))
-        assert reproduce._job(stage, work).command[-1] == "--resume"
+    (state,) = (work / "adapted.resume").iterdir()  # as by a process that was killed while it replaced the checkpoint
+    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
+    assert reproduce._job(stage, work).command[-1] == "--resume"
     reproduce.make([stage], parts, jobs=1)
     assert json.loads((work / "adapted" / "adaptation.json").read_text(encoding="utf-8"))["steps"] == 2
     assert reproduce._job(stage, work).command[-1] == "--json"

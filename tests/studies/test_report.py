@@ -24,7 +24,7 @@ from unire.studies import report, results
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
 from unire.studies.results import load_result, save_result
-from unire.training import trainer
+from unire.training import train
 
 PUBLISHED = ROOT / "results" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
@@ -160,8 +160,8 @@ def _train_another(folder, monkeypatch) -> None:
     """Have the default cell trained again by the next report, and come out differently, as on a GPU."""
     shutil.rmtree(folder / "models" / "default-0")
     (folder / "cells" / "default-0.json").unlink()
-    seeded = trainer.set_seed
-    monkeypatch.setattr(trainer, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
+    seeded = train.set_seed
+    monkeypatch.setattr(train, "set_seed", lambda seed, **more: seeded(seed + 1, **more))
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import pytest
 
 from unire.errors import UnireError
 from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
 from unire.training.optimizer import build_optimizer
+from unire.training.train import init_model
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from unire.labels import LabelSpace
 from unire.tables import fill_sentence
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 from unire.windows.windows import WindowBuilder
 
 

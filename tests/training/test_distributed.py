@@ -108,14 +108,14 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
     often = ("--set", "evaluate_every=3", "--save-every-minutes", 0.002)
     arguments = training(encoder, "--epochs", 12, "--lr", 0.002, *often)
     straight = run("torchrun", *arguments, "--out", tmp_path / "straight")
-    out, snapshots = tmp_path / "stopped", tmp_path / "stopped.resume"
+    out, checkpoints = tmp_path / "stopped", tmp_path / "stopped.resume"
     resume: tuple[str, ...] = ()
     for number in SIGNALS:
         line = command("torchrun", *arguments, "--out", out, *resume)
-        before = set(snapshots.glob("step-*[0-9]"))
+        before = set(checkpoints.glob("step-*[0-9]"))
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
         deadline = time.monotonic() + 120
-        while set(snapshots.glob("step-*[0-9]")) <= before:
+        while set(checkpoints.glob("step-*[0-9]")) <= before:
             assert process.poll() is None, "the training ended before it could be stopped"
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -130,20 +130,20 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
     resumed = run("torchrun", *arguments, "--out", out, *resume)
     assert resumed["history"] == straight["history"]
     assert resumed["scores"] == straight["scores"]
-    assert not snapshots.exists()
+    assert not checkpoints.exists()
 
 
 FAILS = """
 import sys
 from unire.cli.main import app
-from unire.training.trainer import Trainer
+from unire.training.table_task import TableTask
 
-def fail(trainer, tune=Trainer._tune):
-    if not trainer.accelerator.is_main_process:
+def fail(task, tune=TableTask.tune):
+    if not task.accelerator.is_main_process:
         raise RuntimeError("out of memory")
-    tune(trainer)
+    tune(task)
 
-Trainer._tune = fail
+TableTask.tune = fail
 app(sys.argv[1:])
 """
 
@@ -151,19 +151,19 @@ app(sys.argv[1:])
 @pytest.mark.slow
 def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_again(encoder: Path, tmp_path: Path):
     (tmp_path / "fails.py").write_text(FAILS)
-    out, snapshots = tmp_path / "model", tmp_path / "model.resume"
+    out, checkpoints = tmp_path / "model", tmp_path / "model.resume"
     arguments = tuple(map(str, training(encoder, "--epochs", 2, "--out", out)))
     line = [*command("torchrun")[:-2], str(tmp_path / "fails.py"), *arguments]
     ran = subprocess.run(line, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert ran.returncode != 0
     assert "out of memory" in ran.stderr
     assert ModelConfig.load(out).provenance["interrupted"]
-    (state,) = snapshots.glob("step-*[0-9]/progress.json")
-    before = json.loads(state.read_text())["progress"][0]
+    (state,) = checkpoints.glob("step-*[0-9]/state.json")
+    before = json.loads(state.read_text())["processes"][0]
     assert before["epoch"] == 2
     assert run("torchrun", *arguments, "--resume")["history"] == before["history"]
     assert "interrupted" not in ModelConfig.load(out).provenance
-    assert not snapshots.exists()
+    assert not checkpoints.exists()
 
 
 @pytest.mark.slow

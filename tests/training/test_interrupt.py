@@ -153,9 +153,9 @@ def straight(words, tmp_path_factory):
     ("stop", "status"), [(sent(signal.SIGINT), [130]), (sent(signal.SIGTERM), [143]), (sent_to_all, ENDED)]
 )
 def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words, straight, tmp_path, stop, status):
-    out, snapshots = tmp_path / "model", tmp_path / "model.resume"
+    out, checkpoints = tmp_path / "model", tmp_path / "model.resume"
     line = command(*words, "--save-every-minutes", 0.0001, "--out", out, "--json")
-    ran = stopped(line, has_saved(snapshots), stop)
+    ran = stopped(line, has_saved(checkpoints), stop)
     assert ran.returncode in status, ran.stderr
     assert "Traceback" not in ran.stderr
     if status is not ENDED:
@@ -167,7 +167,7 @@ def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words
     assert resumed["interrupted"] is False
     assert resumed["history"] == straight["history"]
     assert resumed["scores"] == straight["scores"]
-    assert not snapshots.exists()
+    assert not checkpoints.exists()
 
 
 def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, encoder, tmp_path):
@@ -190,7 +190,8 @@ def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
     ran = stopped(command(*words, *small, "--minutes", 5), answers, sent(signal.SIGTERM))
     assert ran.returncode == 143, ran.stderr
     assert "interrupted; --resume goes on" in ran.stderr
-    state = json.loads((tmp_path / "out" / "resume" / "state.json").read_text(encoding="utf-8"))
+    (checkpoint,) = (tmp_path / "out.resume").glob("step-*/state.json")
+    (state,) = json.loads(checkpoint.read_text(encoding="utf-8"))["processes"]
     assert state["step"] > 0
     went_on = result(*words, *small, "--max-steps", state["step"] + 3, "--resume")
     assert went_on["steps"] == state["step"] + 3

@@ -18,10 +18,9 @@ from unire.training import train as train_module
 from unire.training.callbacks import Callback
 from unire.training.cross_validation import cross_validate
 from unire.training.distillation import distill as distilling
-from unire.training.output_dir import is_finished
-from unire.training.resume import CheckpointManager
+from unire.training.resume import CheckpointManager, is_finished
+from unire.training.table_task import TableTask
 from unire.training.train import train
-from unire.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, m
     out = tmp_path / "model"
     shutil.copytree(random_model, out)
     before = fingerprint(out)
-    monkeypatch.setattr(train_module, "Trainer", None)  # nothing is computed before it is refused
+    monkeypatch.setattr(train_module, "init_training", None)  # nothing is computed before it is refused
     with pytest.raises(
         UnireError, match=f"^output folder '{out}' already exists and holds 'README.md'; pass a new folder$"
     ):
@@ -63,7 +62,7 @@ def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
 
 def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
     out = tmp_path / "model"
-    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    assert trained(out, callbacks=[InterruptAfter(1)]).interrupted
     with pytest.raises(UnireError, match=r"; resume it, or remove the folder$"):
         trained(out)
     shutil.rmtree(tmp_path / "model.resume")
@@ -75,7 +74,7 @@ def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_remove
 
 def test_a_training_killed_as_it_replaced_its_state_is_resumed(trained, tmp_path):
     out = tmp_path / "model"
-    assert trained(out, reporter=InterruptAfter(1)).interrupted
+    assert trained(out, callbacks=[InterruptAfter(1)]).interrupted
     (state,) = (tmp_path / "model.resume").iterdir()
     state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
     with pytest.raises(UnireError, match="there is an unfinished training"):
@@ -92,7 +91,7 @@ def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, train
     chapter = tmp_path / "model.resume" / "thesis" / "ch1.tex"
     chapter.parent.mkdir(parents=True)
     chapter.touch()
-    sentence = "model.resume' is where the state of the training goes, but it holds 'thesis'; move that elsewhere"
+    sentence = "model.resume' is where checkpoints of the training go, but it holds 'thesis'; move that elsewhere"
     with pytest.raises(UnireError, match=sentence):
         trained(tmp_path / "model", resume=resume)
     with pytest.raises(UnireError, match=sentence):
@@ -102,18 +101,18 @@ def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, train
 
 def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(trained, tmp_path):
     class Noting(Callback):
-        def epoch(self, record):
+        def on_epoch_end(self, record):
             (tmp_path / "model.resume").mkdir(exist_ok=True)
             (tmp_path / "model.resume" / "step-notes.txt").touch()
 
-    trained(tmp_path / "model", reporter=Noting(), save_every_epochs=1)
+    trained(tmp_path / "model", callbacks=[Noting()], save_every_epochs=1)
     assert [left.name for left in (tmp_path / "model.resume").iterdir()] == ["step-notes.txt"]
 
 
 @pytest.mark.parametrize("work", ["calibration", "export"])
 def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
     out, then = tmp_path / "model", tmp_path / "then"
-    trained(out, reporter=InterruptAfter(1))
+    trained(out, callbacks=[InterruptAfter(1)])
     left = ModelDir.open(out)
     left.save(left.config.with_(provenance={**left.config.provenance, work: {}}), then)
     with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
@@ -141,7 +140,7 @@ def test_a_fold_that_was_stopped_and_lost_its_state_is_not_taken_for_finished(tw
     folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
     options = {"out": tmp_path, "labels": scierc_labels, "config": quick(epochs=2), "only": [1]}
     with pytest.raises(KeyboardInterrupt):
-        cross_validate(encoder, folds, reporter_for=lambda number: InterruptAfter(1), **options)
+        cross_validate(encoder, folds, callbacks_for=lambda number: [InterruptAfter(1)], **options)
     shutil.rmtree(tmp_path / "fold-01.resume")
     cross_validate(encoder, folds, resume=True, **options)
     assert "interrupted" not in ModelConfig.load(tmp_path / "fold-01").provenance
@@ -152,7 +151,7 @@ class Epochs(Callback):
 
     count = 0
 
-    def epoch(self, record):
+    def on_epoch_end(self, record):
         self.count += 1
 
 
@@ -164,14 +163,14 @@ def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
     folds = list(split_folds(twenty, draw_folds(twenty, 2), dev_fraction=0.3))
     options = {"labels": scierc_labels, "config": quick(), "only": [1]}
     straight = cross_validate(encoder, folds, out=tmp_path / "straight", **options)
-    folder, score = tmp_path / "failed" / "fold-01", Trainer._score
+    folder, score = tmp_path / "failed" / "fold-01", TableTask.score
 
-    def fail(trainer, documents):
+    def fail(task, documents):
         if documents == folds[0].test:
             raise RuntimeError("out of memory")
-        return score(trainer, documents)
+        return score(task, documents)
 
-    monkeypatch.setattr(Trainer, "_score", fail)
+    monkeypatch.setattr(TableTask, "score", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
         cross_validate(encoder, folds, out=folder.parent, **options)
     monkeypatch.undo()
@@ -179,7 +178,7 @@ def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
     if killed:
         CheckpointManager(folder).remove()
     counted = Epochs()
-    resume = {**options, "resume": True, "reporter_for": lambda number: counted}
+    resume = {**options, "resume": True, "callbacks_for": lambda number: [counted]}
     assert cross_validate(encoder, folds, out=folder.parent, **resume) == straight
     assert counted.count == epochs
     made = ModelConfig.load(folder).provenance
@@ -195,7 +194,7 @@ def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypat
     def full(*_):
         raise UnireError("the disk is full")
 
-    monkeypatch.setattr(Trainer, "_tune", fail)
+    monkeypatch.setattr(TableTask, "tune", fail)
     monkeypatch.setattr(CheckpointManager, "save", full)
     with pytest.raises(RuntimeError, match="out of memory"):
         trained(tmp_path / "model")

@@ -32,9 +32,9 @@ from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.cross_validation import cross_validate
 from unire.training.dataset import to_tensors
-from unire.training.initialization import init_model
-from unire.training.optimizer import Schedule, rate_at
-from unire.training.train import train
+from unire.training.optimizer import build_schedule, rate_at
+from unire.training.table_task import TableTask
+from unire.training.train import init_model, train
 from unire.training.trainer import Trainer
 from unire.windows.collator import Batch
 
@@ -51,7 +51,7 @@ def quick(**changes) -> TrainingConfig:
 def test_a_tiny_encoder_overfits_twenty_sentences(
     preset, layout, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(Trainer, "_out_of_patience", lambda trainer: trainer.progress.best == 2.0)  # of 1 for each F1
+    monkeypatch.setattr(Trainer, "_out_of_patience", lambda trainer: trainer.state.best == 2.0)  # of 1 for each F1
     quick = {**QUICK, "lr": 6e-4, "evaluate_after": 50, "evaluate_every": 10}
     config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=250, batch_size=5, window=60)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
@@ -100,16 +100,16 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     assert supports_position_ids(model.encoder)
     torch.manual_seed(0)
     model.biaffine.U.data.normal_(std=0.1)
-    trainer = Trainer(model, twenty, [], config, Accelerator(cpu=True), tmp_path, Callback())
+    task = TableTask(model, twenty, [], config, Accelerator(cpu=True))
     model.eval()  # no dropout inside the encoder
-    groups = trainer.data.steps(0)[0]
+    groups = task.data.steps(0)[0]
 
     def computed(padding, max_padding) -> tuple[torch.Tensor, torch.Tensor, list[Batch]]:
-        trainer.data.padding, trainer.data.max_padding = padding, max_padding
-        step = trainer.data.step(groups)
-        losses = sum(trainer.gradients(to_tensors(batch, step, trainer.config)) for batch in step.batches)
+        task.data.padding, task.data.max_padding = padding, max_padding
+        step = task.data.step(groups)
+        losses = sum(task.gradients(to_tensors(batch, step, task.config)) for batch in step.batches)
         gradients = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-        trainer.optimizer.zero_grad()
+        task.optimizer.zero_grad()
         return losses, gradients, [gold.batch for gold in step.batches]
 
     losses, gradients, (plain,) = computed("exact", None)
@@ -142,8 +142,7 @@ def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
 ):
     config = quick()
     model = init_model(encoders(family), scierc_labels, config)
-    trainer = Trainer(model, few, [], config, Accelerator(cpu=True), tmp_path, Callback())
-    assert trainer._batching(recorded) == batching
+    assert TableTask(model, few, [], config, Accelerator(cpu=True))._batching(recorded) == batching
 
 
 def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has_failed(
@@ -151,21 +150,21 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_recording_has
 ):
     config = quick(epochs=3, batch_size=1)
     model = init_model(encoder, scierc_labels, config)
-    trainer = Trainer(model, twenty[:1] * 2, [], config, Accelerator(cpu=True), tmp_path, Callback())
-    trainer.gradients = GraphRunner(trainer._gradients, trainer.accelerator.device, capture=True)
-    trainer.data.padding, trainer.data.max_padding = trainer._batching(record=True)
+    task = TableTask(model, twenty[:1] * 2, [], config, Accelerator(cpu=True))
+    task.gradients = GraphRunner(task._gradients, task.accelerator.device, capture=True)
+    trainer = Trainer(task)
     packed = {}
 
-    def take_step(step, position, share):
-        packed.setdefault(trainer.progress.epoch, set()).update(
+    def backward(step, out_of_time):
+        packed.setdefault(trainer.state.epoch, set()).update(
             gold.batch.window_starts is not None for gold in step.batches
         )
-        Trainer.take_step(trainer, step, position, share)
+        TableTask.backward(task, step, out_of_time)
 
-    monkeypatch.setattr(trainer, "take_step", take_step)
+    monkeypatch.setattr(task, "backward", backward)
     trainer.fit(Interrupt())
     assert packed == {0: {True}, 1: {False}, 2: {False}}
-    assert (trainer.data.padding, trainer.data.max_padding) == trainer._batching(record=False)
+    assert (task.data.padding, task.data.max_padding) == task._batching(record=False)
 
 
 def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):
@@ -186,8 +185,10 @@ def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc
     out = tmp_path / "killed"
     process = subprocess.Popen(command(*words, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    snapshots = out.with_name("killed.resume")
-    while len(list(snapshots.glob("step-*[0-9]"))) == 0 or max(snapshots.glob("step-*[0-9]")).name < "step-000000005":
+    checkpoints = out.with_name("killed.resume")
+    while (
+        len(list(checkpoints.glob("step-*[0-9]"))) == 0 or max(checkpoints.glob("step-*[0-9]")).name < "step-000000005"
+    ):
         assert process.poll() is None, "the training ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -199,7 +200,7 @@ def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc
     found = result(*words, "--out", out, "--resume")
     assert found["history"] == expected["history"]
     assert found["scores"] == expected["scores"]
-    assert not snapshots.exists()
+    assert not checkpoints.exists()
 
 
 def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_labels, encoder, tmp_path):
@@ -212,7 +213,7 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
         labels=scierc_labels,
         config=config,
         out=tmp_path / "stopped",
-        reporter=InterruptAfter(2),
+        callbacks=[InterruptAfter(2)],
     )
     assert stopped.interrupted
     assert len(stopped.history) == 2
@@ -227,8 +228,8 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
 
 def test_what_was_started_before_there_was_a_setting_is_resumed_with_its_default(few, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
-    train(encoder, few, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
-    (record,) = tmp_path.glob("model.resume/*/progress.json")
+    train(encoder, few, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
+    (record,) = tmp_path.glob("model.resume/*/state.json")
     state = json.loads(record.read_text(encoding="utf-8"))
     del state["settings"]["keep_head"], state["settings"]["clip"]
     record.write_text(json.dumps(state), encoding="utf-8")
@@ -239,19 +240,19 @@ def test_what_was_started_before_there_was_a_setting_is_resumed_with_its_default
 
 def test_resuming_with_other_settings_is_refused(twenty, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
-    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     with pytest.raises(UnireError, match="another lr"):
         train(encoder, twenty, labels=scierc_labels, config=quick(lr=1.0), out=out, resume=True)
     with pytest.raises(UnireError, match="nothing to resume"):
         train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "other", resume=True)
 
 
-@pytest.mark.parametrize("damage", ["", "{}", '{"progress": {"epok": 1}, "settings": {}}'])
+@pytest.mark.parametrize("damage", ["", "{}", '{"processes": [{"epok": 1}], "settings": {}}'])
 def test_a_damaged_state_gets_one_sentence(damage, twenty, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
-    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
-    snapshot = next((tmp_path / "model.resume").iterdir())
-    (snapshot / "progress.json").write_text(damage)
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
+    checkpoint = next((tmp_path / "model.resume").iterdir())
+    (checkpoint / "state.json").write_text(damage)
     with pytest.raises(UnireError, match="is damaged") as caught:
         train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, resume=True)
     assert "\n" not in str(caught.value)
@@ -259,14 +260,14 @@ def test_a_damaged_state_gets_one_sentence(damage, twenty, scierc_labels, encode
 
 def test_an_unfinished_training_is_not_begun_anew_by_mistake(twenty, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
-    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     with pytest.raises(UnireError, match="unfinished training"):
         train(encoder, twenty, labels=scierc_labels, config=quick(), out=out)
 
 
 def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
-    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=InterruptAfter(1))
+    train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     with pytest.raises(UnireError, match="another training data"):
         train(encoder, twenty[1:], labels=scierc_labels, config=quick(), out=out, resume=True)
     with pytest.raises(UnireError, match="another training data"):  # the same documents, otherwise parted
@@ -275,7 +276,7 @@ def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp
 
 def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
     class FillDisk(Callback):
-        def epoch(self, record):
+        def on_epoch_end(self, record):
             if record["epoch"] == 2:
                 monkeypatch.setattr(checkpoint, "save_file", full)
 
@@ -283,8 +284,10 @@ def test_a_full_disk_while_saving_the_state_keeps_the_one_before(twenty, scierc_
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "model"
-    with pytest.raises(UnireError, match="No space left on device; the state before it is kept"):
-        train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, reporter=FillDisk(), save_every_epochs=1)
+    with pytest.raises(UnireError, match="No space left on device; the checkpoint before it is kept"):
+        train(
+            encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[FillDisk()], save_every_epochs=1
+        )
     monkeypatch.undo()
     resumed = train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, resume=True)
     assert len(resumed.history) == 2
@@ -313,7 +316,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.training.trainer.tune_config", interrupted)
+    monkeypatch.setattr("unire.training.table_task.tune_config", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted
@@ -330,18 +333,18 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
     assert not (tmp_path / "model.resume").exists()
 
 
-def test_a_reporter_is_closed_however_training_ends(twenty, scierc_labels, encoder, tmp_path):
+def test_callbacks_are_told_the_end_however_training_ends(twenty, scierc_labels, encoder, tmp_path):
     closed = []
 
     class Closing(Callback):
-        def epoch(self, record):
+        def on_epoch_end(self, record):
             raise UnireError("stop")
 
-        def close(self):
+        def on_train_end(self):
             closed.append(True)
 
     with pytest.raises(UnireError, match="stop"):
-        train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "m", reporter=Closing())
+        train(encoder, twenty, labels=scierc_labels, config=quick(), out=tmp_path / "m", callbacks=[Closing()])
     assert closed
 
 
@@ -423,7 +426,6 @@ def test_a_diverged_training_says_so(twenty, scierc_labels, encoder, tmp_path):
 
 
 def test_layers_learn_more_slowly_the_deeper_they_lie(encoder, twenty, scierc_labels):
-    from unire.training.initialization import init_model
     from unire.training.optimizer import build_optimizer
 
     config = quick(lr=1.0, head_lr=3.0, layer_decay=0.5)
@@ -442,7 +444,7 @@ def test_without_bias_correction_adamw_is_adamw_without_bias_correction():
     config = TrainingConfig.from_preset("released", lr=0.1, weight_decay=0.01, warmup=0.0, eps=1e-3)
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
     optimizer = torch.optim.AdamW([{"params": [parameter], "peak": 0.1}], betas=(0.9, 0.9))
-    schedule = Schedule(optimizer, config)
+    schedule = build_schedule(optimizer, config)
     x, m, v = parameter.detach().numpy().copy(), np.zeros(2), np.zeros(2)
     for step in range(1, 6):
         progress = step / 10

@@ -17,7 +17,7 @@ from unire.config import EncoderSpec, ModelConfig
 from unire.errors import UnireError
 from unire.export.export import export_onnx
 from unire.export.parity import compare_engines
-from unire.training.initialization import init_model
+from unire.training.train import init_model
 from unire.windows.tokenizer import WordTokenizer
 from unire.windows.windows import WindowBuilder
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from unire.cli import printing
 from unire.cli.options import Device, Json
 from unire.cli.training_options import distributed_errors, stopped
-
-if TYPE_CHECKING:
-    from unire.training.adaptation.trainer import AdaptationProgress
+from unire.training.callbacks import Callback
 
 __all__ = ["adapt"]
 
@@ -71,8 +70,8 @@ def adapt(
     It makes the best of the time it is given: the learning rate falls to zero at its end.
     """
     from unire.training.adaptation.adapt import adapt as run
-    from unire.training.adaptation.adapt import can_resume
     from unire.training.adaptation.config import AdaptationConfig
+    from unire.training.resume import has_checkpoint
 
     config = AdaptationConfig(
         minutes=minutes,
@@ -85,9 +84,9 @@ def adapt(
     )
     try:
         with _Bar(shown=not json) as bar:
-            report = run(encoder, corpus, out, config, resume=resume, device=device, on_progress=bar.update)
+            report = run(encoder, corpus, out, config, resume=resume, device=device, callbacks=[bar])
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; --resume goes on" if can_resume(out) else "interrupted; nothing was kept yet")
+        printing.say("interrupted; --resume goes on" if has_checkpoint(out) else "interrupted; nothing was kept yet")
         raise stopped(*interrupt.args) from None
     if json:
         printing.print_json({"out": str(out), **asdict(report)})
@@ -104,7 +103,7 @@ def _count(tokens: int) -> str:
     return f"{tokens / 1e6:,.1f}M" if tokens >= 1e6 else f"{tokens:,}"
 
 
-class _Bar:
+class _Bar(Callback):
     """An adaptation as the terminal shows it."""
 
     def __init__(self, *, shown: bool) -> None:
@@ -128,10 +127,10 @@ class _Bar:
     def __exit__(self, *_: Any) -> None:
         self._bar.stop()
 
-    def update(self, progress: AdaptationProgress) -> None:
+    def on_log(self, metrics: Mapping[str, float]) -> None:
         self._bar.update(
             self._task,
-            completed=progress.done,
-            description=f"{_count(progress.tokens)} tokens  {progress.tokens_per_second:,.0f}/s  "
-            f"loss {progress.loss:.3f}  accuracy {100 * progress.accuracy:.1f}%",
+            completed=metrics["fraction"],
+            description=f"{_count(int(metrics['tokens']))} tokens  {metrics['tokens_per_second']:,.0f}/s  "
+            f"loss {metrics['loss']:.3f}  accuracy {100 * metrics['accuracy']:.1f}%",
         )

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from unire.cli import printing
 from unire.training.callbacks import Callback
+from unire.training.resume import TrainState
 
 __all__ = ["TerminalCallback"]
 
@@ -28,28 +29,28 @@ class TerminalCallback(Callback):
             console=printing.errors,
         )
 
-    def start(self, facts: Mapping[str, Any]) -> None:
+    def on_train_begin(self, info: Mapping[str, Any]) -> None:
         printing.say(
-            f"{facts['sentences']:,} sentences of {facts['documents']:,} documents, "
-            f"{facts['parameters'] / 1e6:.1f}M parameters, on {facts['device']}"
-            + (f" × {facts['processes']}" if facts["processes"] > 1 else "")
+            f"{info['sentences']:,} sentences of {info['documents']:,} documents, "
+            f"{info['parameters'] / 1e6:.1f}M parameters, on {info['device']}"
+            + (f" × {info['processes']}" if info["processes"] > 1 else "")
         )
-        if "teachers" in facts:
-            teachers = ", ".join(facts["teachers"])
-            printing.say(f"{facts['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
-        printing.print_notes(facts["notes"])
-        self._task = self._bar.add_task("", total=facts["epochs"], completed=facts["epochs done"], losses="")
+        if "teachers" in info:
+            teachers = ", ".join(info["teachers"])
+            printing.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
+        printing.print_notes(info["notes"])
+        self._task = self._bar.add_task("", total=info["epochs"], completed=info["epochs done"], losses="")
         self._bar.start()
 
-    def step(self, epoch: float, epochs: int) -> None:
-        self._bar.update(self._task, completed=epoch)
+    def on_step_end(self, state: TrainState) -> None:
+        self._bar.update(self._task, completed=state.epochs_done)
 
-    def epoch(self, record: Mapping[str, Any]) -> None:
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
         losses = "  ".join(f"L_{name[:3]} {value:.4f}" for name, value in record["loss"].items())
         self._bar.update(self._task, losses=losses)
         if "dev" in record:
             ent, rel = record["dev"]["ent"], record["dev"]["rel"]
             printing.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
 
-    def close(self) -> None:
+    def on_train_end(self) -> None:
         self._bar.stop()

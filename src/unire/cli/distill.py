@@ -181,7 +181,7 @@ def distill(
         config=config,
         distillation=distillation,
         data=[str(path) for path in data],
-        reporter=new_callbacks(json, tensorboard),
+        callbacks=new_callbacks(json, tensorboard),
         resume=resume,
         save_every_epochs=save_every_epochs,
         save_every_minutes=save_every_minutes,

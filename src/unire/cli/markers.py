@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_spa
 from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import changes_from, distributed_errors, option, stopped
 from unire.errors import UnireError
+from unire.training.callbacks import Callback
 
 __all__ = ["markers", "relabel"]
 
@@ -55,6 +57,7 @@ def markers(
             panel=MODEL,
         ),
     ] = None,
+    resume: training_options.Resume = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
@@ -73,6 +76,7 @@ def markers(
     from unire.training.config import marker_config
     from unire.training.markers.model import NoPositionsError
     from unire.training.markers.train import train_markers
+    from unire.training.resume import has_checkpoint
 
     options = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "head_lr": head_lr, "window": window, "seed": seed}
     config = marker_config(**changes_from("--set", settings or [], **options))
@@ -88,12 +92,13 @@ def markers(
             dev=dev_documents,
             approximate=not exact,
             device=device,
-            tell=lambda line: None if json else printing.say(line),
+            callbacks=[] if json else [_EpochLines()],
+            resume=resume,
         )
     except NoPositionsError as error:
         raise UnireError(f"{error} (--exact)") from None
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; nothing was kept")
+        printing.say("interrupted; --resume continues" if has_checkpoint(out) else "interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None
     if json:
         result = {"out": str(out), "dev_rel_f1_between_gold_entities": trained.f1, "seconds": trained.seconds}
@@ -102,6 +107,13 @@ def markers(
     printing.print_notes(trained.notes)
     score = "" if trained.f1 is None else f"Rel F1 {100 * trained.f1:.1f} between the gold entities of dev; "
     printing.say(f"{score}model in ", (str(out), "bold"), to=printing.out)
+
+
+class _EpochLines(Callback):
+    """A line per epoch."""
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        printing.say(", ".join(f"{name} {value:.4g}" for name, value in record.items()))
 
 
 @distributed_errors()

@@ -21,7 +21,7 @@ from unire.cli.training_options import (
 )
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.training.output_dir import check_folds, check_output_dir
+from unire.training.resume import check_folds, check_output_dir
 
 if TYPE_CHECKING:
     from unire.training.callbacks import Callback
@@ -145,7 +145,7 @@ def train(
         dev=dev_documents,
         test=test_documents,
         out=out,
-        reporter=new_callbacks(json, tensorboard),
+        callbacks=new_callbacks(json, tensorboard),
         **shared,
     )
     report(trained, out, notes, json)
@@ -174,14 +174,14 @@ def _train_folds(
     from unire.training.cross_validation import cross_validate, over_folds
     from unire.training.distributed import is_main
 
-    def reporter_for(number: int) -> Callback:
+    def callbacks_for(number: int) -> list[Callback]:
         if not json and is_main():
             printing.errors.rule(f"fold {number} of {len(ids)}")
         return new_callbacks(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
     parts = list(split_folds(documents, ids, dev_fraction, seed))
     try:
-        results = cross_validate(encoder, parts, out=out, only=only, reporter_for=reporter_for, **shared)
+        results = cross_validate(encoder, parts, out=out, only=only, callbacks_for=callbacks_for, **shared)
     except KeyboardInterrupt as interrupt:
         raise stopped(*interrupt.args) from None
     if not is_main():

@@ -24,7 +24,7 @@ from unire.training.callbacks import exit_status
 if TYPE_CHECKING:
     from unire.training.callbacks import Callback
     from unire.training.config import TrainingConfig
-    from unire.training.trainer import TrainResult
+    from unire.training.train import TrainResult
 
 __all__ = [
     "MODEL",
@@ -190,18 +190,18 @@ def read_parts(
     return documents, +notes
 
 
-def new_callbacks(json: bool, tensorboard: Path | None) -> Callback:
+def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
     """What shows a training on the terminal, or does not, and keeps it for TensorBoard."""
     from unire.cli.callbacks import TerminalCallback
-    from unire.training.callbacks import CallbackList, TensorBoardCallback
+    from unire.training.callbacks import TensorBoardCallback
     from unire.training.distributed import is_main
 
     if not is_main():
-        return CallbackList([])
-    reporters: list[Callback] = [] if json else [TerminalCallback()]
+        return []
+    callbacks: list[Callback] = [] if json else [TerminalCallback()]
     if tensorboard is not None:
-        reporters.append(TensorBoardCallback(tensorboard))
-    return CallbackList(reporters)
+        callbacks.append(TensorBoardCallback(tensorboard))
+    return callbacks
 
 
 def stopped(number: int = signal.SIGINT) -> typer.Exit:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between two steps instead of in the middle of one."""
+"""Callbacks of a training, TensorBoard among them; and signals that wait for the end of a step."""
 
 from __future__ import annotations
 
@@ -8,54 +8,72 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unire.errors import UnireError
+
+if TYPE_CHECKING:
+    from unire.training.resume import TrainState
 
 __all__ = ["SIGNALS", "Callback", "CallbackList", "Interrupt", "TensorBoardCallback", "exit_status"]
 
 
 class Callback:
-    """Told about every step and epoch; does nothing. Subclass it to see or keep what happens."""
+    """Called in the course of a training; does nothing. Subclass it to show or keep what happens."""
 
-    def start(self, facts: Mapping[str, Any]) -> None:
-        """Training begins (or goes on): sizes of the data, what tables could not hold."""
+    def on_train_begin(self, info: Mapping[str, Any]) -> None:
+        """Training begins or resumes.
 
-    def step(self, epoch: float, epochs: int) -> None:
-        """So many epochs, in parts, are over."""
+        Args:
+            info: Sizes of data and model, the device, and what the data could not express.
+        """
 
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        """An epoch is over: its losses, and the scores on dev where it was looked at."""
+    def on_step_end(self, state: TrainState) -> None:
+        """An optimiser step is done."""
 
-    def close(self) -> None:
+    def on_log(self, metrics: Mapping[str, float]) -> None:
+        """Every few seconds, where a task has metrics within an epoch."""
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        """An epoch is done.
+
+        Args:
+            record: Its number, its losses, and the scores on dev if it was evaluated.
+        """
+
+    def on_train_end(self) -> None:
         """Training is over, however it ended."""
 
 
 class CallbackList(Callback):
-    """Several reporters as one."""
+    """Several callbacks as one."""
 
-    def __init__(self, reporters: Sequence[Callback]) -> None:
-        self.reporters = reporters
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self.callbacks = callbacks
 
-    def start(self, facts: Mapping[str, Any]) -> None:
-        for reporter in self.reporters:
-            reporter.start(facts)
+    def on_train_begin(self, info: Mapping[str, Any]) -> None:
+        for callback in self.callbacks:
+            callback.on_train_begin(info)
 
-    def step(self, epoch: float, epochs: int) -> None:
-        for reporter in self.reporters:
-            reporter.step(epoch, epochs)
+    def on_step_end(self, state: TrainState) -> None:
+        for callback in self.callbacks:
+            callback.on_step_end(state)
 
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        for reporter in self.reporters:
-            reporter.epoch(record)
+    def on_log(self, metrics: Mapping[str, float]) -> None:
+        for callback in self.callbacks:
+            callback.on_log(metrics)
 
-    def close(self) -> None:
-        for reporter in self.reporters:
-            reporter.close()
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        for callback in self.callbacks:
+            callback.on_epoch_end(record)
+
+    def on_train_end(self) -> None:
+        for callback in self.callbacks:
+            callback.on_train_end()
 
 
 class TensorBoardCallback(Callback):
-    """Losses, rates and dev scores as TensorBoard event files."""
+    """Writes losses and dev scores as TensorBoard event files."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -64,40 +82,41 @@ class TensorBoardCallback(Callback):
             raise UnireError('TensorBoard is not installed: pip install "unire[tensorboard]"') from None
         self._writer = SummaryWriter(str(folder))
 
-    def epoch(self, record: Mapping[str, Any]) -> None:
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
         for name, value in _scalars(record):
             self._writer.add_scalar(name, value, record["epoch"])
 
-    def close(self) -> None:
+    def on_train_end(self) -> None:
         self._writer.close()
 
 
 def _scalars(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
+    """The numbers of a nested record, by path."""
+    scalars: list[tuple[str, float]] = []
     for key, value in record.items():
         if isinstance(value, Mapping):
-            found += _scalars(value, f"{prefix}{key}/")
+            scalars += _scalars(value, f"{prefix}{key}/")
         elif isinstance(value, (int, float)):
-            found.append((prefix + key, float(value)))
-    return found
+            scalars.append((prefix + key, float(value)))
+    return scalars
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What people send, and what queues and containers send before they kill."""
+"""Sent by people, and by queues and containers before they kill a process."""
 
 
 def exit_status(number: int = signal.SIGINT) -> int:
-    """That of a process which a signal has stopped, as shells count it."""
+    """The exit status of a process that a signal has stopped, as shells count it."""
     return 128 + number
 
 
 class Interrupt:
-    """While entered, Ctrl-C or SIGTERM is only remembered; `check` raises it, as a `KeyboardInterrupt` of its number.
+    """Delays Ctrl-C and SIGTERM while entered; `check` raises `KeyboardInterrupt` with the number of the signal.
 
-    A second Ctrl-C is immediate. Other seconds say nothing new: what a queue sends to all processes, launchers pass on
-    to those that they have started, and that must not disturb the saving.
+    A second Ctrl-C is immediate. Any other second signal is ignored: launchers pass on to their processes what a queue
+    has sent to all of them, and that must not disturb saving.
 
-    Outside the main thread signals cannot be caught, and stay what they are.
+    Signals cannot be caught outside the main thread; there they keep their meaning.
     """
 
     def __init__(self) -> None:
@@ -114,7 +133,7 @@ class Interrupt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, former in self._former.items():
-            if former is not None:  # of a handler that Python did not set it knows nothing
+            if former is not None:  # Python does not know handlers that it did not set
                 signal.signal(number, former)
 
     @property
@@ -123,7 +142,7 @@ class Interrupt:
 
     @property
     def number(self) -> int:
-        """That of the signal which came first; of Ctrl-C where only another process has heard one."""
+        """The number of the first signal; that of Ctrl-C if only another process has received one."""
         return self._first or signal.SIGINT
 
     def check(self) -> None:
@@ -132,7 +151,7 @@ class Interrupt:
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
-        """While entered, the first one is immediate too."""
+        """While entered, the first signal is immediate too."""
         self._waits = False
         try:
             self.check()

@@ -1,4 +1,4 @@
-"""Cross-validation: a training for each fold."""
+"""Cross-validation: one training per fold."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
-from unire.training.initialization import encoder_provenance
-from unire.training.output_dir import check_folds, fold_folder, is_finished
-from unire.training.resume import CheckpointManager, fingerprint
-from unire.training.train import train
+from unire.training.resume import check_folds, fingerprint, fold_folder, has_checkpoint, is_finished
+from unire.training.train import encoder_provenance, train
 
 __all__ = ["cross_validate", "over_folds"]
 
@@ -32,7 +30,7 @@ def cross_validate(
     out: Path,
     config: TrainingConfig,
     only: Collection[int] = (),
-    reporter_for: Callable[[int], Callback] = lambda number: Callback(),
+    callbacks_for: Callable[[int], Sequence[Callback]] = lambda number: (),
     resume: bool = False,
     **options: Any,
 ) -> list[Scores]:
@@ -40,12 +38,12 @@ def cross_validate(
 
     Args:
         encoder: A pretrained encoder, by Hub name or folder.
-        folds: What to train and test on.
-        out: The folder for the models; those of other folds may be there.
-        config: How each is trained.
-        only: Numbers of the folds to train, from 1; all of them when left out.
-        reporter_for: Makes the reporter of a fold, given its number from 1.
-        resume: Leave finished folds alone, and continue the one that was stopped.
+        folds: Training, dev and test documents of each.
+        out: The folder for the models; it may hold those of other folds.
+        config: How each model is trained.
+        only: Numbers of the folds to train, from 1; all of them by default.
+        callbacks_for: Makes the callbacks of a fold, given its number from 1.
+        resume: Keep finished folds, and continue the one that was interrupted.
         options: Passed on to `train`.
 
     Raises:
@@ -59,7 +57,7 @@ def cross_validate(
     check_folds(out, [number for number, _, _ in chosen], resume=resume)  # before the first is trained
     results = []
     for number, fold, folder in chosen:
-        unfinished = CheckpointManager(folder).latest() is not None
+        unfinished = has_checkpoint(folder)
         if resume and is_finished(folder) and not unfinished:
             results.append(_score_again(folder, fold, encoder, config))
             continue
@@ -69,7 +67,7 @@ def cross_validate(
             dev=fold.dev,
             test=fold.test,
             out=folder,
-            reporter=reporter_for(number),
+            callbacks=callbacks_for(number),
             resume=resume and unfinished,
             config=config,
             **options,
@@ -81,7 +79,7 @@ def cross_validate(
 
 
 def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
-    """Mean precision, recall and F1 over folds, and the deviation of F1, as plain JSON values."""
+    """Mean precision, recall and F1 over folds, and the standard deviation of F1, as plain JSON values."""
     row: dict[str, Any] = {"average": average}
     for part in ("entities", "relations"):
         folds = [replace(getattr(scores, part), average=average) for scores in results]
@@ -91,13 +89,13 @@ def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
 
 
 def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
-    """The scores of a fold that an earlier run has finished, if it was the same run."""
+    """The scores of a fold that an earlier run with the same settings has finished."""
     extractor = Extractor.load(folder)
-    made = extractor.config.provenance
+    provenance = extractor.config.provenance
     same = {
-        "config": made.get("config") == asdict(config),
-        "encoder": made.get("encoder") == encoder_provenance(str(encoder))["encoder"],
-        "data": made.get("fingerprint") == fingerprint(fold.train, fold.dev),
+        "config": provenance.get("config") == asdict(config),
+        "encoder": provenance.get("encoder") == encoder_provenance(str(encoder))["encoder"],
+        "data": provenance.get("fingerprint") == fingerprint(fold.train, fold.dev),
     }
     if other := [what for what, equal in same.items() if not equal]:
         raise UnireError(

@@ -1,114 +1,249 @@
-"""The state of a training, on disk: what resuming continues from.
+"""Output directories and checkpoints of trainings: what may be overwritten, and what a resumed run continues from.
 
-A folder of numbered snapshots, each safetensors and JSON. A snapshot gets its name only when it is whole, and older
-ones go only then, so that a training killed at any moment finds a good one: `latest` puts back the one that a process
-killed as it saved the same step again has left aside.
+A training writes its model to OUT, and checkpoints to the folder `OUT.resume` beside it. A checkpoint is a folder of
+safetensors and JSON files, named after its step. It gets this name only when it is complete, and older ones are deleted
+only then. So a training that is killed at any moment leaves a good one: `latest_checkpoint` restores the one that a
+process had moved aside to write the same step again.
+
+This module imports torch late, because commands check their output directory before anything slow happens.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
+from unire.config import ModelConfig
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import replace_atomically
-from unire.models.checkpoint import read_tensors, write_tensors
-from unire.training.config import TrainingConfig
-from unire.training.output_dir import latest, resume_folder, states_in
+from unire.files import check_output_folder, recover, replace_atomically
+from unire.hub.model_dir import FILES
 
-__all__ = ["CheckpointManager", "ProcessState", "TrainState", "fingerprint", "moments_of", "restore_moments"]
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = [
+    "CheckpointManager",
+    "ProcessState",
+    "TrainState",
+    "check_folds",
+    "check_output_dir",
+    "fingerprint",
+    "fold_folder",
+    "has_checkpoint",
+    "is_finished",
+    "latest_checkpoint",
+    "resume_folder",
+]
+
+CHECKPOINT_NAME = re.compile(r"step-\d{9,}|\.step-\d{9,}\.[0-9a-f]{8}\.(partial|previous)")
+"""The name of a checkpoint, and of one that is being written or replaced."""
+
+
+# Output directories
+
+
+def check_output_dir(out: Path, *, resume: bool, remedy: str = "pass a new folder") -> None:
+    """Refuse a folder that cannot be written, or where a training would overwrite something.
+
+    The folder may be missing, be empty, or hold the unfinished model of an interrupted training.
+
+    Args:
+        out: The folder for the model.
+        resume: Whether an unfinished training is continued; a finished model is refused unless there is one.
+        remedy: What the error tells the user to do about a finished model.
+    """
+    recover(out)
+    _check_writable(out)
+    checkpoints = resume_folder(out)
+    _check_only_checkpoints(checkpoints)
+    unfinished = latest_checkpoint(checkpoints) is not None
+    if not resume:
+        if unfinished:
+            raise UnireError(
+                f"there is an unfinished training in {str(checkpoints)!r}; resume it, or remove the folder"
+            )
+        if is_finished(out):
+            check_output_folder(out, remedy=remedy)
+    elif is_finished(out) and not unfinished:
+        raise UnireError(f"the model in {str(out)!r} is finished, and there is nothing to resume; {remedy}")
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse a file, a folder with anything but a model in it, and a place where no folder can be made."""
+    check_output_folder(out, replaceable=FILES)
+    try:
+        parent = next(folder for folder in out.resolve().parents if folder.exists())
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise UnireError(f"the model cannot be written to {str(out)!r}: {error.strerror or error}") from None
+
+
+def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
+    """Check the output directories of the folds with these numbers. With `resume`, some may be finished."""
+    for number in () if resume else numbers:
+        check_output_dir(fold_folder(out, number), resume=False, remedy="resume the folds, or pass a new folder")
+
+
+def fold_folder(out: Path, number: int) -> Path:
+    """The folder for the model of a fold."""
+    return out / f"fold-{number:02d}"
+
+
+def is_finished(out: Path) -> bool:
+    """Whether there is a model that is not just what an interrupted training left.
+
+    A model that was calibrated or exported since then counts as finished.
+    """
+    if not out.is_dir() or not any(out.iterdir()):
+        return False
+    provenance = ModelConfig.load(out).provenance
+    return not provenance.get("interrupted") or "calibration" in provenance or "export" in provenance
+
+
+# Folders of checkpoints
+
+
+def resume_folder(out: Path) -> Path:
+    """The folder with the checkpoints of a training that writes its model to `out`."""
+    out = out.resolve()
+    return out.with_name(out.name + ".resume")
+
+
+def has_checkpoint(out: str | Path) -> bool:
+    """Whether a training that writes its model to `out` can be resumed."""
+    return latest_checkpoint(resume_folder(Path(out))) is not None
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The latest checkpoint in a folder of checkpoints, also if a process was killed as it replaced that."""
+    try:
+        for aside in folder.glob(".step-*.previous"):
+            recover(folder / aside.name.split(".")[1])
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be read: {error.strerror or error}") from None
+    return max(folder.glob("step-*[0-9]"), default=None)
+
+
+def _checkpoints_in(folder: Path) -> list[Path]:
+    """All checkpoints, complete or not."""
+    return [path for path in folder.iterdir() if CHECKPOINT_NAME.fullmatch(path.name) and path.is_dir()]
+
+
+def _check_only_checkpoints(folder: Path) -> None:
+    """Refuse a folder of checkpoints that holds a file of the user's: a finished training deletes the folder."""
+    try:
+        foreign = sorted({*folder.iterdir()} - {*_checkpoints_in(folder)}) if folder.exists() else []
+    except OSError as error:
+        raise UnireError(f"{str(folder)!r} cannot be read: {error.strerror or error}") from None
+    if foreign:
+        raise UnireError(
+            f"{str(folder)!r} is where checkpoints of the training go, but it holds {foreign[0].name!r}; "
+            "move that elsewhere, or give another folder for the model"
+        )
+
+
+# Checkpoints
 
 
 @dataclass
 class TrainState:
-    """Where a training stands."""
+    """The position of a training, as plain JSON values."""
 
     epoch: int = 0
-    """Epochs that are over."""
+    """Completed epochs."""
     position: int = 0
-    """Steps of the present epoch that are over."""
+    """Completed steps of the present epoch."""
+    epoch_steps: int | None = None
+    """Steps of the present epoch; `None` if it has no end."""
     step: int = 0
-    """Steps over all."""
-    done: float = 0.0
-    """The share of the training that is over, by epochs or by time."""
+    """Completed steps of all epochs."""
+    fraction: float = 0.0
+    """The fraction of the training that is done, by epochs, steps or time."""
     losses: list[float] = field(default_factory=list)
-    """Sums of the losses over the present epoch's steps."""
+    """Sums of the losses over the steps of the present epoch."""
     best: float | None = None
-    """The best Ent + Rel F1 on dev so far."""
+    """The best score on dev so far."""
     best_epoch: int = 0
     seconds: float = 0.0
-    """Time used, evaluation included, interruptions left out."""
+    """Time used, including evaluation, without interruptions."""
     history: list[dict[str, Any]] = field(default_factory=list)
-    """One record per epoch: losses, and the scores on dev where it was looked at."""
-    place: list[int] = field(default_factory=lambda: [0, 0])
-    """In unlabelled text: its chunks that are over, and the steps of the present one that are."""
-    read: dict[str, int] = field(default_factory=dict)
-    """What was counted in unlabelled text."""
+    """One record per epoch: its losses, and the scores on dev if it was evaluated."""
+    task: dict[str, Any] = field(default_factory=dict)
+    """What the task needs beyond that."""
+
+    @property
+    def epochs_done(self) -> float:
+        """Completed epochs, with the completed part of the present one."""
+        return self.epoch + self.position / self.epoch_steps if self.epoch_steps else self.epoch
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """What each process of a training has for itself."""
+    """The state that each process of a distributed training has for itself."""
 
-    progress: TrainState
+    state: TrainState
     random_states: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, progress: TrainState) -> ProcessState:
-        """That of this process, with the random numbers where they are now."""
-        return cls(progress, _random_states())
+    def of(cls, state: TrainState) -> ProcessState:
+        """The state of this process, with its random number generators."""
+        import torch
+
+        random_states = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            random_states["cuda"] = torch.cuda.get_rng_state()
+        return cls(state, random_states)
 
 
 class CheckpointManager:
-    """The resume folder of a training that writes its model to `out`."""
+    """Writes, reads and deletes the checkpoints of a training that writes its model to `out`."""
 
     def __init__(self, out: Path) -> None:
         self.folder = resume_folder(out)
-
-    def latest(self) -> Path | None:
-        return latest(self.folder)
 
     def save(
         self,
         processes: Sequence[ProcessState],
         model: nn.Module,
         optimizer: Any,
-        best: Mapping[str, Tensor] | None,
+        best_weights: Mapping[str, Tensor] | None,
         settings: Mapping[str, Any],
     ) -> None:
-        """Write a snapshot, then remove the older ones. What processes do not share is there once for each."""
-        target = self.folder / f"step-{processes[0].progress.step:09d}"
+        """Write a checkpoint, then delete the older ones."""
+        from unire.models.checkpoint import write_tensors
+
+        target = self.folder / f"step-{processes[0].state.step:09d}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with replace_atomically(target, directory=True) as temporary:
                 write_tensors(temporary / "model.safetensors", model.state_dict())
-                write_tensors(temporary / "optimizer.safetensors", moments_of(optimizer))
-                states = {
-                    f"{number}.{name}": state
-                    for number, share in enumerate(processes)
-                    for name, state in share.random_states.items()
+                write_tensors(temporary / "optimizer.safetensors", _moments(optimizer))
+                random_states = {
+                    f"{number}.{name}": random_state
+                    for number, process in enumerate(processes)
+                    for name, random_state in process.random_states.items()
                 }
-                write_tensors(temporary / "random.safetensors", states)
-                if best is not None:
-                    write_tensors(temporary / "best.safetensors", best)
-                record = {"progress": [asdict(share.progress) for share in processes], "settings": settings}
-                (temporary / "progress.json").write_text(json.dumps(record), encoding="utf-8")
+                write_tensors(temporary / "random.safetensors", random_states)
+                if best_weights is not None:
+                    write_tensors(temporary / "best.safetensors", best_weights)
+                record = {"processes": [asdict(process.state) for process in processes], "settings": settings}
+                (temporary / "state.json").write_text(json.dumps(record), encoding="utf-8")
         except OSError as error:
             raise UnireError(
-                f"the training state could not be saved in {str(self.folder)!r}: {error.strerror or error}; "
-                "the state before it is kept"
+                f"no checkpoint could be saved in {str(self.folder)!r}: {error.strerror or error}; "
+                "the checkpoint before it is kept"
             ) from None
-        for old in states_in(self.folder):
+        for old in _checkpoints_in(self.folder):
             if old != target:
                 shutil.rmtree(old, ignore_errors=True)
 
@@ -117,47 +252,67 @@ class CheckpointManager:
         model: nn.Module,
         optimizer: Any,
         settings: Mapping[str, Any],
+        *,
+        defaults: Mapping[str, Any],
         process: int = 0,
         n_processes: int = 1,
     ) -> tuple[TrainState, dict[str, Tensor] | None]:
-        """Bring model, optimiser and the random numbers of a process back to the latest snapshot."""
-        snapshot = self.latest()
-        if snapshot is None:
+        """Restore model, optimiser and the random numbers of a process from the latest checkpoint.
+
+        Args:
+            model: Gets the weights.
+            optimizer: Gets Adam's moments.
+            settings: Those of the resumed training, which must be those of the checkpoint.
+            defaults: Settings that a checkpoint of an earlier version does not have.
+            process: Number of this process.
+            n_processes: How many there are.
+
+        Returns:
+            The state of the process, and the best weights so far.
+        """
+        from unire.models.checkpoint import read_tensors
+
+        checkpoint = latest_checkpoint(self.folder)
+        if checkpoint is None:
             raise UnireError(f"there is nothing to resume in {str(self.folder)!r}; start a new training")
         try:
-            record = json.loads((snapshot / "progress.json").read_text(encoding="utf-8"))
-            started, progress = record["settings"], [TrainState(**each) for each in record["progress"]]
-            # a setting that is younger than the state was what it is by default
-            started = {**asdict(TrainingConfig()), **started}
-            if changed := [key for key in settings if started.get(key) != settings[key]]:
+            record = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+            states = [TrainState(**state) for state in record["processes"]]
+            self._check_settings({**defaults, **record["settings"]}, {**defaults, **settings})
+            if len(states) != n_processes:
                 raise UnireError(
-                    f"the training in {str(self.folder)!r} was started with another {changed[0].replace('_', ' ')} "
-                    f"({started.get(changed[0])!r}, now {settings[changed[0]]!r}); resume with the same settings"
-                )
-            if len(progress) != n_processes:
-                raise UnireError(
-                    f"the training in {str(self.folder)!r} was started with {len(progress)} processes, not "
+                    f"the training in {str(self.folder)!r} was started with {len(states)} processes, not "
                     f"{n_processes}; resume with as many"
                 )
-            model.load_state_dict(read_tensors(snapshot / "model.safetensors"))
-            restore_moments(optimizer, read_tensors(snapshot / "optimizer.safetensors"))
-            _restore_random_states(read_tensors(snapshot / "random.safetensors"), process)
-            best = snapshot / "best.safetensors"
-            return progress[process], read_tensors(best) if best.exists() else None
+            model.load_state_dict(read_tensors(checkpoint / "model.safetensors"))
+            _restore_moments(optimizer, read_tensors(checkpoint / "optimizer.safetensors"))
+            _restore_random_states(read_tensors(checkpoint / "random.safetensors"), process)
+            best = checkpoint / "best.safetensors"
+            return states[process], read_tensors(best) if best.exists() else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnireError(f"the training state in {str(snapshot)!r} is damaged ({reason}); start anew") from None
+            raise UnireError(
+                f"the checkpoint {str(checkpoint)!r} is damaged, or of another version ({reason}); start a new training"
+            ) from None
+
+    def _check_settings(self, started: Mapping[str, Any], resumed: Mapping[str, Any]) -> None:
+        for name in {**resumed, **started}:
+            if started.get(name) != resumed.get(name):
+                raise UnireError(
+                    f"the training in {str(self.folder)!r} was started with another {name.replace('_', ' ')} "
+                    f"({started.get(name)!r}, now {resumed.get(name)!r}); resume with the same settings"
+                )
 
     def remove(self) -> None:
-        """Remove the states, and the folder if it holds nothing else."""
+        """Delete all checkpoints, and the folder if it holds nothing else."""
         with suppress(OSError):
-            for state in states_in(self.folder):
-                shutil.rmtree(state, ignore_errors=True)
+            for checkpoint in _checkpoints_in(self.folder):
+                shutil.rmtree(checkpoint, ignore_errors=True)
             self.folder.rmdir()
 
 
 def fingerprint(*parts: Iterable[Document]) -> str:
-    """A short name for the words and annotation of train and dev: other data, or otherwise parted, another name."""
+    """A short hash of the words and annotations of train and dev, which also depends on how they are divided."""
     digest = hashlib.sha256()
     for number, documents in enumerate(parts):
         for document in documents:
@@ -168,31 +323,28 @@ def fingerprint(*parts: Iterable[Document]) -> str:
     return digest.hexdigest()[:16]
 
 
-def moments_of(optimizer: Any) -> dict[str, Tensor]:
-    """Adam's moments, by the parameter's place."""
+def _moments(optimizer: Any) -> dict[str, Tensor]:
+    """Adam's moments, by the index of the parameter."""
+    import torch
+
     return {
-        f"{place}.{name}": value if isinstance(value, Tensor) else torch.tensor(float(value))
-        for place, moments in optimizer.state_dict()["state"].items()
+        f"{index}.{name}": value if isinstance(value, torch.Tensor) else torch.tensor(float(value))
+        for index, moments in optimizer.state_dict()["state"].items()
         for name, value in moments.items()
     }
 
 
-def restore_moments(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
+def _restore_moments(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
-        place, name = key.split(".", 1)
-        state.setdefault(int(place), {})[name] = tensor
+        index, name = key.split(".", 1)
+        state.setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _random_states() -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
-
-
 def _restore_random_states(states: Mapping[str, Tensor], process: int) -> None:
+    import torch
+
     torch.set_rng_state(states[f"{process}.cpu"])
     if f"{process}.cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(states[f"{process}.cuda"])

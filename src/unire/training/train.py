@@ -1,20 +1,66 @@
-"""Training in one call."""
+"""Training a model in one call: initialisation, training, tuning on dev, scores, and the saved model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+
+import unire
 from unire.analysis.checks import types_of
+from unire.config import HeadConfig, ModelConfig
+from unire.decoding.decoders import default_alpha
 from unire.documents import Document
-from unire.hub.model_dir import ModelDir
+from unire.errors import UnireError, fits
+from unire.evaluation.counts import Scores
+from unire.hub.model_dir import ModelDir, is_model_dir, locate_model
 from unire.labels import LabelSpace
-from unire.training.callbacks import Callback
-from unire.training.config import TrainingConfig
-from unire.training.output_dir import check_output_dir
-from unire.training.trainer import Trainer, TrainResult
+from unire.models.encoder import digest_weights, load_encoder
+from unire.models.unire import UniRE
+from unire.training.callbacks import Callback, Interrupt
+from unire.training.config import PRESETS, TrainingConfig
+from unire.training.distributed import new_accelerator
+from unire.training.resume import check_output_dir, fingerprint
+from unire.training.table_task import TableTask
+from unire.training.trainer import Trainer, use_bf16
 
-__all__ = ["train"]
+__all__ = ["TrainResult", "encoder_provenance", "init_model", "init_training", "portable_config", "run", "train"]
+
+ADAPTATION_FIELDS = {"encoder": str, "corpus": list, "tokens": int}
+"""What a model card says of an adaptation."""
+
+
+@dataclass(frozen=True, repr=False)
+class TrainResult:
+    """The trained model, and how the training went."""
+
+    model: UniRE
+    dev: Scores | None
+    test: Scores | None
+    history: list[dict[str, Any]]
+    notes: Mapping[str, int]
+    """What tables could not hold and what windows had to do, counted."""
+    stopped_by: int | None = None
+    """The number of the signal that interrupted the training, if one did."""
+    main: bool = True
+    """Whether this is the main process, where there are several."""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.stopped_by is not None
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.history)} epochs{', interrupted' if self.interrupted else ''}"]
+        for name, scores in (("dev", self.dev), ("test", self.test)):
+            if scores is not None:
+                parts.append(f"{name} Ent {100 * scores.entities.f1:.1f} Rel {100 * scores.relations.f1:.1f}")
+        return f"<TrainResult: {'; '.join(parts)}>"
 
 
 def train(
@@ -27,58 +73,229 @@ def train(
     labels: LabelSpace | None = None,
     config: TrainingConfig | None = None,
     data: Sequence[str] = (),
-    reporter: Callback | None = None,
+    callbacks: Sequence[Callback] = (),
     resume: bool = False,
     save_every_epochs: int | None = None,
     save_every_minutes: float | None = 10.0,
 ) -> TrainResult:
-    """Train a model and save it. Ctrl-C and SIGTERM end it early, with a state to resume from.
+    """Train a model and save it. Ctrl-C and SIGTERM end the training early, with a checkpoint to resume from.
 
     Args:
-        encoder: A pretrained encoder, by Hub name or folder. Of a model its encoder is taken, and with `keep_head` all.
+        encoder: A pretrained encoder, by Hub name or folder. Of a unire model the encoder is used; with `keep_head`,
+            all of it.
         documents: The training data.
-        out: Where the model is written: a new folder. The state to resume from lies beside it, in `OUT.resume`.
+        out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
         test: Scored once, at the end.
-        labels: The label space; learnt from the training and dev data when left out (no relation is symmetric then),
+        labels: The label space. By default it is learnt from the training and dev data (no relation is symmetric then),
             or with `keep_head` that of the model.
-        config: A preset with changes; `best` when left out.
+        config: A preset with changes; `best` by default.
         data: Names of the data files, for the model card.
-        reporter: Told what happens.
-        resume: Continue where an earlier, unfinished training with the same settings stopped.
-        save_every_epochs: Write the state to resume from every so many epochs.
-        save_every_minutes: Write it every so many minutes; `None` for never.
+        callbacks: Called in the course of the training.
+        resume: Continue an unfinished training with the same settings.
+        save_every_epochs: Write a checkpoint every N epochs.
+        save_every_minutes: Write a checkpoint every N minutes; `None` for never.
     """
     out = Path(out)
     check_output_dir(out, resume=resume)
     config = config or TrainingConfig.from_preset("best")
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn([*documents, *dev]))
     labels.check([*dev, *test])
-    trainer = Trainer.begin(
-        encoder,
-        documents,
+    model, accelerator = init_training(encoder, documents, dev=dev, labels=labels, config=config, data=data)
+    task = TableTask(model, documents, dev, config, accelerator)
+    if not config.keep_head:  # a kept head may know more types than this data has
+        task.data.notes.update(_unseen(documents, dev))
+    trainer = Trainer(
+        task,
         out=out,
-        dev=dev,
-        labels=labels,
-        config=config,
-        data=data,
-        reporter=reporter,
-        resume=resume,
+        callbacks=callbacks,
+        save_every_epochs=save_every_epochs,
+        save_every_minutes=save_every_minutes,
     )
-    if not config.keep_head:  # which may know more types than this data shows
-        trainer.data.notes.update(_unseen(documents, dev))
-    return trainer.run(test, save_every_epochs, save_every_minutes)
+    return run(trainer, task, out, test, resume=resume)
+
+
+def init_training(
+    encoder: str | Path,
+    documents: Sequence[Document],
+    *,
+    dev: Sequence[Document],
+    labels: LabelSpace,
+    config: TrainingConfig,
+    data: Sequence[str],
+) -> tuple[UniRE, Accelerator]:
+    """Seed the random numbers and initialise the model on its device; the arguments are those of `train`."""
+    if not labels.entity_types:
+        raise UnireError(
+            "there is no type of entity to learn: neither the training data nor dev names one, nor does a label "
+            "space that was given"
+        )
+    accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
+    set_seed(config.seed)
+    model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
+    signatures = {*model.config.signatures, *LabelSpace.collect_signatures(documents)}
+    model.config = model.config.with_(signatures=tuple(sorted(signatures)))
+    return model, accelerator
+
+
+def run(trainer: Trainer, task: TableTask, out: Path, test: Sequence[Document], *, resume: bool) -> TrainResult:
+    """Train, tune on dev, score and save; also used by distillation.
+
+    Ctrl-C or SIGTERM leaves a model and a checkpoint to resume from. So does an error after the last epoch.
+    """
+    if task.accelerator.num_processes > 1:  # each process drops out other units
+        set_seed(task.config.seed, device_specific=True)
+    if resume:
+        trainer.resume()
+    out = out.resolve()
+    stopped_by = None
+    scores: dict[str, Scores | None] = {}
+    try:
+        with Interrupt() as interrupt:
+            try:
+                trainer.fit(interrupt)
+                scores = _finish(trainer, task, out, test, interrupt)
+            except KeyboardInterrupt:
+                stopped_by = interrupt.number
+                trainer.load_best_weights()
+                task.save_model(out, trainer.state, {}, interrupted=True)
+    finally:
+        trainer.callbacks.on_train_end()
+    return TrainResult(
+        task.model,
+        scores.get("dev"),
+        scores.get("test"),
+        trainer.state.history,
+        task.notes(),
+        stopped_by,
+        task.accelerator.is_main_process,
+    )
+
+
+def _finish(
+    trainer: Trainer, task: TableTask, out: Path, test: Sequence[Document], interrupt: Interrupt
+) -> dict[str, Scores | None]:
+    """Tune α and calibrate on dev, score, and save the model."""
+    task.save_model(out, trainer.state, {}, interrupted=True)  # whatever happens from here on, there is a model
+    alone = task.accelerator.num_processes == 1
+    if not alone:  # after an error the processes are at different places and cannot gather their states
+        trainer.save_checkpoint()
+    try:
+        with interrupt.immediate():
+            task.tune()
+            scores = {"dev": task.score(task.dev), "test": task.score(test)}
+        task.save_model(out, trainer.state, scores)
+    except BaseException as error:
+        if alone:
+            # if saving fails as well, the first error is the one to report
+            with nullcontext() if isinstance(error, KeyboardInterrupt) else suppress(Exception):
+                trainer.save_checkpoint()
+        raise
+    trainer.remove_checkpoints()
+    return scores
 
 
 def _unseen(documents: Iterable[Document], dev: Iterable[Document]) -> dict[str, int]:
-    """How much of dev is of types that the training data never shows, and which these are."""
+    """A note on entities and relations of dev whose types do not occur in the training data."""
     shown = types_of(documents)
     unseen = [
         (label, count)
-        for kind, counted in types_of(dev).items()
-        for label, count in counted.items()
+        for kind, counts in types_of(dev).items()
+        for label, count in counts.items()
         if label not in shown[kind]
     ]
     names = ", ".join(sorted({label for label, _ in unseen}))
-    what = f"in dev of a type that the training data never shows, and that can never be found: {names}"
-    return {what: sum(count for _, count in unseen)} if unseen else {}
+    note = f"in dev of a type that the training data never shows, and that can never be found: {names}"
+    return {note: sum(count for _, count in unseen)} if unseen else {}
+
+
+def init_model(
+    encoder: str, labels: LabelSpace, config: TrainingConfig, data: Sequence[str] = (), fingerprint: str = ""
+) -> UniRE:
+    """A pretrained encoder with a new head; with `keep_head`, with the head of the model that the encoder is from."""
+    loaded, tokenizer, spec = load_encoder(encoder, case_marks=config.case_marks)
+    settings = ModelConfig(
+        spec=spec,
+        encoder=portable_config(loaded.config),
+        head=HeadConfig(config.d, config.mlp_dropout),
+        layout=config.layout,
+        window=config.window,
+        max_table=config.max_table,
+        decoder=config.decoder,
+        alpha=config.alpha or default_alpha(config.decoder),
+        relation_odds=config.relation_odds,
+        constraints=config.constraints,
+        provenance={
+            "unire": unire.__version__,
+            **encoder_provenance(encoder),
+            "encoder_weights": digest_weights(loaded),
+            "data": ["/".join(Path(name).parts[-2:]) for name in data],
+            "fingerprint": fingerprint,
+            "preset": config.preset,
+            "changes": _changes(config),
+            "seed": config.seed,
+            "config": asdict(config),
+        },
+    )
+    model = UniRE(settings, labels, tokenizer, loaded)
+    if config.keep_head:
+        _keep_head(model, encoder)
+    return model
+
+
+def _keep_head(model: UniRE, source: str) -> None:
+    """Copy the head of another model with the same labels and size, and what was fitted to it.
+
+    Type constraints are kept. The calibration is kept if the decoder is the same, for which it was measured.
+    """
+    trained = UniRE.from_pretrained(source)
+    known = trained.config
+    if trained.labels != model.labels:
+        raise UnireError(
+            f"the head of {source!r} can only be kept with its own labels; leave others out, or train a new head"
+        )
+    if known.head.d != model.config.head.d:
+        raise UnireError(f"the head of {source!r} can only be kept as it is, with d = {known.head.d}")
+    model.config = model.config.with_(signatures=known.signatures)
+    if known.decoder == model.config.decoder:
+        model.config = model.config.with_(calibration=known.calibration)
+    for part in ("head_mlp", "tail_mlp", "biaffine"):
+        getattr(model, part).load_state_dict(getattr(trained, part).state_dict())
+
+
+def _changes(config: TrainingConfig) -> dict[str, Any]:
+    """The settings that differ from the preset, except for the seed."""
+    preset = asdict(PRESETS[config.preset])
+    return {name: value for name, value in asdict(config).items() if value != preset[name] and name != "seed"}
+
+
+def encoder_provenance(encoder: str) -> dict[str, Any]:
+    """The name of an encoder, and what is known of its origin and its adaptation."""
+    if is_model_dir(encoder):
+        origin = ModelConfig.load(locate_model(encoder)).provenance
+        known = {key: origin[key] for key in ("adaptation", "licence") if key in origin}
+        return {"encoder": Path(encoder).name, "base": origin.get("base", origin.get("encoder", "unknown")), **known}
+    if not Path(encoder).exists():
+        return {"encoder": encoder}
+    return {"encoder": Path(encoder).resolve().name, **_adaptation(Path(encoder) / "adaptation.json")}
+
+
+def _adaptation(path: Path) -> dict[str, Any]:
+    """The record that `adapt` writes beside an encoder, if there is one."""
+    if not path.exists():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        known = all(fits(record[name], kind) for name, kind in ADAPTATION_FIELDS.items())
+        known = known and all(isinstance(file, str) for file in record["corpus"])
+    except (OSError, ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise UnireError(f"{str(path)!r} is damaged, or was not written by `adapt`; remove it if it is another file")
+    return {"adaptation": record}
+
+
+def portable_config(config: Any) -> dict[str, Any]:
+    """An encoder's configuration as plain JSON values, without the paths of this machine."""
+    settings = json.loads(config.to_json_string(use_diff=False))
+    return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}

@@ -1,428 +1,322 @@
-"""A training under way: its loop, and what surrounds it."""
+"""The training loop: epochs of optimiser steps over the batches and the loss of a task.
+
+Tables, distillation, marker models and masked-language modelling are tasks. A task owns a model, its data and its
+loss; `Trainer` owns everything else: schedule, clipping, selection on dev, callbacks, checkpoints and interrupts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object, set_seed
+from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.counts import Scores
-from unire.evaluation.scorer import score
-from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
-from unire.extractor import Extractor
-from unire.inference.streaming import Prefetcher
-from unire.inference.torch_engine import TorchEngine
-from unire.labels import LabelSpace
-from unire.models.batch import TensorBatch, Tensors
-from unire.models.cuda_graphs import GraphRunner
-from unire.models.encoder import supports_position_ids
-from unire.models.losses import TableWeights, compute_losses
-from unire.models.unire import UniRE
-from unire.training.callbacks import Callback, Interrupt
+from unire.training.callbacks import Callback, CallbackList, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.dataset import TrainingSet, TrainingStep, to_tensors
-from unire.training.distributed import all_agree, new_accelerator
-from unire.training.initialization import init_model
-from unire.training.optimizer import Schedule, TrainingBudget, build_optimizer
-from unire.training.resume import CheckpointManager, ProcessState, TrainState, fingerprint
+from unire.training.distributed import SINGLE_PROCESS, SingleProcess, all_agree
+from unire.training.optimizer import Schedule, TrainingBudget
+from unire.training.resume import CheckpointManager, ProcessState, TrainState
 from unire.utils import has_bf16
-from unire.windows.collator import Padding
-from unire.windows.windows import WindowGroup
 
-__all__ = ["TrainResult", "Trainer", "use_bf16"]
+__all__ = ["Evaluation", "Task", "Trainer", "use_bf16"]
+
+LOG_SECONDS = 5.0
+"""Time between two calls of `on_log`."""
 
 
 @dataclass(frozen=True)
-class TrainResult:
-    """What a training gives back."""
+class Evaluation:
+    """Scores on dev."""
 
-    model: UniRE
-    dev: Scores | None
-    test: Scores | None
-    history: list[dict[str, Any]]
-    notes: Mapping[str, int]
-    """What tables could not hold and what windows had to do, counted."""
-    stopped_by: int | None = None
-    """The number of the signal that ended it before its end, if one did."""
-    main: bool = True
-    """Whether this is the process that speaks for all, where there are several."""
+    score: float
+    """Selects the best weights."""
+    record: Any
+    """What the history keeps of it, as plain JSON values."""
+
+
+class Task(ABC):
+    """What is trained: a model, its data and its loss."""
+
+    model: nn.Module
+    optimizer: Any
+    schedule: Schedule
+    loss_sums: Tensor
+    """Sums of the losses over the steps of the present epoch, on the device; `backward` adds to them."""
+    settings: dict[str, Any]
+    """What a resumed training must share with the one that it continues."""
+    default_settings: Mapping[str, Any] = {}
+    """Values of settings that a checkpoint of an earlier version does not know."""
+    epochs: int | None = None
+    """`None` for a single epoch without an end: the budget ends it."""
+    clip: float = 1.0
+    """Gradients with a larger norm are scaled down to it."""
+    evaluate_after: int = 0
+    """Epochs before the first evaluation."""
+    evaluate_every: int = 1
+    """Epochs between two evaluations."""
+    patience: int | None = None
+    """Epochs without a better score before training stops."""
+    prefers_later: bool = False
+    """Whether of epochs with equal scores the last one is kept, and not the first."""
+    processes: Accelerator | SingleProcess = SINGLE_PROCESS
+
+    @abstractmethod
+    def steps(self, epoch: int, start: int) -> tuple[int | None, Iterable[Any]]:
+        """The steps of an epoch from number `start` on, and how many the epoch has; `None` if it has no end."""
+
+    @abstractmethod
+    def backward(self, step: Any, out_of_time: Callable[[], bool]) -> None:
+        """Add the gradients of all batches of a step to the parameters', and its losses to `loss_sums`.
+
+        Args:
+            step: One of `steps`.
+            out_of_time: May be called between batches. Whether the step should be cut short, because the time is over.
+                Raises `KeyboardInterrupt` if the training is interrupted; the step is then repeated on resume.
+        """
+
+    def mean_loss(self, n_steps: int) -> dict[str, float] | float:
+        """The loss of an epoch for the history."""
+        return self.loss_sums.sum().item() / n_steps
+
+    def evaluate(self) -> Evaluation | None:
+        """Score the present weights on dev, if there is dev data."""
+        return None
 
     @property
-    def interrupted(self) -> bool:
-        return self.stopped_by is not None
+    def keeps_gradients(self) -> bool:
+        """Whether gradients are set to zero in place after a step, because CUDA graphs add to them where they are."""
+        return False
+
+    def metrics(self, trainer: Trainer) -> Mapping[str, float]:
+        """What callbacks log every few seconds; nothing by default."""
+        return {}
+
+    def run_info(self) -> dict[str, Any]:
+        """Sizes of data and model, for callbacks to show before the first step."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the task needs to resume beyond the state of the trainer, as plain JSON values."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027
+        """Restore what `state_dict` returned."""
+
+    def close(self) -> None:  # noqa: B027
+        """Stop threads and processes that prepare batches."""
 
 
-@dataclass
 class Trainer:
-    """A training under way."""
+    """Trains the model of a task.
 
-    model: UniRE
-    documents: Sequence[Document]
-    dev: Sequence[Document]
-    config: TrainingConfig
-    accelerator: Accelerator
-    out: Path
-    reporter: Callback
-    progress: TrainState = field(default_factory=TrainState)
-    best: dict[str, Tensor] | None = None
-    """The weights of the best epoch on dev."""
-    clock: TrainingBudget = field(default_factory=TrainingBudget)
-    """Of all that is done for it; by itself it sets no limit."""
+    Args:
+        task: Model, data and loss.
+        out: Where the model will be written; checkpoints lie beside it. Without it there are none.
+        callbacks: Called on the main process only.
+        budget: Limits the time or the number of steps; no limit but the task's epochs by default.
+        save_every_epochs: Write a checkpoint every N epochs.
+        save_every_minutes: Write a checkpoint every N minutes.
+    """
 
-    LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
-    """What is summed up over an epoch, by name; the first three are those of the gold tables."""
-
-    @classmethod
-    def begin(
-        cls,
-        encoder: str | Path,
-        documents: Sequence[Document],
+    def __init__(
+        self,
+        task: Task,
         *,
-        out: Path,
-        dev: Sequence[Document],
-        labels: LabelSpace,
-        config: TrainingConfig,
-        data: Sequence[str],
-        reporter: Callback | None,
-        resume: bool,
-        **more: Any,
-    ) -> Self:
-        """A training that is ready for its first step, or for its next one; the arguments are those of `train`."""
-        if not labels.entity_types:
-            raise UnireError(
-                "there is no type of entity to learn: neither the training data nor dev names one, nor does a label "
-                "space that was given"
-            )
-        accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
-        set_seed(config.seed)
-        model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
-        signatures = {*model.config.signatures, *LabelSpace.collect_signatures(documents)}
-        model.config = model.config.with_(signatures=tuple(sorted(signatures)))
-        if reporter is None or not accelerator.is_main_process:
-            reporter = Callback()
-        trainer = cls(model, documents, dev, config, accelerator, out.resolve(), reporter, **more)
-        if accelerator.num_processes > 1:  # what one drops out says nothing of what another does
-            set_seed(config.seed, device_specific=True)
+        out: Path | None = None,
+        callbacks: Sequence[Callback] = (),
+        budget: TrainingBudget | None = None,
+        save_every_epochs: int | None = None,
+        save_every_minutes: float | None = None,
+    ) -> None:
+        self.task = task
+        self.processes = task.processes
+        self.checkpoints = None if out is None else CheckpointManager(out)
+        self.callbacks = CallbackList(callbacks if self.processes.is_main_process else ())
+        self.budget = budget or TrainingBudget(epochs=task.epochs)
+        self.save_every_epochs = save_every_epochs
+        self.save_every_seconds = math.inf if save_every_minutes is None else 60 * save_every_minutes
+        self.state = TrainState()
+        self.best_weights: dict[str, Tensor] | None = None
+        """Those of the epoch with the best score on dev."""
+
+    # The loop
+
+    def run(self, *, resume: bool = False) -> None:
+        """Resume if asked to, then `fit`, with signals delayed to the end of a step."""
         if resume:
-            trainer.resume()
-        return trainer
-
-    def __post_init__(self) -> None:
-        self.extractor = Extractor(
-            TorchEngine(self.model, bf16=use_bf16(self.config)),
-            self.model.tokenizer,
-            self.model.config,
-            self.model.labels,
-        )
-        # processes that exchange gradients do so amid the backward pass, which no graph holds
-        record = self.accelerator.device.type == "cuda" and self.accelerator.num_processes == 1
-        padding, max_padding = self._batching(record)
-        self.data = TrainingSet(
-            self.documents,
-            self.model.labels,
-            self.extractor.window_builder,
-            self.config,
-            padding=padding,
-            max_padding=max_padding,
-        )
-        self.snapshots = CheckpointManager(self.out)
-        optimizer = build_optimizer(self.model, self.config)
-        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, optimizer)
-        self.schedule = Schedule(self.optimizer, self.config)
-        self.gradients = GraphRunner(self._gradients, self.accelerator.device, capture=record)
-        if record:  # a graph adds to the gradients where they are
-            for parameter in self.model.parameters():
-                parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        self._losses = torch.zeros(len(self.LOSSES), device=self.accelerator.device)
-        self._record = {
-            **asdict(self.config),
-            "encoder": self.model.config.provenance["encoder"],
-            "data": list(self.model.config.provenance["data"]),
-            "labels": self.model.labels.to_dict(),
-            "training data": self.model.config.provenance["fingerprint"],
-        }
-
-    def _batching(self, record: bool) -> tuple[Padding, int | None]:
-        """How windows are batched, and how many tokens of padding take as long as a batch more does.
-
-        A recorded batch takes a GPU some milliseconds, however few tokens it has; one that is not recorded takes the
-        host longer than any padding does. Where windows are packed, more batches would not save padding.
-        """
-        if not record:
-            return "exact", 64 if self.accelerator.device.type == "cpu" else None
-        return ("packed", None) if all(map(supports_position_ids, self._encoders())) else ("fixed", 1024)
-
-    def _rebatch(self) -> None:
-        """Batch windows by whether steps are still recorded; between epochs, when no thread makes any ahead."""
-        self.data.padding, self.data.max_padding = self._batching(self.gradients.captures)
-
-    def _encoders(self) -> Sequence[nn.Module]:
-        """Those that read the batches of a step."""
-        return [self.model.encoder]
-
-    def resume(self) -> None:
-        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        self.progress, self.best = self.snapshots.load(self.model, self.optimizer, self._record, process, n_processes)
-        self.clock.resume(self.progress.seconds, self.progress.done)
-        self._losses.copy_(torch.tensor(self.progress.losses))
-
-    def run(
-        self, test: Sequence[Document], save_every_epochs: int | None, save_every_minutes: float | None
-    ) -> TrainResult:
-        """Train, score and save; Ctrl-C or SIGTERM leaves a model, and a state to resume from.
-
-        So does what goes wrong once the weights stand.
-        """
+            self.resume()
         try:
             with Interrupt() as interrupt:
-                try:
-                    self.fit(interrupt, save_every_epochs, save_every_minutes)
-                except KeyboardInterrupt:
-                    self.save_state()
-                    return self.stop(interrupt.number)
-                return self.finish(test, interrupt)
+                self.fit(interrupt)
         finally:
-            self.reporter.close()
+            self.callbacks.on_train_end()
 
-    def fit(
-        self, interrupt: Interrupt, save_every_epochs: int | None = None, save_every_minutes: float | None = None
-    ) -> None:
-        """Train until the last epoch, until the time is over, or until dev has not improved for `patience` epochs."""
-        self.clock.start()
-        self.reporter.start(self._facts())
-        saved = self.clock.seconds
-        while not self._finished() and not self._out_of_patience():
-            self._rebatch()
-            steps = self.data.steps(self.progress.epoch)
-            for step in self.collated(steps[self.progress.position :]):
-                self.take_step(step, self.progress.position / len(steps), 1 / len(steps))
-                self.progress.position += 1
-                self.reporter.step(self.progress.epoch + self.progress.position / len(steps), self.config.epochs)
-                due = save_every_minutes is not None and self.clock.seconds - saved >= 60 * save_every_minutes
-                due, stopped = all_agree(self.accelerator, due, interrupt.pending, step=self.progress.step)
-                if due:
-                    self.save_state()
-                    saved = self.clock.seconds
+    def fit(self, interrupt: Interrupt) -> None:
+        """Train until the last epoch, the end of the budget or the end of patience, and load the best weights.
+
+        Raises:
+            KeyboardInterrupt: A signal arrived. A checkpoint was written, if there was a step.
+        """
+        try:
+            self._run_epochs(interrupt)
+        except KeyboardInterrupt:
+            if self.state.step:
+                self.save_checkpoint()
+            raise KeyboardInterrupt(interrupt.number) from None
+        finally:
+            self.task.close()
+        self.state.seconds = self.budget.seconds
+        if metrics := self.task.metrics(self):
+            self.callbacks.on_log(metrics)
+        self.load_best_weights()
+
+    def _run_epochs(self, interrupt: Interrupt) -> None:
+        state, task, budget = self.state, self.task, self.budget
+        self.callbacks.on_train_begin({**task.run_info(), "epochs": task.epochs, "epochs done": state.epoch})
+        saved = logged = budget.seconds
+
+        def out_of_time() -> bool:
+            interrupt.check()
+            return self._fraction() >= 1
+
+        while not self._is_finished() and not self._out_of_patience():
+            state.epoch_steps, steps = task.steps(state.epoch, state.position)
+            for step in steps:
+                budget.start()
+                if task.epochs is None and self._fraction() >= 1:
+                    break
+                self._take_step(step, out_of_time)
+                self.callbacks.on_step_end(state)
+                if budget.seconds - logged >= LOG_SECONDS and (metrics := task.metrics(self)):
+                    self.callbacks.on_log(metrics)
+                    logged = budget.seconds
+                save_due = budget.seconds - saved >= self.save_every_seconds
+                save_due, stopped = all_agree(self.processes, save_due, interrupt.pending, step=state.step)
+                if save_due:
+                    self.save_checkpoint()
+                    saved = budget.seconds
                 if stopped:
                     raise KeyboardInterrupt
-            self._end_epoch(len(steps))
-            if save_every_epochs is not None and self.progress.epoch % save_every_epochs == 0:
-                self.save_state()
-            if any(all_agree(self.accelerator, interrupt.pending)):
-                raise KeyboardInterrupt
-        self.progress.seconds = self.clock.seconds
+            if task.epochs is not None:
+                self._end_epoch()
+                if any(all_agree(self.processes, interrupt.pending)):
+                    raise KeyboardInterrupt
 
-    def finish(self, test: Sequence[Document], interrupt: Interrupt) -> TrainResult:
-        """Take the best epoch, tune α and calibrate on dev, score, and save the model."""
-        self._take_best()
-        self._save_model({}, interrupted=True)  # whatever happens from here on, the training was not for nothing
-        alone = self.accelerator.num_processes == 1
-        if not alone:  # when something happens, several are not at the same place, and cannot gather their states
-            self.save_state()
-        try:
-            with interrupt.immediate():
-                self._tune()
-                scores = {"dev": self._score(self.dev), "test": self._score(test)}
-            self._save_model(scores)
-        except KeyboardInterrupt:
-            if alone:
-                self.save_state()
-            return self._result(stopped_by=interrupt.number)
-        except BaseException:
-            if alone:
-                with suppress(Exception):  # what went wrong first is what is told
-                    self.save_state()
-            raise
-        if self.accelerator.is_main_process:
-            self.snapshots.remove()
-        return self._result(scores["dev"], scores["test"])
+    def _take_step(self, step: Any, out_of_time: Callable[[], bool]) -> None:
+        """One optimiser step: the gradients of all its batches, clipped, applied at the current learning rate."""
+        state, task = self.state, self.task
+        start = self._fraction()
+        task.backward(step, out_of_time)
+        state.step += 1
+        state.position += 1
+        state.fraction = self._fraction()
+        task.schedule.set((start + state.fraction) / 2, state.step)  # the rate of the middle of the step
+        nn.utils.clip_grad_norm_(task.model.parameters(), task.clip)
+        task.optimizer.step()
+        task.optimizer.zero_grad(set_to_none=not task.keeps_gradients)
 
-    def _tune(self) -> None:
-        """What is fitted on dev once the weights stand: α, relation odds, and the calibration of what they find."""
-        config, extractor = self.config, self.extractor
-        extractor.config = self.model.config
-        if config.tunes and (examples := self._examples()):
-            extractor.config = tune_config(extractor, examples, alpha=config.tune_alpha, relation_odds=config.tune_odds)
-        if self.dev:
-            found = collect_log_odds(self.extractor, self.dev)
-            self.extractor.config = fit_calibration(self.extractor.config, found, ["dev"])
-        (self.model.config,) = broadcast_object_list([self.extractor.config])  # GPUs may differ in a last digit
-        self.extractor.config = self.model.config
-
-    def _examples(self) -> Sequence[Document]:
-        """What α and relation odds are tuned on."""
-        return self.dev
-
-    def stop(self, number: int) -> TrainResult:
-        """Save the best model so far, as it is."""
-        self._take_best()
-        self._save_model({}, interrupted=True)
-        return self._result(stopped_by=number)
-
-    def _take_best(self) -> None:
-        if self.best is not None:
-            self.model.load_state_dict(self.best)
-
-    def _save_model(self, scores: Mapping[str, Scores | None], *, interrupted: bool = False, **more: Any) -> None:
-        """Write the model; one that is `interrupted` is not taken for finished."""
-        made = {name: value for name, value in self.model.config.provenance.items() if name != "interrupted"}
-        self.model.config = self.model.config.with_(
-            provenance={
-                **made,
-                "epochs": self.progress.best_epoch or self.progress.epoch,
-                "seconds": round(self.progress.seconds, 1),
-                "notes": dict(self._notes()),
-                "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
-                **more,
-                **({"interrupted": True} if interrupted else {}),
-            }
-        )
-        if self.accelerator.is_main_process:
-            self.model.save_pretrained(self.out)
-
-    def _result(
-        self, dev: Scores | None = None, test: Scores | None = None, *, stopped_by: int | None = None
-    ) -> TrainResult:
-        return TrainResult(
-            self.model,
-            dev,
-            test,
-            self.progress.history,
-            self._notes(),
-            stopped_by,
-            self.accelerator.is_main_process,
-        )
-
-    def collated(self, steps: Sequence[Sequence[WindowGroup]]) -> Iterator[TrainingStep]:
-        """This process's share of each step, the next one made while the present one is taken."""
-        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
-        return Prefetcher(self.data.step(groups, process, n_processes) for groups in steps)
-
-    def take_step(self, step: TrainingStep, position: float, share: float) -> None:
-        """One optimiser step: the gradients of all its batches, clipped, applied at the rate of the moment."""
-        self.model.train()
-        self.progress.step += 1
-        middle = (self.progress.epoch + position + share / 2) / self.config.epochs
-        self.progress.done = max(middle, self.clock.done(self.progress.step))
-        self.schedule.set(self.progress.done, self.progress.step)
-        self._add_gradients()
-        for number, batch in enumerate(step.batches, start=1):
-            last = number == len(step.batches)
-            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                tensors = self.gradients.pin(to_tensors(batch, step, self.config))
-                self._losses[:3] += self.gradients(tensors)
-        self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=not self.gradients.captures)
-
-    def _add_gradients(self) -> None:
-        """What a step learns from beside the gold tables: nothing, here."""
-
-    def _gradients(self, tensors: Tensors) -> Tensor:
-        """Add the gradients of a batch to the parameters'; its losses."""
-        batch, config = TensorBatch.from_dict(tensors), self.config
-        losses = compute_losses(
-            self.wrapped(batch),
-            tensors["gold"],
-            batch.mask,
-            TableWeights(tensors["cell"], tensors["word"]),
-            self.model.labels,
-            logit_dropout=config.logit_dropout,
-            symmetry=config.symmetry,
-            implication=config.implication,
-        )
-        # processes average their gradients; each holds a share of a sum, so the mean is scaled back
-        self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
-        return losses.detach()
-
-    def _end_epoch(self, n_steps: int) -> None:
-        config, progress = self.config, self.progress
-        progress.epoch += 1
-        progress.position = 0
-        losses = (self.accelerator.reduce(self._losses, "sum") / n_steps).tolist()
-        self._losses.zero_()
-        if not all(map(math.isfinite, losses)):
+    def _end_epoch(self) -> None:
+        state, task = self.state, self.task
+        loss = task.mean_loss(state.epoch_steps or 1)
+        task.loss_sums.zero_()
+        state.epoch += 1
+        state.position = 0
+        if not all(map(math.isfinite, loss.values() if isinstance(loss, dict) else [loss])):
             raise UnireError(
-                f"the loss of epoch {progress.epoch} is not a number; lower the rate, or train with bf16 = false"
+                f"the loss of epoch {state.epoch} is not a number; lower the learning rate, or train with bf16 = false"
             )
-        record: dict[str, Any] = {
-            "epoch": progress.epoch,
-            "loss": dict(zip(self.LOSSES, losses, strict=True)),
-        }
-        due = progress.epoch > config.evaluate_after and progress.epoch % config.evaluate_every == 0
-        if (due and self.dev) or self._finished():
-            self._look_at_dev(record)
-        progress.history.append(record)
-        self.reporter.epoch(record)
+        record: dict[str, Any] = {"epoch": state.epoch, "loss": loss}
+        due = state.epoch > task.evaluate_after and state.epoch % task.evaluate_every == 0
+        if due or self._is_finished():
+            self._evaluate_dev(record)
+        state.history.append(record)
+        self.callbacks.on_epoch_end(record)
+        if self.save_every_epochs is not None and state.epoch % self.save_every_epochs == 0:
+            self.save_checkpoint()
 
-    def _look_at_dev(self, record: dict[str, Any]) -> None:
-        """Score the present weights on dev and keep them if they are the best; without dev, the last are."""
-        scores, progress = self._score(self.dev), self.progress
-        if scores is not None:
-            record["dev"] = {"ent": scores.entities.f1, "rel": scores.relations.f1}
-        if scores is None or progress.best is None or scores.ent_plus_rel > progress.best:
-            progress.best = None if scores is None else scores.ent_plus_rel
-            progress.best_epoch = progress.epoch
-            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+    def _evaluate_dev(self, record: dict[str, Any]) -> None:
+        """Score the present weights on dev, and keep a copy if they are the best so far."""
+        evaluation, state = self.task.evaluate(), self.state
+        if evaluation is None:
+            return
+        record["dev"] = evaluation.record
+        tied = self.task.prefers_later and evaluation.score == state.best
+        if state.best is None or evaluation.score > state.best or tied:
+            state.best = evaluation.score
+            state.best_epoch = state.epoch
+            self.best_weights = {name: tensor.detach().clone() for name, tensor in self.task.model.state_dict().items()}
 
-    def _finished(self) -> bool:
-        return self.progress.epoch >= self.config.epochs or self.progress.done >= 1
+    def load_best_weights(self) -> None:
+        """Give the model the weights of its best epoch on dev; without dev it keeps those of the last one."""
+        if self.best_weights is not None:
+            self.task.model.load_state_dict(self.best_weights)
+
+    def _fraction(self) -> float:
+        """The fraction of the training that is done."""
+        return self.budget.fraction(self.state.step, self.state.epochs_done)
+
+    def _is_finished(self) -> bool:
+        """Whether this was the last epoch. The time may end within an epoch, which is completed."""
+        done = self._fraction() if self.task.epochs is None else self.state.fraction
+        return done >= 1 or (self.task.epochs is not None and self.state.epoch >= self.task.epochs)
 
     def _out_of_patience(self) -> bool:
-        last_gain = max(self.progress.best_epoch, self.config.evaluate_after)
-        return self.progress.best is not None and self.progress.epoch - last_gain >= self.config.patience
+        state, task = self.state, self.task
+        last_gain = max(state.best_epoch, task.evaluate_after)
+        return state.best is not None and task.patience is not None and state.epoch - last_gain >= task.patience
 
-    def _score(self, documents: Sequence[Document]) -> Scores | None:
-        """Scores on `documents`, each scored by one process."""
-        if not documents:
-            return None
-        share = documents[self.accelerator.process_index :: self.accelerator.num_processes]
-        scores = score(share, self.extractor.annotate(share), self.model.labels)
-        parts: list[Scores] = gather_object([scores])
-        return sum(parts[1:], start=parts[0])
+    # Checkpoints
 
-    def save_state(self) -> None:
+    def resume(self) -> None:
+        """Restore model, optimiser, random numbers and position from the latest checkpoint."""
+        if self.checkpoints is None:
+            raise UnireError("a training without an output folder cannot be resumed")
+        task, processes = self.task, self.processes
+        self.state, self.best_weights = self.checkpoints.load(
+            task.model,
+            task.optimizer,
+            task.settings,
+            defaults=task.default_settings,
+            process=processes.process_index,
+            n_processes=processes.num_processes,
+        )
+        task.loss_sums.copy_(torch.tensor(self.state.losses))
+        task.load_state_dict(self.state.task)
+        self.budget.resume(self.state.seconds, self.state.fraction)
+
+    def save_checkpoint(self) -> None:
         """Write what `resume` continues from."""
-        self.progress.losses = self._losses.tolist()
-        self.progress.seconds = self.clock.seconds
-        shares: list[ProcessState] = gather_object([ProcessState.of(self.progress)])
-        if self.accelerator.is_main_process:
-            self.snapshots.save(shares, self.model, self.optimizer, self.best, self._record)
-        self.accelerator.wait_for_everyone()
+        if self.checkpoints is None:
+            return
+        state, task = self.state, self.task
+        with self.budget.pause():
+            state.losses = task.loss_sums.tolist()
+            state.task = task.state_dict()
+            state.seconds = self.budget.seconds
+            states: list[ProcessState] = [ProcessState.of(state)]
+            if self.processes.num_processes > 1:
+                states = gather_object(states)
+            if self.processes.is_main_process:
+                self.checkpoints.save(states, task.model, task.optimizer, self.best_weights, task.settings)
+            self.processes.wait_for_everyone()
 
-    def _notes(self) -> Counter[str]:
-        """What needed special care, counted."""
-        return +self.data.notes
-
-    def _facts(self) -> dict[str, Any]:
-        """What a reporter may want to say before the first step."""
-        return {
-            "documents": len(self.documents),
-            "sentences": sum(len(group.tables) for group in self.data.groups),
-            "dev documents": len(self.dev),
-            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
-            "device": str(self.accelerator.device),
-            "processes": self.accelerator.num_processes,
-            "epochs": self.config.epochs,
-            "epochs done": self.progress.epoch,
-            "notes": dict(self._notes()),
-        }
+    def remove_checkpoints(self) -> None:
+        """Delete all checkpoints, once the model is saved."""
+        if self.checkpoints is not None and self.processes.is_main_process:
+            self.checkpoints.remove()
 
 
 def use_bf16(config: TrainingConfig, device: torch.device | None = None) -> bool:
-    """Whether to compute in bf16: as the settings say, or else wherever the device, a GPU if none is named, has it."""
+    """Whether to compute in bf16: as configured, or by default wherever the device (a GPU if `None`) supports it."""
     supported = has_bf16() and (device is None or device.type == "cuda")
     if config.bf16 and not supported:
-        raise UnireError("bf16 = true needs a GPU that has bf16; leave the setting out")
+        raise UnireError("bf16 = true needs a GPU that supports bf16; leave the setting out")
     return supported if config.bf16 is None else config.bf16

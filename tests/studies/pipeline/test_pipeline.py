@@ -21,9 +21,17 @@ from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import TOO_LONG, RelationData
 from unire.training.markers.inference import batch_by_length, shuffle_into_steps
-from unire.training.markers.trainer import fit
+from unire.training.markers.train import MarkerTask
+from unire.training.trainer import Trainer
 
 # Both models learn
+
+
+def fit(model, data, config, **options) -> list[dict]:
+    """The history of a training."""
+    trainer = Trainer(MarkerTask(model, data, config, **options))
+    trainer.run()
+    return trainer.state.history
 
 
 @pytest.fixture(scope="module", params=["bert", "mpnet"])

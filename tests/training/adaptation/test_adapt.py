@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,15 +25,16 @@ from helpers.tiny_encoders import tiny_encoder
 from unire.cli.adapt import adapt as command
 from unire.errors import UnireError
 from unire.models.encoder import load_encoder, load_tokenizer
-from unire.training import optimizer as clock_module
+from unire.training import optimizer, trainer
 from unire.training.adaptation import adapt as adapt_module
-from unire.training.adaptation import masked_lm, trainer
-from unire.training.adaptation.adapt import adapt, can_resume
+from unire.training.adaptation import masked_lm
+from unire.training.adaptation.adapt import adapt
 from unire.training.adaptation.config import AdaptationConfig
-from unire.training.adaptation.masked_lm import MaskedTrainer
-from unire.training.adaptation.trainer import AdaptationProgress
+from unire.training.adaptation.masked_lm import MaskedLMTask
+from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
-from unire.training.initialization import init_model
+from unire.training.resume import has_checkpoint
+from unire.training.train import init_model
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 
@@ -55,24 +57,36 @@ def small(**settings: Any) -> AdaptationConfig:
     return AdaptationConfig(**{"length": 32, "batch_tokens": 512, "lr": 3e-3, **settings})
 
 
-def interrupt_at(step: int):
-    def interrupt(progress: AdaptationProgress) -> None:
-        if progress.steps == step:
+class InterruptAt(Callback):
+    """Presses Ctrl-C after a step, and keeps what is logged."""
+
+    def __init__(self, step: int = -1) -> None:
+        self.step = step
+        self.logged: list[Mapping[str, float]] = []
+
+    def on_log(self, metrics: Mapping[str, float]) -> None:
+        self.logged.append(metrics)
+        if metrics["steps"] == self.step:
             signal.raise_signal(signal.SIGINT)
 
-    return interrupt
+
+def state_of(out: Path) -> dict[str, Any]:
+    """The state in the only checkpoint of an interrupted adaptation."""
+    (file,) = out.with_name(f"{out.name}.resume").glob("step-*[0-9]/state.json")
+    (state,) = json.loads(file.read_text(encoding="utf-8"))["processes"]
+    return state
 
 
 def interrupt_in_part(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt the training while it computes part `number` of all parts of steps."""
-    parts, backward = itertools.count(1), MaskedTrainer._backward
+    parts, backward = itertools.count(1), MaskedLMTask._backward
 
-    def interrupted(self: MaskedTrainer, *arguments: Any) -> torch.Tensor:
+    def interrupted(self: MaskedLMTask, *arguments: Any) -> torch.Tensor:
         if next(parts) == number:
             signal.raise_signal(signal.SIGINT)
         return backward(self, *arguments)
 
-    monkeypatch.setattr(MaskedTrainer, "_backward", interrupted)
+    monkeypatch.setattr(MaskedLMTask, "_backward", interrupted)
 
 
 def kill_while_replacing(folder: Path) -> None:
@@ -117,51 +131,51 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
     assert old("The enormous grasshopper").input_ids == new("The enormous grasshopper").input_ids
     written = json.loads((out / "adaptation.json").read_text(encoding="utf-8"))
     assert (written["corpus"], written["config"]["max_steps"], written["steps"]) == (["text.txt"], 80, 80)
-    assert not (out / "resume").exists()
+    assert not out.with_name("out.resume").exists()
 
 
 @pytest.mark.parametrize("at", [4, 12, 20])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
     with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(at))
-    seen: list[AdaptationProgress] = []
-    resumed = adapt(*task, device="cpu", resume=True, on_progress=seen.append)
-    assert seen[0].steps == min(at + 1, 20)
+        adapt(*task, device="cpu", callbacks=[InterruptAt(at)])
+    seen = InterruptAt()
+    resumed = adapt(*task, device="cpu", resume=True, callbacks=[seen])
+    assert seen.logged[0]["steps"] == min(at + 1, 20)
     assert resumed.loss_start == straight.loss_start
     assert (resumed.steps, resumed.tokens, resumed.loss_end) == (straight.steps, straight.tokens, straight.loss_end)
     assert_same(tmp_path / "resumed", tmp_path / "straight")
 
 
-@pytest.mark.parametrize("name", ["out/resume", "out"])
-def test_a_state_that_a_killed_process_left_aside_is_found(name: str, encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+def test_a_checkpoint_that_a_killed_process_left_aside_is_found(encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=4))
     with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(2))
-    kill_while_replacing(tmp_path / name)
-    assert can_resume(tmp_path / "out")
-    kill_while_replacing(tmp_path / name)
-    with pytest.raises(UnireError, match="or resume the adaptation in it"):
+        adapt(*task, device="cpu", callbacks=[InterruptAt(2)])
+    checkpoint = tmp_path / "out.resume" / "step-000000002"
+    kill_while_replacing(checkpoint)
+    assert has_checkpoint(tmp_path / "out")
+    kill_while_replacing(checkpoint)
+    with pytest.raises(UnireError, match=r"there is an unfinished training in .*; resume it"):
         adapt(*task, device="cpu")
-    kill_while_replacing(tmp_path / name)
+    kill_while_replacing(checkpoint)
     adapt(*task, device="cpu", resume=True)
+    assert not checkpoint.parent.exists()
     adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=4), device="cpu")
     assert_same(tmp_path / "out", tmp_path / "straight")
 
 
 def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(masked_lm, "PART", 128)
+    monkeypatch.setattr(masked_lm, "MAX_CPU_TOKENS", 128)
     adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=3), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=3))
     with monkeypatch.context() as patch:
         interrupt_in_part(6, patch)  # a step has four
         with pytest.raises(KeyboardInterrupt):
             adapt(*task, device="cpu")
-    state = json.loads((tmp_path / "resumed" / "resume" / "state.json").read_text(encoding="utf-8"))
-    assert state["step"] == 1
+    assert state_of(tmp_path / "resumed")["step"] == 1
     adapt(*task, device="cpu", resume=True)
     assert_same(tmp_path / "resumed", tmp_path / "straight")
 
@@ -169,37 +183,37 @@ def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_pa
 def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
     losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
     monkeypatch.setattr(
-        MaskedTrainer, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
+        MaskedLMTask, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
     )
     report = adapt(encoder, [corpus], tmp_path / "out", small(max_steps=5), device="cpu")
     assert (report.loss_start, report.loss_end) == (8.0, 4.5)
 
 
 def test_the_state_is_saved_on_the_way(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
-    saved: list[int] = []
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
+    out, saved = tmp_path / "out", []
 
-    def look(_: AdaptationProgress) -> None:
-        if (state := tmp_path / "out" / "resume" / "state.json").exists():
-            saved.append(json.loads(state.read_text(encoding="utf-8"))["step"])
+    class Look(Callback):
+        def on_log(self, metrics: Mapping[str, float]) -> None:
+            if has_checkpoint(out):
+                saved.append(state_of(out)["step"])
 
-    adapt(encoder, [corpus], tmp_path / "out", small(max_steps=4), device="cpu", on_progress=look)
+    adapt(encoder, [corpus], out, small(max_steps=4), device="cpu", callbacks=[Look()], save_every_minutes=0)
     assert saved == [1, 2, 3, 4]
 
 
 @pytest.mark.slow
 def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus, tmp_path, monkeypatch) -> None:
     rates: list[float] = []
-    step = MaskedTrainer.step
+    set_rate = optimizer.Schedule.set
 
-    def noted(self: MaskedTrainer, rate: float) -> None:
-        rates.append(rate)
-        step(self, rate)
+    def noted(self: optimizer.Schedule, fraction: float, step: int) -> None:
+        set_rate(self, fraction, step)
+        rates.append(self.optimizer.param_groups[0]["lr"] / self.optimizer.param_groups[0]["peak"])
 
-    monkeypatch.setattr(MaskedTrainer, "step", noted)
+    monkeypatch.setattr(optimizer.Schedule, "set", noted)
     ticks = itertools.count(step=0.01)  # every look at the clock takes a hundredth of a second
-    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    monkeypatch.setattr(optimizer, "time", SimpleNamespace(monotonic=ticks.__next__))
     report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1), device="cpu")
     assert 5.5 < report.seconds < 6
     top = rates.index(max(rates))
@@ -209,9 +223,9 @@ def test_a_timed_run_ends_in_time_with_a_rate_that_fell_to_zero(encoder, corpus,
 
 
 def test_a_step_that_would_take_all_the_time_and_more_is_cut_short(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(masked_lm, "PART", 32)
+    monkeypatch.setattr(masked_lm, "MAX_CPU_TOKENS", 32)
     ticks = itertools.count(step=0.1)
-    monkeypatch.setattr(clock_module, "time", SimpleNamespace(monotonic=ticks.__next__))
+    monkeypatch.setattr(optimizer, "time", SimpleNamespace(monotonic=ticks.__next__))
     report = adapt(encoder, [corpus], tmp_path / "out", small(minutes=0.1, batch_tokens=32 * 90), device="cpu")
     assert 5.5 < report.seconds < 7  # after the time there are some more looks
     assert report.steps == 1
@@ -244,7 +258,7 @@ def test_a_run_whose_time_is_over_before_the_first_step_says_so(encoder, corpus,
 
 
 def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(MaskedTrainer, "find_gradients", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
+    monkeypatch.setattr(MaskedLMTask, "find_gradients", lambda *_: (torch.tensor([float("nan"), 0.0]), 16))
     with pytest.raises(UnireError, match="diverged by step 3; give a lower learning rate"):
         adapt(encoder, [corpus], tmp_path / "out", small(max_steps=3), device="cpu")
     assert not (tmp_path / "out").exists()
@@ -258,17 +272,14 @@ def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
         adapt(encoder, [tmp_path / "nowhere.txt"], tmp_path / "out", config)
     with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder$"):
         adapt(encoder, [corpus], encoder, config)
-    (tmp_path / "stopped" / "resume").mkdir(parents=True)
-    (tmp_path / "stopped" / "resume" / "state.json").touch()
-    with pytest.raises(
-        UnireError, match=r"already exists and holds .*; pass a new folder, or resume the adaptation in it$"
-    ):
+    (tmp_path / "stopped.resume" / "step-000000001").mkdir(parents=True)
+    with pytest.raises(UnireError, match=r"there is an unfinished training in .*; resume it, or remove the folder$"):
         adapt(encoder, [corpus], tmp_path / "stopped", config)
     with pytest.raises(UnireError, match="is a file; pass a new folder"):
         adapt(encoder, [corpus], corpus, config)
-    with pytest.raises(UnireError, match="cannot be made a folder"):
+    with pytest.raises(UnireError, match=r"cannot be written to .*: Not a directory"):
         adapt(encoder, [corpus], corpus / "out", config)
-    with pytest.raises(UnireError, match="no adaptation to resume"):
+    with pytest.raises(UnireError, match="there is nothing to resume"):
         adapt(encoder, [corpus], tmp_path / "out", config, resume=True)
     with pytest.raises(UnireError, match="reads at most 128 tokens"):
         adapt(encoder, [corpus], tmp_path / "out", AdaptationConfig(max_steps=1, length=100_000))
@@ -311,78 +322,75 @@ def test_an_encoder_without_a_mask_token_is_refused(encoder, corpus, tmp_path) -
         adapt(maskless, [corpus], tmp_path / "out", small(max_steps=1))
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "resume/notes.txt"])
-def test_what_the_user_put_beside_the_state_is_not_replaced(name, encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+@pytest.mark.parametrize("name", ["out/notes.txt", "out.resume/notes.txt"])
+def test_a_file_of_the_user_is_not_replaced(name, encoder, corpus, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
     task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
     with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(1))
-    (tmp_path / "out" / name).touch()
-    with pytest.raises(UnireError, match=f"out' holds '{name}', which the encoder would replace; move that elsewhere"):
+        adapt(*task, device="cpu", callbacks=[InterruptAt(1)])
+    notes = tmp_path / name
+    notes.parent.mkdir(exist_ok=True)
+    notes.touch()
+    with pytest.raises(UnireError, match=r"holds 'notes\.txt'"):
         adapt(*task, device="cpu", resume=True)
-    (tmp_path / "out" / name).unlink()
+    notes.unlink()
     assert adapt(*task, device="cpu", resume=True).steps == 2
 
 
-def test_a_resumed_run_must_have_the_same_settings(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+@pytest.fixture
+def interrupted(encoder, corpus, tmp_path, monkeypatch) -> tuple[Any, ...]:
+    """An adaptation that was interrupted after the first of two steps."""
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
+    task = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
     with pytest.raises(KeyboardInterrupt):
-        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", on_progress=interrupt_at(1))
-    with pytest.raises(UnireError, match="cannot go on with seed = 1: it began with 0"):
-        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2, seed=1), resume=True)
+        adapt(*task, device="cpu", callbacks=[InterruptAt(1)])
+    return task
+
+
+def test_a_resumed_run_must_have_the_same_settings(interrupted) -> None:
+    *task, _ = interrupted
+    with pytest.raises(UnireError, match=r"was started with another seed \(0, now 1\)"):
+        adapt(*task, small(max_steps=2, seed=1), device="cpu", resume=True)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("", "Expecting value"),
-        ("[]", "must be a mapping"),
-        ("{}", "'identity'"),
-        ('{"identity": {}, "mood": 1}', "'mood'"),
-        ('{"identity": []}', "no attribute 'keys'"),
+        ("[]", "list indices"),
+        ("{}", "'processes'"),
+        ('{"processes": [{"mood": 1}], "settings": {}}', "'mood'"),
+        ('{"processes": [{}], "settings": []}', "not a mapping"),
     ],
 )
 def test_a_state_that_is_damaged_or_of_another_version_is_refused_in_a_sentence(
-    encoder, corpus, tmp_path, text: str, reason: str
+    interrupted, tmp_path, text: str, reason: str
 ) -> None:
-    (tmp_path / "out" / "resume").mkdir(parents=True)
-    (tmp_path / "out" / "resume" / "state.json").write_text(text, encoding="utf-8")
-    with pytest.raises(
-        UnireError, match=r"damaged, or of another version \(.*\); begin anew in a new folder"
-    ) as caught:
-        adapt(encoder, [corpus], tmp_path / "out", small(max_steps=2), device="cpu", resume=True)
+    (tmp_path / "out.resume" / "step-000000001" / "state.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UnireError, match=r"damaged, or of another version \(.*\); start a new training") as caught:
+        adapt(*interrupted, device="cpu", resume=True)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_of_another_version(
-    encoder, corpus, tmp_path, monkeypatch
-) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
-    with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(1))
-    file = tmp_path / "out" / "resume" / "state.json"
-    state = json.loads(file.read_text(encoding="utf-8"))
-    without = {name: value for name, value in state["identity"].items() if name != "warmup"}
-    for identity, name in ((state["identity"] | {"flavour": 1}, "flavour"), (without, "warmup")):
-        file.write_text(json.dumps(state | {"identity": identity}), encoding="utf-8")
-        with pytest.raises(UnireError, match=rf"of another version \(no setting '{name}'\)"):
-            adapt(*task, device="cpu", resume=True)
+def test_a_state_without_a_setting_that_there_is_now_or_with_one_that_is_gone_is_refused(interrupted, tmp_path) -> None:
+    file = tmp_path / "out.resume" / "step-000000001" / "state.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    without = {name: value for name, value in record["settings"].items() if name != "warmup"}
+    for settings, name in ((record["settings"] | {"flavour": 1}, "flavour"), (without, "warmup")):
+        file.write_text(json.dumps(record | {"settings": settings}), encoding="utf-8")
+        with pytest.raises(UnireError, match=f"was started with another {name}"):
+            adapt(*interrupted, device="cpu", resume=True)
 
 
-def test_tensors_that_are_damaged_are_refused_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    task: Any = (encoder, [corpus], tmp_path / "out", small(max_steps=2))
-    with pytest.raises(KeyboardInterrupt):
-        adapt(*task, device="cpu", on_progress=interrupt_at(1))
-    resume = tmp_path / "out" / "resume"
-    shutil.copy(resume / "optimizer.safetensors", resume / "model.safetensors")
+def test_tensors_that_are_damaged_are_refused_in_a_sentence(interrupted, tmp_path) -> None:
+    checkpoint = tmp_path / "out.resume" / "step-000000001"
+    shutil.copy(checkpoint / "optimizer.safetensors", checkpoint / "model.safetensors")
     with pytest.raises(UnireError, match=r"damaged, or of another version \(Error"):
-        adapt(*task, device="cpu", resume=True)
-    (resume / "model.safetensors").write_bytes(b"")
+        adapt(*interrupted, device="cpu", resume=True)
+    (checkpoint / "model.safetensors").write_bytes(b"")
     with pytest.raises(UnireError, match="missing, cut short or no safetensors file"):
-        adapt(*task, device="cpu", resume=True)
+        adapt(*interrupted, device="cpu", resume=True)
 
 
 def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
@@ -428,8 +436,8 @@ def test_the_command_shows_progress_or_prints_json(encoder, corpus, tmp_path) ->
 
 
 def test_an_interrupted_command_says_how_to_go_on(encoder, corpus, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
-    monkeypatch.setattr("unire.cli.adapt._Bar.update", lambda _bar, progress: interrupt_at(1)(progress))
+    monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr("unire.cli.adapt._Bar.on_log", lambda _bar, metrics: InterruptAt(1).on_log(metrics))
     app = typer.Typer()
     app.command()(command)
     options = ["--encoder", encoder, "--corpus", corpus, "--out", tmp_path / "out", "--max-steps", 2, "--length", 32]
@@ -449,7 +457,7 @@ def test_a_command_that_is_interrupted_before_its_first_step_says_that_nothing_w
     if when == "loading":
         monkeypatch.setattr(adapt_module, "load_encoder", lambda *_, **__: signal.raise_signal(signal.SIGINT))
     else:
-        monkeypatch.setattr(masked_lm, "PART", 32)
+        monkeypatch.setattr(masked_lm, "MAX_CPU_TOKENS", 32)
         interrupt_in_part(2, monkeypatch)
     app = typer.Typer()
     app.command()(command)

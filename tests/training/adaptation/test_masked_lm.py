@@ -1,4 +1,4 @@
-"""Masked language modelling: what is hidden, what the loss is, and a trainer that takes steps."""
+"""Masked language modelling: what is hidden, what the loss is, and its task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from torch import nn
 from helpers.tiny_encoders import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.models.encoder import load_encoder
 from unire.training.adaptation import masked_lm
-from unire.training.adaptation.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
+from unire.training.adaptation.config import AdaptationConfig
+from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.optimizer import Schedule
+from unire.training.trainer import Trainer
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
 CPU = torch.device("cpu")
@@ -35,10 +38,16 @@ def masking(family: str = "bert", rate: float = 0.25) -> WholeWordMasking:
     return WholeWordMasking(tokenizer, mask_id=vocabulary[FAMILIES[family].mask], special_ids=special, rate=rate)
 
 
-def take_step(trainer: MaskedTrainer, rate: float) -> torch.Tensor:
-    outcome, _ = trainer.find_gradients(ROWS, seed=0)
-    trainer.step(rate)
-    return outcome
+def new_task(model: MaskedLM, **options) -> MaskedLMTask:
+    return MaskedLMTask(model, AdaptationConfig(max_steps=1, lr=1e-3, warmup=0.5), CPU, **options)
+
+
+def take_step(task: MaskedLMTask, rate: float) -> torch.Tensor:
+    """A step of the trainer at a share of the peak rate, and its loss and accuracy."""
+    trainer = Trainer(task)
+    task.schedule.set = lambda fraction, step: Schedule.set(task.schedule, 0.5 * rate, step)
+    trainer._take_step((0, ROWS), lambda: False)
+    return task._outcomes[-1]
 
 
 def count_calls(model: MaskedLM) -> list[int]:
@@ -101,26 +110,26 @@ def test_the_loss_is_the_cross_entropy_over_the_real_vocabulary(model: MaskedLM)
 
 def test_the_position_bias_stays_as_it_is_and_the_rest_learns(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    take_step(MaskedTrainer(model, lr=1e-3, device=CPU), 1.0)
+    take_step(new_task(model), 1.0)
     same = {name for name, tensor in model.state_dict().items() if torch.equal(tensor, before[name])}
     assert same == {"encoder.encoder.relative_attention_bias.weight"}
 
 
 def test_a_step_at_rate_zero_changes_nothing(model: MaskedLM) -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    take_step(MaskedTrainer(model, lr=1e-3, device=CPU), 0.0)
+    take_step(new_task(model), 0.0)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 def test_the_seed_of_a_step_decides_what_is_hidden(model: MaskedLM) -> None:
-    trainer = MaskedTrainer(model, lr=1e-3, device=CPU)
+    trainer = new_task(model)
     first, again, other = (trainer.find_gradients(ROWS, seed)[0][0].item() for seed in (0, 0, 1))
     assert first == again != other
 
 
 @pytest.mark.parametrize("part", [1, 16, 40, 48])
 def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None:
-    whole, parts = (MaskedTrainer(deepcopy(model), lr=1e-3, device=CPU, part=part) for part in (1000, part))
+    whole, parts = (new_task(deepcopy(model), max_tokens=part) for part in (1000, part))
     calls = count_calls(parts.model)
     torch.testing.assert_close(take_step(parts, 1.0), take_step(whole, 1.0))
     assert len(calls) == {1: 4, 16: 4, 40: 2, 48: 2}[part]
@@ -130,7 +139,7 @@ def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None
 
 def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: MaskedLM) -> None:
     model.masking.forward = lambda ids: (ids, torch.tensor([[3, 5]] * len(ids)), ids[:, [3, 5]])  # as for other rows
-    cut, fewer = (MaskedTrainer(deepcopy(model), lr=1e-3, device=CPU, part=16) for _ in range(2))
+    cut, fewer = (new_task(deepcopy(model), max_tokens=16) for _ in range(2))
     asked = iter([False, False, True])
     outcome, read = cut.find_gradients(ROWS, 0, asked.__next__)
     expected, _ = fewer.find_gradients(ROWS[:3], 0)
@@ -141,12 +150,12 @@ def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: Mask
 
 
 def test_the_first_part_is_read_even_when_there_is_no_time(model: MaskedLM) -> None:
-    assert MaskedTrainer(model, lr=1e-3, device=CPU, part=16).find_gradients(ROWS, 0, lambda: True)[1] == 1
+    assert new_task(model, max_tokens=16).find_gradients(ROWS, 0, lambda: True)[1] == 1
 
 
 def test_a_cpu_takes_its_steps_in_parts_and_needs_no_warming_up(model: MaskedLM) -> None:
     calls = count_calls(model)
-    trainer = MaskedTrainer(model, lr=1e-3, device=CPU)
+    trainer = new_task(model)
     trainer.warm_up(256, 64)
     assert not calls
     trainer.find_gradients(np.full((17, 64), 7, np.int32), 0)
@@ -156,7 +165,7 @@ def test_a_cpu_takes_its_steps_in_parts_and_needs_no_warming_up(model: MaskedLM)
 def test_all_parts_of_the_model_are_compiled(model: MaskedLM, monkeypatch) -> None:
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda function, **_: compiled.append(function.__self__) or function)
-    MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True)
+    new_task(model, compiled=True)
     assert compiled == [model.encoder.embeddings, *model.encoder.encoder.layer, model.head]
 
 
@@ -165,7 +174,7 @@ def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, mon
         raise RuntimeError("no compiler here\nand more")
 
     monkeypatch.setattr(torch, "compile", lambda _function, **_: broken)
-    trainer = MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True)
+    trainer = new_task(model, compiled=True)
     trainer.warm_up(4, 16)
     assert "which failed: no compiler here" in caplog.text
     assert take_step(trainer, 1.0).isfinite().all()
@@ -174,7 +183,7 @@ def test_a_model_that_cannot_be_compiled_is_trained_without(model: MaskedLM, mon
 def test_an_error_that_compiling_has_no_part_in_is_not_hidden(model: MaskedLM, monkeypatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     with pytest.raises(IndexError):
-        MaskedTrainer(model, lr=1e-3, device=CPU, compiled=True).warm_up(4, 1000)  # longer than the encoder can read
+        new_task(model, compiled=True).warm_up(4, 1000)  # longer than the encoder can read
 
 
 def test_narrow_layer_norms_hand_on_bfloat16(model: MaskedLM) -> None:

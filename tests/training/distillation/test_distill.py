@@ -34,13 +34,12 @@ from unire.training import optimizer
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.distillation import unlabelled
-from unire.training.distillation.distill import DistillConfig, Distiller
+from unire.training.distillation.distill import DistillationTask, DistillConfig
 from unire.training.distillation.teachers import TeacherEnsemble, align_labels, load_teachers
 from unire.training.distillation.unlabelled import LEAK
-from unire.training.initialization import init_model
-from unire.training.optimizer import TrainingBudget
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
-from unire.training.train import train
+from unire.training.train import init_model, init_training, train
+from unire.training.trainer import Trainer
 
 
 def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]:
@@ -60,21 +59,18 @@ def agreement(one: Path, other: Path, documents: Sequence[Document]) -> float:
     return float((a == b)[something].mean())
 
 
-def distiller(teachers: Sequence[Path], student: Path, out: Path, labels: LabelSpace, **changes) -> Distiller:
-    return Distiller.begin(
-        student,
+def distillation_task(teachers: Sequence[Path], student: Path, labels: LabelSpace, **changes) -> DistillationTask:
+    config = quick(**changes)
+    model, accelerator = init_training(student, GOLD, dev=(), labels=labels, config=config, data=())
+    return DistillationTask(
+        model,
         GOLD,
-        out=out,
-        dev=(),
-        labels=labels,
-        config=quick(**changes),
-        data=(),
-        reporter=None,
-        resume=False,
+        (),
+        config,
+        accelerator,
         tutor=TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([TWENTY]), [TWENTY.name]),
         held_out=OverlapFilter(()),
         distillation=DistillConfig(soft_batch=10),
-        clock=TrainingBudget(),
         workers=0,
     )
 
@@ -112,7 +108,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
     labels = LabelSpace.load("scierc")
     other = tmp_path / "other"
     train(student_encoder, twenty, labels=labels, config=quick(epochs=2, layout="shared"), out=other)
-    ensemble = distiller([teacher, other], encoder, tmp_path / "s", labels, max_pieces=200)
+    ensemble = distillation_task([teacher, other], encoder, labels, max_pieces=200)
     ensemble.unlabelled.padding, ensemble.unlabelled.max_padding = padding, None
     expected = {}
     for path in (teacher, other):
@@ -140,7 +136,7 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
     labels = LabelSpace.load("scierc")
     train(encoders("deberta"), twenty, labels=labels, config=quick(epochs=1), out=tmp_path / "other")
     for teachers, padding in (([teacher], "packed"), ([teacher, tmp_path / "other"], "fixed")):
-        batching = distiller(teachers, encoder, tmp_path / "s", labels)._batching(record=True)
+        batching = distillation_task(teachers, encoder, labels)._batching(record=True)
         assert batching[0] == padding
 
 
@@ -149,7 +145,7 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
 def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it_is_lost(
     workers, failing_graph_capture, teacher, encoder, tmp_path, monkeypatch
 ):
-    student = distiller([teacher], encoder, tmp_path / "s", LabelSpace.load("scierc"), epochs=5)
+    student = distillation_task([teacher], encoder, LabelSpace.load("scierc"), epochs=5)
 
     def tables_of(step):
         return {(table.document, table.start) for batch in step.views[0] for table in batch.tables}
@@ -166,10 +162,10 @@ def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it
     def soft_tensors(batch, target, kept, step):
         if batch is step.views[0][0]:
             read.append((batch.window_starts is not None, tables_of(step)))
-        return Distiller._soft_tensors(student, batch, target, kept, step)
+        return DistillationTask._soft_tensors(student, batch, target, kept, step)
 
     monkeypatch.setattr(student, "_soft_tensors", soft_tensors)
-    student.fit(Interrupt())  # the gold of every epoch has one shape, which is to be recorded in the second
+    Trainer(student).fit(Interrupt())  # the gold of every epoch has one shape, which is to be recorded in the second
     assert read == list(zip([True, True, False, False, False], expected, strict=True))
     assert student.unlabelled.padding == student.data.padding == "exact"
 
@@ -202,8 +198,8 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
     turned = LabelSpace(scierc_labels.entity_types[::-1], scierc_labels.relation_types[::-1], scierc_labels.symmetric)
     order = align_labels(turned, scierc_labels, "teacher 'it'")
     assert [scierc_labels.names[i] for i in order] == list(turned.names)
-    plain = distiller([teacher], encoder, tmp_path / "a", scierc_labels)
-    other = distiller([teacher], encoder, tmp_path / "b", turned)
+    plain = distillation_task([teacher], encoder, scierc_labels)
+    other = distillation_task([teacher], encoder, turned)
     (step,) = steps_of(plain.unlabelled, 1)
     assert torch.equal(other.tutor.targets(step)()[0], plain.tutor.targets(step)()[0][..., order])
 
@@ -267,7 +263,7 @@ def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(tea
 
 @pytest.mark.slow
 def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.cli.distill.new_callbacks", lambda json, tensorboard: InterruptAfter(1))
+    monkeypatch.setattr("unire.cli.distill.new_callbacks", lambda json, tensorboard: [InterruptAfter(1)])
     arguments = [
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),
         *("--epochs", "3", "--workers", "1", "--json", "--out", tmp_path / "s"),
@@ -296,7 +292,7 @@ def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path,
     config = quick(epochs=6, mlp_dropout=0.2)
     straight = taught([teacher], encoder, tmp_path / "straight", config=config)
     out = tmp_path / "stopped"
-    stopped = taught([teacher], encoder, out, config=config, reporter=InterruptAfter(2))
+    stopped = taught([teacher], encoder, out, config=config, callbacks=[InterruptAfter(2)])
     assert stopped.interrupted
     assert Extractor.load(out, device="cpu").config.provenance["distillation"]["sentences"] > 0
     other = DistillConfig(soft_batch=10, soft_weight=2.0)
@@ -318,10 +314,10 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY, "--epochs", 8),
         *("--save-every-minutes", 0, "--batch-size", 8, "--soft-batch", 6, "--lr", 0.002, "--window", 40),
     )
-    out, snapshots = tmp_path / "killed", tmp_path / "killed.resume"
+    out, checkpoints = tmp_path / "killed", tmp_path / "killed.resume"
     process = subprocess.Popen(command(*words, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while max(snapshots.glob("step-*[0-9]"), default=Path("step-0")).name < "step-000000005":
+    while max(checkpoints.glob("step-*[0-9]"), default=Path("step-0")).name < "step-000000005":
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -338,7 +334,7 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
     )
     assert found["history"] == straight.history
     assert found["distillation"] == straight.model.config.provenance["distillation"]
-    assert not snapshots.exists()
+    assert not checkpoints.exists()
 
 
 def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, twenty, tmp_path):
@@ -364,14 +360,14 @@ def test_an_interruption_gives_no_time_away(teacher, encoder, twenty, tmp_path, 
     class Slow(Callback):
         steps = 0
 
-        def step(self, epoch, epochs):
+        def on_step_end(self, state):
             now[0] += 10
             Slow.steps += 1
             if Slow.steps == 4:
                 signal.raise_signal(signal.SIGINT)
 
     how = {"documents": twenty, "config": quick(epochs=1000, batch_size=2)}
-    how |= {"distillation": DistillConfig(soft_batch=10, minutes=2), "reporter": Slow()}
+    how |= {"distillation": DistillConfig(soft_batch=10, minutes=2), "callbacks": [Slow()]}
     stopped = taught([teacher], encoder, tmp_path / "s", **how)
     assert (stopped.interrupted, stopped.history) == (True, [])
     assert stopped.model.config.provenance["seconds"] == 20 + 4 * 10

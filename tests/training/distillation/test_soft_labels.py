@@ -31,9 +31,8 @@ from unire.training.distillation.teach import SPLIT_DIFFERENTLY, teach
 from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsemble, load_teachers
 from unire.training.distillation.unlabelled import LEAK, DistillationBatches
 from unire.training.distillation.unlabelled import SPLIT_DIFFERENTLY as SPLIT_BY_STUDENT
-from unire.training.initialization import init_model
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
-from unire.training.train import train
+from unire.training.train import init_model, train
 
 
 def asked(*teachers: Path, corpus: Path = TWENTY) -> TeacherEnsemble:
@@ -169,7 +168,7 @@ def test_a_student_of_soft_labels_that_was_stopped_goes_on_as_if_it_had_not_been
     config = quick(epochs=6, mlp_dropout=0.2)
     straight = taught([], encoder, tmp_path / "straight", config=config, soft_labels=soft_labels)
     out = tmp_path / "stopped"
-    assert taught([], encoder, out, config=config, soft_labels=soft_labels, reporter=InterruptAfter(2)).interrupted
+    assert taught([], encoder, out, config=config, soft_labels=soft_labels, callbacks=[InterruptAfter(2)]).interrupted
     with pytest.raises(UnireError, match="started with another"):
         taught([teacher], encoder, out, config=config, resume=True)
     elsewhere = shutil.copytree(soft_labels, tmp_path / "elsewhere")
@@ -187,7 +186,7 @@ def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(so
     (others / "lessons.json").write_text(json.dumps(facts | {"teachers": said["teachers"]}), encoding="utf-8")
     config = quick(epochs=3)
     assert taught(
-        [], encoder, tmp_path / "s", config=config, soft_labels=soft_labels, reporter=InterruptAfter(1)
+        [], encoder, tmp_path / "s", config=config, soft_labels=soft_labels, callbacks=[InterruptAfter(1)]
     ).interrupted
     with pytest.raises(UnireError, match="started with another soft labels"):
         taught([], encoder, tmp_path / "s", config=config, soft_labels=others, resume=True)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from helpers.interrupts import InterruptAfter
 from helpers.paths import TWENTY
 from unire import formats
 from unire.cli.main import app
@@ -254,3 +255,21 @@ def test_the_commands_say_that_they_were_stopped(soft_labels, encoders, tmp_path
         ran = run(*arguments, "--out", tmp_path / "new")
         assert ran.exit_code == 128 + number
         assert "interrupted; nothing was kept" in ran.output
+
+
+def test_an_interrupted_training_resumes_and_ends_with_the_same_numbers(encoders, scierc_labels, tmp_path):
+    documents = list(formats.read(TWENTY))
+    task = {"labels": scierc_labels, "config": replace(QUICK, epochs=3), "dev": documents[:5]}
+    straight = train_markers(encoders("bert"), documents, tmp_path / "straight", **task)
+    with pytest.raises(KeyboardInterrupt):
+        train_markers(encoders("bert"), documents, tmp_path / "m", callbacks=[InterruptAfter(2)], **task)
+    assert not (tmp_path / "m").exists()
+    with pytest.raises(UnireError, match="there is an unfinished training"):
+        train_markers(encoders("bert"), documents, tmp_path / "m", **task)
+    with pytest.raises(UnireError, match="was started with another approximate"):
+        train_markers(encoders("bert"), documents, tmp_path / "m", approximate=False, resume=True, **task)
+    resumed = train_markers(encoders("bert"), documents, tmp_path / "m", resume=True, **task)
+    assert (resumed.history, resumed.f1) == (straight.history, straight.f1)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("m", "straight")]
+    assert weights[0] == weights[1]
+    assert not (tmp_path / "m.resume").exists()

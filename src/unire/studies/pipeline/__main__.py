@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from unire.errors import UnireError
 from unire.studies.pipeline.runs import PipelineRun
-from unire.training.callbacks import exit_status
+from unire.training.callbacks import Callback, exit_status
 
 __all__ = ["main"]
 
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str]) -> int:
     """Do what the cell says, and print what it gave as JSON."""
     (text,) = arguments
     try:
-        printed = PipelineRun.from_json(text).run(tell=_tell)
+        printed = PipelineRun.from_json(text).run([_EpochLines()])
     except UnireError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -27,9 +28,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+class _EpochLines(Callback):
+    """A line per epoch on standard error."""
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        sys.stderr.write(", ".join(f"{name} {value:.4g}" for name, value in record.items()) + "\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,14 +24,14 @@ from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.pipeline.timing import measured
 from unire.studies.results import Json
 from unire.studies.variants import DEFAULT
+from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
 from unire.training.markers.checkpoint import load_marker, replace_model
 from unire.training.markers.data import SentenceReader
 from unire.training.markers.inference import RelationClassifier, max_batch_tokens
 from unire.training.markers.model import NoPositionsError
-from unire.training.markers.train import train_markers
-from unire.training.markers.trainer import fit
-from unire.training.trainer import use_bf16
+from unire.training.markers.train import MarkerTask, train_markers
+from unire.training.trainer import Trainer, use_bf16
 
 __all__ = ["Part", "PipelineRun"]
 
@@ -74,18 +74,18 @@ class PipelineRun:
         """Where a model of this cell's seed is."""
         return Path(self.folder) / "models" / f"{name}-{self.joint.seed}"
 
-    def run(self, tell: Callable[[str], None] = lambda line: None) -> Json:
+    def run(self, callbacks: Sequence[Callback] = ()) -> Json:
         """Train a model and save it, or measure those that were saved."""
         if self.part == "measured":
             documents = self._documents(self.test)
             entities, relations = self._saved_entities(), self._saved_relations()
             return measured(self.model(DEFAULT), entities, relations, documents, self.config)
         try:
-            return self._train(tell)
+            return self._train(callbacks)
         except NoPositionsError as error:
             return {"history": [], "notes": {str(error): 1}}
 
-    def _train(self, tell: Callable[[str], None]) -> Json:
+    def _train(self, callbacks: Sequence[Callback]) -> Json:
         labels, config = LabelSpace.from_dict(self.labels), self.config
         notes: Counter[str] = Counter()
         documents, dev = self._documents(self.data, notes), self._documents(self.dev, notes)
@@ -99,7 +99,7 @@ class PipelineRun:
                 dev=dev,
                 approximate=self.part == "approximate",
                 again=True,
-                tell=tell,
+                callbacks=callbacks,
             )
             return {"history": trained.history, "notes": {**+notes, **trained.notes}}
         labels.check([*documents, *dev])
@@ -111,9 +111,10 @@ class PipelineRun:
         def f1() -> float:
             return score(dev, finder.predict(dev), labels).entities.f1
 
-        history = fit(finder.model, data, training, evaluate=f1 if dev else None, tell=tell)
+        trainer = Trainer(MarkerTask(finder.model, data, training, evaluate=f1 if dev else None), callbacks=callbacks)
+        trainer.run()
         self._save(finder)
-        return {"history": history, "notes": {**+notes, **data.notes}}
+        return {"history": trainer.state.history, "notes": {**+notes, **data.notes}}
 
     def _save(self, finder: EntityClassifier) -> None:
         """All or nothing; what an earlier run has saved is replaced."""

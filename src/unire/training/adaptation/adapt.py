@@ -3,15 +3,13 @@
     config = AdaptationConfig(minutes=10)
     report = adapt("encoder", ["abstracts.txt.xz"], "adapted", config)
 
-Beside the encoder and its tokenizer, the folder gets `adaptation.json`, the report. While training, and after an
-interruption, it holds `resume/` instead: all that `adapt(..., resume=True)` needs to go on.
+The output folder holds the encoder, its tokenizer, and the report as `adaptation.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,23 +19,25 @@ from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec
 from unire.errors import UnireError
-from unire.files import check_output_folder, replace_atomically
+from unire.files import replace_atomically
 from unire.inference.torch_engine import choose_device
 from unire.models.encoder import load_encoder, load_tokenizer, quiet_transformers
 from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
-from unire.training.adaptation.masked_lm import MaskedLM, MaskedTrainer, WholeWordMasking
-from unire.training.adaptation.trainer import AdaptationLoop, AdaptationProgress, AdaptationState, ResumeFolder
+from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.callbacks import Callback
 from unire.training.distributed import require_single_process
 from unire.training.optimizer import TrainingBudget
+from unire.training.resume import check_output_dir
 from unire.training.text_corpus import check_text_files
+from unire.training.trainer import Trainer
 
-__all__ = ["AdaptationConfig", "AdaptationProgress", "AdaptationReport", "adapt", "can_resume"]
+__all__ = ["AdaptationConfig", "AdaptationReport", "adapt"]
 
 
 @dataclass(frozen=True)
 class AdaptationReport:
-    """What an adaptation was, and how it went."""
+    """The settings of an adaptation, and how it went."""
 
     encoder: str
     corpus: tuple[str, ...]
@@ -46,16 +46,15 @@ class AdaptationReport:
     steps: int
     tokens: int
     passes: float | None
-    """How often the corpus was read; `None` if its end was never seen."""
+    """How often the corpus was read; `None` if its end was never reached."""
     seconds: float
-    """Of all of it, but for the last saving."""
+    """Time of the whole run, without saving the encoder."""
     tokens_per_second: float
-    """Over the time from the first step to the last, and not over `seconds`: loading, compiling and saving are left
-    out. Where training was resumed, what came before is left out too."""
+    """From the first step of this run to the last, without loading, compiling and saving."""
     loss_start: float
-    """Mean over the first ten steps, resumed or not; where there are fewer, over the first half of them."""
+    """Mean over the first ten steps; over the first half if there are fewer."""
     loss_end: float
-    """Mean over the last fifty steps, but over no more than the second half of them."""
+    """Mean over the last fifty steps, but no more than the second half."""
     accuracy_end: float
     hardware: str
 
@@ -66,72 +65,72 @@ def adapt(
     out: str | Path,
     config: AdaptationConfig,
     *,
+    callbacks: Sequence[Callback] = (),
     resume: bool = False,
+    save_every_minutes: float | None = 5.0,
     device: str | None = None,
-    on_progress: Callable[[AdaptationProgress], None] | None = None,
 ) -> AdaptationReport:
-    """Train `encoder` to name hidden words of plain text, and save it as `out`.
+    """Train `encoder` to predict masked words of plain text, and save it as `out`.
 
     Args:
-        encoder: A Hub name or a folder, with a fast tokenizer; or a model of ours, in the box too, for its own.
-        corpus: UTF-8 text files, one document per line; `.gz`, `.xz` and `.bz2` are unpacked.
-        out: A new folder.
-        config: How long, how fast, how much at once.
-        resume: Go on with the interrupted adaptation in `out`, with the same settings; only time and steps may differ.
-        device: `cuda` or `cpu`; the GPU by default where there is one.
-        on_progress: Called every few seconds.
+        encoder: A Hub name or a folder, with a fast tokenizer; or a unire model, whose encoder is used.
+        corpus: UTF-8 text files with one document per line; `.gz`, `.xz` and `.bz2` are decompressed.
+        out: A new folder. Checkpoints to resume from are written beside it, to `OUT.resume`.
+        config: Time, learning rate, size of a step.
+        callbacks: Called in the course of the training; `on_log` every few seconds.
+        resume: Continue an interrupted adaptation with the same settings; only time and steps may differ.
+        save_every_minutes: Write a checkpoint every N minutes; `None` for never.
+        device: `cuda` or `cpu`; by default the GPU if there is one.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM, after the state was saved if there was a step (`can_resume`).
+        KeyboardInterrupt: Ctrl-C or SIGTERM; a checkpoint was written if there was a step.
     """
     require_single_process("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]
     check_text_files(files)
-    place = choose_device(device)
-    config = config.on(place)
-    with _folder(out, resume=resume):
-        folder = ResumeFolder(out)
-        identity = {"encoder": str(encoder), "corpus": [file.name for file in files], **config.lasting}
-        state = folder.load(identity) if resume else AdaptationState(identity)
-        clock = TrainingBudget(config.minutes, config.max_steps)
-        clock.resume(state.seconds, state.done)
-        torch.set_float32_matmul_precision("high")
-        torch.manual_seed(config.seed)
-        adapted = _Encoder.load(encoder, config)
-        with adapted.packed(files) as packed:
-            trainer = MaskedTrainer(adapted.masked_lm(), lr=config.lr, device=place)
-            if resume:
-                folder.restore(trainer)
-            trainer.warm_up(config.rows, config.length)  # while the corpus is being read
-            loop = AdaptationLoop(trainer, config, clock, state, folder)
-            last = loop.run(packed, on_progress or (lambda _: None))
-            read = packed.pass_rows
-        report = AdaptationReport(
-            encoder=Path(encoder).name if Path(encoder).exists() else str(encoder),
-            corpus=tuple(file.name for file in files),
-            config=config,
-            steps=last.steps,
-            tokens=last.tokens,
-            passes=None if read is None else last.tokens / config.length / read,
-            seconds=clock.seconds,
-            tokens_per_second=last.tokens_per_second,
-            loss_start=loop.loss_start,
-            loss_end=last.loss,
-            accuracy_end=last.accuracy,
-            hardware=torch.cuda.get_device_name(place) if place.type == "cuda" else "CPU",
-        )
-        adapted.save(out, report)
+    torch_device = choose_device(device)
+    config = config.on(torch_device)
+    check_output_dir(out, resume=resume)
+    budget = TrainingBudget(config.minutes, steps=config.max_steps)
+    torch.set_float32_matmul_precision("high")
+    torch.manual_seed(config.seed)
+    adapted = _Encoder.load(encoder, config)
+    settings = {"encoder": str(encoder), "corpus": [file.name for file in files], **config.lasting}
+    with adapted.packed(files) as packed:
+        task = MaskedLMTask(adapted.masked_lm(), config, torch_device, packed, settings=settings)
+        trainer = Trainer(task, out=out, callbacks=callbacks, budget=budget, save_every_minutes=save_every_minutes)
+        if resume:
+            trainer.resume()
+        first_step = trainer.state.step
+        task.warm_up(config.rows, config.length)  # while the corpus is being read
+        trainer.run()
+        pass_rows = packed.pass_rows
+    if trainer.state.step == first_step != config.max_steps:
+        raise UnireError("the time was over before the first step; give more minutes")
+    metrics = task.metrics(trainer)
+    tokens = int(metrics["tokens"])
+    report = AdaptationReport(
+        encoder=Path(encoder).name if Path(encoder).exists() else str(encoder),
+        corpus=tuple(file.name for file in files),
+        config=config,
+        steps=trainer.state.step,
+        tokens=tokens,
+        passes=None if pass_rows is None else tokens / config.length / pass_rows,
+        seconds=budget.seconds,
+        tokens_per_second=metrics["tokens_per_second"],
+        loss_start=task.mean_loss_start(trainer.state.step),
+        loss_end=metrics["loss"],
+        accuracy_end=metrics["accuracy"],
+        hardware=torch.cuda.get_device_name(torch_device) if torch_device.type == "cuda" else "CPU",
+    )
+    adapted.save(out, report)
+    trainer.remove_checkpoints()
     return report
-
-
-def can_resume(out: str | Path) -> bool:
-    """Whether `out` holds what is needed to go on with an adaptation."""
-    return ResumeFolder(Path(out)).holds_state
 
 
 @dataclass(frozen=True)
 class _Encoder:
-    """An encoder that is adapted, and all that it comes with."""
+    """An encoder with its tokenizers."""
 
     module: Any
     tokenizer: Any
@@ -150,7 +149,7 @@ class _Encoder:
         return cls(module, tokenizer, tokens, spec, config)
 
     def packed(self, files: Sequence[Path]) -> PackedCorpus:
-        """The text as rows of its tokens."""
+        """The text as rows of packed tokens."""
         return PackedCorpus(
             files,
             self.tokens,
@@ -171,7 +170,7 @@ class _Encoder:
         return MaskedLM(self.module, masking)
 
     def save(self, out: Path, report: AdaptationReport) -> None:
-        """Replace all that is in `out`."""
+        """Write encoder, tokenizer and report."""
         text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
         try:
             with replace_atomically(out, directory=True) as temporary, quiet_transformers():
@@ -180,25 +179,3 @@ class _Encoder:
                 (temporary / "adaptation.json").write_text(text, encoding="utf-8")
         except OSError as error:
             raise UnireError(f"{str(out)!r} could not be written: {error.strerror or error}") from None
-
-
-@contextmanager
-def _folder(out: Path, *, resume: bool) -> Iterator[None]:
-    """Make a folder to write into; one that was not there before, and has stayed empty, is not left behind."""
-    try:
-        resumable = can_resume(out)  # first of all: it puts back what a killed process left aside
-        if resume and resumable:
-            ResumeFolder(out).check_alone()
-        if not resume:
-            remedy = "pass a new folder" + (", or resume the adaptation in it" if resumable else "")
-            check_output_folder(out, remedy=remedy)
-        new = [folder for folder in (out, *out.parents) if not folder.exists()]
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnireError(f"{str(out)!r} cannot be made a folder: {error.strerror}") from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # the first that is not empty, and so those that it is in
-            for folder in new:
-                folder.rmdir()

@@ -21,10 +21,10 @@ from unire.labels import LabelSpace
 from unire.models.checkpoint import load_weights, read_tensors, write_tensors
 from unire.models.encoder import build_encoder
 from unire.training.config import TrainingConfig
-from unire.training.initialization import portable_config
 from unire.training.markers.data import SentenceReader, count_text_markers
 from unire.training.markers.inference import RelationClassifier, max_batch_tokens
 from unire.training.markers.model import MarkerModel
+from unire.training.train import portable_config
 from unire.training.trainer import use_bf16
 
 __all__ = ["TrainedMarker", "init_classifier", "load_marker", "replace_model", "save_classifier"]

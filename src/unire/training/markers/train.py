@@ -1,4 +1,4 @@
-"""Training a marker model.
+"""Training a marker model, and the task of the trainer that models of spans share with it.
 
 train_markers("encoders/mine", documents, "markers", labels=labels, dev=dev)
 """
@@ -6,27 +6,108 @@ train_markers("encoders/mine", documents, "markers", labels=labels, dev=dev)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
+import torch
 from accelerate.utils import set_seed
 
 from unire.documents import Document
+from unire.errors import UnireError
 from unire.evaluation.scorer import score
-from unire.files import check_output_folder
-from unire.hub.model_dir import ensure_writable
+from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
+from unire.models.batch import Tensors
 from unire.models.encoder import load_encoder
+from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process
-from unire.training.initialization import encoder_provenance
 from unire.training.markers.checkpoint import init_classifier, save_classifier
 from unire.training.markers.data import RelationData
-from unire.training.markers.trainer import fit
+from unire.training.markers.inference import batch_by_length, pin_tensors, shuffle_into_steps, tensors_to_device
+from unire.training.optimizer import build_optimizer, build_schedule
+from unire.training.resume import check_output_dir, fingerprint
+from unire.training.train import encoder_provenance
+from unire.training.trainer import Evaluation, Task, Trainer, use_bf16
 
-__all__ = ["TrainedMarkers", "train_markers"]
+__all__ = ["MarkerData", "MarkerTask", "TrainedMarkers", "train_markers"]
+
+
+class MarkerData(Protocol):
+    """Training data: items with a length in tokens, and a weight that counts towards the size of a step."""
+
+    lengths: list[int]
+    weights: list[int]
+
+    def collate(self, items: Sequence[int], /) -> Tensors: ...
+
+
+class MarkerTask(Task):
+    """Trains a model of entity pairs, or of spans.
+
+    Args:
+        model: Has an `encoder`, and a `loss` that is a sum over weights.
+        data: Shuffled by the seed and the number of the epoch.
+        config: Epochs, learning rates, size of a step.
+        evaluate: F1 on dev; without it the last epoch is kept.
+        settings: What a resumed training must share.
+    """
+
+    prefers_later = True
+
+    def __init__(
+        self,
+        model: Any,
+        data: MarkerData,
+        config: TrainingConfig,
+        *,
+        evaluate: Callable[[], float] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not data.lengths:
+            raise UnireError("the training data holds nothing that this model could learn from")
+        self.model: Any = model
+        self.data = data
+        self.config = config
+        self.epochs, self.clip = config.epochs, config.clip
+        self.device, self.bf16 = model.device, use_bf16(config, model.device)
+        self.optimizer = build_optimizer(model, config)
+        self.schedule = build_schedule(self.optimizer, config)
+        self.loss_sums = torch.zeros(1, device=self.device)
+        self.settings = {**asdict(config), **(settings or {})}
+        self.default_settings = asdict(TrainingConfig())
+        self._f1 = evaluate
+
+    def steps(self, epoch: int, start: int) -> tuple[int, Iterator[tuple[list[Tensors], int]]]:
+        """The batches of every step and its weight; the next step is collated while the present one is computed."""
+        rng = np.random.default_rng([self.config.seed, epoch])
+        steps = shuffle_into_steps(self.data.lengths, self.data.weights, self.config.batch_size, rng)
+        return len(steps), Prefetcher(self._collate(step) for step in steps[start:])
+
+    def _collate(self, step: Sequence[int]) -> tuple[list[Tensors], int]:
+        """A step that is too large to compute at once has several batches, whose gradients add up."""
+        parts = batch_by_length(step, self.data.lengths, self.config.max_pieces)
+        batches = [pin_tensors(self.data.collate(part), self.device) for part in parts]
+        return batches, sum(self.data.weights[item] for item in step)
+
+    def backward(self, step: tuple[list[Tensors], int], out_of_time: Callable[[], bool]) -> None:
+        self.model.train()
+        batches, weight = step
+        for tensors in batches:
+            with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
+                loss = self.model.loss(tensors_to_device(tensors, self.device)) / weight
+            loss.backward()
+            self.loss_sums += loss.detach()
+
+    def evaluate(self) -> Evaluation | None:
+        if self._f1 is None:
+            return None
+        f1 = self._f1()
+        return Evaluation(f1, f1)
 
 
 @dataclass(frozen=True)
@@ -34,12 +115,12 @@ class TrainedMarkers:
     """How a training went."""
 
     history: Sequence[Mapping[str, float]]
-    """Of every epoch its loss and, where there is dev, Rel F1 between the entities of dev."""
+    """The loss of every epoch and, with dev data, Rel F1 between the gold entities of dev."""
     f1: float | None
-    """That of the epoch that was kept."""
+    """Rel F1 of the epoch that was kept."""
     seconds: float
     notes: Mapping[str, int]
-    """What could not be learnt from, and why."""
+    """What the model could not be trained on, and why."""
 
 
 def train_markers(
@@ -52,41 +133,58 @@ def train_markers(
     dev: Sequence[Document] = (),
     approximate: bool = True,
     again: bool = False,
+    callbacks: Sequence[Callback] = (),
+    resume: bool = False,
+    save_every_minutes: float | None = 10.0,
     device: str | None = None,
-    tell: Callable[[str], None] = lambda line: None,
 ) -> TrainedMarkers:
-    """Train a model that names the relations between given entities, and save it.
+    """Train a model that classifies the relations between given entities, and save it.
 
     Args:
-        encoder: Hub name, folder, or a model that has one.
-        documents: Annotated.
-        out: A new folder.
+        encoder: Hub name, folder, or a unire model, whose encoder is used.
+        documents: Annotated documents.
+        out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
         labels: The label space.
-        config: `marker_config()` when left out.
+        config: `marker_config()` by default.
         dev: Selects the best epoch; without it the last one is kept.
-        approximate: All pairs of a sentence share a pass, which takes an encoder with absolute positions; otherwise
-            every pair has one of its own.
-        again: Whether what an earlier run has saved is replaced.
-        device: `cpu` or `cuda`; a GPU when there is one.
-        tell: Told of every epoch.
+        approximate: Encode all pairs of a sentence in one pass, which needs an encoder with absolute positions;
+            otherwise every pair has a pass of its own.
+        again: Replace a model that an earlier run has saved, and write no checkpoints.
+        callbacks: Called in the course of the training.
+        resume: Continue an unfinished training with the same settings.
+        save_every_minutes: Write a checkpoint every N minutes; `None` for never.
+        device: `cpu` or `cuda`; by default the GPU if there is one.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM; a checkpoint was written if there was a step.
     """
     require_single_process("the training of a marker model")
     began = time.monotonic()
     out, config = Path(out), config or marker_config()
     if not again:
-        check_output_folder(out)
-        ensure_writable(out)  # so that nothing is trained that cannot be saved
-    place = choose_device(device)
+        check_output_dir(out, resume=resume)
+    torch_device = choose_device(device)
     labels.check([*documents, *dev])
     set_seed(config.seed)
     loaded, name = load_encoder(encoder, case_marks=config.case_marks), encoder_provenance(str(encoder))["encoder"]
-    classifier = init_classifier(*loaded, labels, config, approximate=approximate, device=place)
+    classifier = init_classifier(*loaded, labels, config, approximate=approximate, device=torch_device)
     data = RelationData(documents, classifier.model, classifier.reader, labels)
+    settings = {
+        "encoder": name,
+        "approximate": approximate,
+        "labels": labels.to_dict(),
+        "training data": fingerprint(documents, dev),
+    }
 
     def f1() -> float:
         return score(dev, classifier.predict(dev), labels).relations.f1
 
-    history = fit(classifier.model, data, config, evaluate=f1 if dev else None, tell=tell)
+    task = MarkerTask(classifier.model, data, config, evaluate=f1 if dev else None, settings=settings)
+    checkpoints = None if again else out
+    trainer = Trainer(task, out=checkpoints, callbacks=callbacks, save_every_minutes=save_every_minutes)
+    trainer.run(resume=resume)
     save_classifier(classifier, out, encoder=name, config=config)
+    trainer.remove_checkpoints()
+    history = trainer.state.history
     best = max((epoch["dev"] for epoch in history), default=None) if dev else None
     return TrainedMarkers(history, best, round(time.monotonic() - began, 1), dict(data.notes))

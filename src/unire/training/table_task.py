@@ -1,0 +1,222 @@
+"""Table filling as a task of the trainer: windows and gold tables, the losses of the paper, scores on dev."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list, gather_object
+from torch import Tensor, nn
+
+from unire.documents import Document
+from unire.evaluation.counts import Scores
+from unire.evaluation.scorer import score
+from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
+from unire.extractor import Extractor
+from unire.inference.streaming import Prefetcher
+from unire.inference.torch_engine import TorchEngine
+from unire.models.batch import TensorBatch, Tensors
+from unire.models.cuda_graphs import GraphRunner
+from unire.models.encoder import supports_position_ids
+from unire.models.losses import TableWeights, compute_losses
+from unire.models.unire import UniRE
+from unire.training.config import TrainingConfig
+from unire.training.dataset import TrainingSet, TrainingStep, to_tensors
+from unire.training.optimizer import build_optimizer, build_schedule
+from unire.training.resume import TrainState
+from unire.training.trainer import Evaluation, Task, use_bf16
+from unire.windows.collator import Padding
+
+__all__ = ["TableTask"]
+
+
+@dataclass
+class TableTask(Task):
+    """Trains a model on gold tables."""
+
+    model: UniRE
+    documents: Sequence[Document]
+    dev: Sequence[Document]
+    config: TrainingConfig
+    accelerator: Accelerator
+
+    LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
+    """Names of the losses; the first three are those of the gold tables."""
+
+    def __post_init__(self) -> None:
+        config, device = self.config, self.accelerator.device
+        self.processes = self.accelerator
+        self.epochs, self.clip, self.patience = config.epochs, config.clip, config.patience
+        self.evaluate_after, self.evaluate_every = config.evaluate_after, config.evaluate_every
+        self.extractor = Extractor(
+            TorchEngine(self.model, bf16=use_bf16(config)), self.model.tokenizer, self.model.config, self.model.labels
+        )
+        # distributed processes exchange gradients during the backward pass, which no CUDA graph can record
+        record = device.type == "cuda" and self.accelerator.num_processes == 1
+        padding, max_padding = self._batching(record)
+        self.data = TrainingSet(
+            self.documents,
+            self.model.labels,
+            self.extractor.window_builder,
+            config,
+            padding=padding,
+            max_padding=max_padding,
+        )
+        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, build_optimizer(self.model, config))
+        self.schedule = build_schedule(self.optimizer, config)
+        self.gradients = GraphRunner(self._gradients, device, capture=record)
+        if record:  # a CUDA graph adds to gradients where they were when it was recorded
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+        self.loss_sums = torch.zeros(len(self.LOSSES), device=device)
+        provenance = self.model.config.provenance
+        self.default_settings = asdict(TrainingConfig())
+        self.settings = {
+            **asdict(config),
+            "encoder": provenance["encoder"],
+            "data": list(provenance["data"]),
+            "labels": self.model.labels.to_dict(),
+            "training data": provenance["fingerprint"],
+        }
+
+    # Data
+
+    def _batching(self, record: bool) -> tuple[Padding, int | None]:
+        """How windows are padded, and how many tokens of padding cost as much as one more batch.
+
+        A recorded batch takes a GPU some milliseconds, however few tokens it has. A batch that is not recorded takes
+        the host longer than any padding. Packed windows have no padding that more batches would save.
+        """
+        if not record:
+            return "exact", 64 if self.accelerator.device.type == "cpu" else None
+        return ("packed", None) if all(map(supports_position_ids, self._encoders())) else ("fixed", 1024)
+
+    def _encoders(self) -> Sequence[nn.Module]:
+        """All encoders that read the batches of a step."""
+        return [self.model.encoder]
+
+    def _rebatch(self) -> None:
+        """Choose the padding by whether steps are still recorded; between epochs, when no batch is prefetched."""
+        self.data.padding, self.data.max_padding = self._batching(self.gradients.captures)
+
+    def steps(self, epoch: int, start: int) -> tuple[int, Iterator[TrainingStep]]:
+        """This process's share of each step; the next step is collated while the present one is computed."""
+        self._rebatch()
+        steps = self.data.steps(epoch)
+        process, n_processes = self.accelerator.process_index, self.accelerator.num_processes
+        return len(steps), Prefetcher(self.data.step(groups, process, n_processes) for groups in steps[start:])
+
+    # Loss
+
+    def backward(self, step: TrainingStep, out_of_time: Callable[[], bool]) -> None:
+        self.model.train()
+        for number, batch in enumerate(step.batches, start=1):
+            last = number == len(step.batches)
+            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
+                tensors = self.gradients.pin(to_tensors(batch, step, self.config))
+                self.loss_sums[:3] += self.gradients(tensors)
+
+    def _gradients(self, tensors: Tensors) -> Tensor:
+        """Add the gradients of a batch to the parameters', and return its losses."""
+        batch, config = TensorBatch.from_dict(tensors), self.config
+        losses = compute_losses(
+            self.wrapped(batch),
+            tensors["gold"],
+            batch.mask,
+            TableWeights(tensors["cell"], tensors["word"]),
+            self.model.labels,
+            logit_dropout=config.logit_dropout,
+            symmetry=config.symmetry,
+            implication=config.implication,
+        )
+        # processes average their gradients; each one holds a share of a sum, so the mean is scaled back
+        self.accelerator.backward(losses.sum() * self.accelerator.num_processes)
+        return losses.detach()
+
+    @property
+    def keeps_gradients(self) -> bool:
+        return self.gradients.captures
+
+    def mean_loss(self, n_steps: int) -> dict[str, float]:
+        losses = (self.accelerator.reduce(self.loss_sums, "sum") / n_steps).tolist()
+        return dict(zip(self.LOSSES, losses, strict=True))
+
+    # Evaluation
+
+    def evaluate(self) -> Evaluation | None:
+        scores = self.score(self.dev)
+        if scores is None:
+            return None
+        return Evaluation(scores.ent_plus_rel, {"ent": scores.entities.f1, "rel": scores.relations.f1})
+
+    def score(self, documents: Sequence[Document]) -> Scores | None:
+        """Scores on `documents`, each of which is scored by one process."""
+        if not documents:
+            return None
+        share = documents[self.accelerator.process_index :: self.accelerator.num_processes]
+        scores = score(share, self.extractor.annotate(share), self.model.labels)
+        parts: list[Scores] = gather_object([scores])
+        return sum(parts[1:], start=parts[0])
+
+    def tune(self) -> None:
+        """Fit on dev, after training: α, the relation odds, and the calibration of probabilities."""
+        config, extractor = self.config, self.extractor
+        extractor.config = self.model.config
+        if config.tunes and (documents := self._tuning_documents()):
+            extractor.config = tune_config(
+                extractor, documents, alpha=config.tune_alpha, relation_odds=config.tune_odds
+            )
+        if self.dev:
+            log_odds = collect_log_odds(extractor, self.dev)
+            extractor.config = fit_calibration(extractor.config, log_odds, ["dev"])
+        (self.model.config,) = broadcast_object_list([extractor.config])  # GPUs may differ in a last digit
+        extractor.config = self.model.config
+
+    def _tuning_documents(self) -> Sequence[Document]:
+        """The documents on which α and the relation odds are tuned."""
+        return self.dev
+
+    # Output
+
+    def save_model(
+        self, out: Path, state: TrainState, scores: Mapping[str, Scores | None], *, interrupted: bool = False
+    ) -> None:
+        """Write the model; an interrupted one does not count as finished."""
+        provenance = {name: value for name, value in self.model.config.provenance.items() if name != "interrupted"}
+        self.model.config = self.model.config.with_(
+            provenance={
+                **provenance,
+                "epochs": state.best_epoch or state.epoch,
+                "seconds": round(state.seconds, 1),
+                "notes": dict(self.notes()),
+                "scores": {split: result.to_dict() for split, result in scores.items() if result is not None},
+                **self._more_provenance(),
+                **({"interrupted": True} if interrupted else {}),
+            }
+        )
+        if self.accelerator.is_main_process:
+            self.model.save_pretrained(out)
+
+    def _more_provenance(self) -> dict[str, Any]:
+        return {}
+
+    def notes(self) -> Counter[str]:
+        """What tables could not hold and what windows had to do, counted."""
+        return +self.data.notes
+
+    def run_info(self) -> dict[str, Any]:
+        return {
+            "documents": len(self.documents),
+            "sentences": sum(len(group.tables) for group in self.data.groups),
+            "dev documents": len(self.dev),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "device": str(self.accelerator.device),
+            "processes": self.accelerator.num_processes,
+            "notes": dict(self.notes()),
+        }
