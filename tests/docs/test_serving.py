@@ -73,8 +73,11 @@ def test_the_options_and_their_defaults_are_those_of_the_command():
 
 
 def test_how_long_callers_and_threads_are_waited_for_is_what_the_page_says():
-    assert f"must be there within {middleware.HEAD:g} seconds" in PAGE
-    assert f"is closed after {server.IDLE} seconds" in PAGE
-    assert f"Callers have {server.LEAVE} seconds to read" in PAGE
-    assert f"has {serving_app.CLOSING} seconds to be left" in PAGE
-    assert f"That is about {ServingLimits().grace + server.LEAVE + serving_app.CLOSING:g} seconds at most" in PAGE
+    assert f"must be there within {middleware.HEADER_TIMEOUT_SECONDS:g} seconds" in PAGE
+    assert f"is closed after {server.KEEP_ALIVE_SECONDS} seconds" in PAGE
+    assert f"Callers have {server.SHUTDOWN_SECONDS} seconds to read" in PAGE
+    assert f"has {serving_app.CLOSE_SECONDS} seconds to be left" in PAGE
+    assert (
+        f"That is about {ServingLimits().grace + server.SHUTDOWN_SECONDS + serving_app.CLOSE_SECONDS:g} seconds at most"
+        in PAGE
+    )

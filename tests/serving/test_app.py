@@ -70,7 +70,7 @@ def test_callers_at_the_same_time_get_what_each_would_get_alone(server, science)
     with ThreadPoolExecutor(len(texts)) as pool:
         found = list(pool.map(lambda text: server.extract({"text": text}).json["documents"][0], texts))
     assert found == expected
-    batches = server.service.metrics.text().decode()
+    batches = server.service.metrics.to_text().decode()
     assert float(re.search(r'unire_batch_texts_bucket\{le="2.0"\} (\S+)', batches)[1]) < float(
         re.search(r"unire_batch_texts_count (\S+)", batches)[1]
     )
@@ -138,7 +138,7 @@ def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, mon
     assert computed == [2]  # sentences
     assert reader([ViewJob(TEXT)]) == first[:1]
     assert len(computed) == 1
-    small = Worker(science, memory=1)
+    small = Worker(science, cache_bytes=1)
     assert small([ViewJob(TEXT)]) == small([ViewJob(TEXT)]) == first[:1]
     assert len(computed) == 3
 
@@ -151,13 +151,13 @@ def test_orders_of_both_kinds_are_answered_in_their_order(science):
 
 def test_a_large_order_is_answered_from_its_parts(science):
     order, reader = ExtractJob([*TEXTS, WORDS], 0.3), Worker(science)
-    parts = order.parts(150)
+    parts = order.split(150)
     assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
     assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
     assert all(part.size <= 150 or len(part.sources) == 1 for part in parts)
-    assert order.answer(reader(parts)) == order.answer(reader([order]))
-    assert ExtractJob([]).parts(150) == []
-    assert json.loads(ExtractJob([]).answer([])) == {"documents": []}
+    assert order.join(reader(parts)) == order.join(reader([order]))
+    assert ExtractJob([]).split(150) == []
+    assert json.loads(ExtractJob([]).join([])) == {"documents": []}
 
 
 def test_an_order_does_not_show_its_text():
@@ -318,11 +318,11 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
         port = taken.getsockname()[1]
         error = run("--port", port).exception
         assert isinstance(error, UnireError)
-        assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another --port"
+        assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another port=..."
     for host in ("nowhere.invalid", ".."):
         said = str(run("--host", host).exception)
         assert said.startswith(f"cannot listen on {host}, port 8000: ")
-        assert said.endswith("; try another --host")
+        assert said.endswith("; try another host=...")
     assert str(run("--api-key", "").exception).startswith("the API key is empty")
     monkeypatch.setenv("UNIRE_API_KEY", "")
     assert str(run().exception).startswith("the API key is empty")

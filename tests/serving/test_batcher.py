@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.server import until
 from unire.errors import UnireError
-from unire.serving.batcher import QUIET, Batcher, ClosedError, FullError
+from unire.serving.batcher import QUIET_SECONDS, Batcher, ClosedError, FullError
 from unire.serving.schemas import ServingLimits
 
 
@@ -78,7 +78,7 @@ def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_comi
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait=0.5, workers=2))
     busy(batcher, held)
     batcher.submit([1])
-    time.sleep(10 * QUIET)  # an idle batcher would have begun by now
+    time.sleep(10 * QUIET_SECONDS)  # an idle batcher would have begun by now
     batcher.submit([2])
     until(lambda: len(held.batches) == 2)
     assert held.batches == [[0], [1, 2]]
@@ -114,7 +114,7 @@ def test_one_caller_hardly_waits_for_others():
 def test_a_full_queue_refuses_and_says_when_to_ask_again(batcher, held):
     busy(batcher, held)
     waiting = [batcher.submit([i]) for i in range(4)]
-    assert batcher.waiting == 4
+    assert batcher.n_waiting == 4
     with pytest.raises(FullError) as refused:
         batcher.submit([5])
     assert refused.value.seconds == 1
@@ -164,7 +164,7 @@ def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
     busy(batcher, held)
     futures = [batcher.submit([i]) for i in (1, 2, 3, 4)]
     assert futures[1].cancel()
-    assert batcher.waiting == 3
+    assert batcher.n_waiting == 3
     batcher.submit([5])  # there is room again
     held.let.set()
     assert futures[3].result(20) == [16]
@@ -213,7 +213,7 @@ def test_what_is_large_is_computed_in_turn_with_others(batcher, held):
     busy(batcher, held)
     large = batcher.submit([1, 2, 3, 4, 5, 6, 7])
     small = batcher.submit([8])
-    assert batcher.waiting == 2
+    assert batcher.n_waiting == 2
     held.let.set()
     assert small.result(20) == [64]
     assert large.result(20) == [1, 4, 9, 16, 25, 36, 49]

@@ -50,8 +50,10 @@ def test_a_body_that_never_comes_is_given_up(science):
 @pytest.mark.parametrize("said", ["", "POST /extract HT"], ids=["silent", "slow"])
 def test_a_head_that_never_comes_is_given_up(science, monkeypatch, before, said):
     if before and not said:
-        monkeypatch.setattr("unire.serving.server.IDLE", 1)  # nothing has begun: it is kept like any connection
-    monkeypatch.setattr("unire.serving.middleware.HEAD", 1.0)
+        monkeypatch.setattr(
+            "unire.serving.server.KEEP_ALIVE_SECONDS", 1
+        )  # nothing has begun: it is kept like any connection
+    monkeypatch.setattr("unire.serving.middleware.HEADER_TIMEOUT_SECONDS", 1.0)
     with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         if before:
             connection.sendall(before.encode())
@@ -68,7 +70,7 @@ def test_a_head_that_never_comes_is_given_up(science, monkeypatch, before, said)
 
 
 def test_a_head_that_comes_slowly_is_waited_for(science, monkeypatch):
-    monkeypatch.setattr("unire.serving.middleware.HEAD", 5.0)
+    monkeypatch.setattr("unire.serving.middleware.HEADER_TIMEOUT_SECONDS", 5.0)
     with Running(science) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         for byte in b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n":
             connection.sendall(bytes([byte]))

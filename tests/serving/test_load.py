@@ -43,7 +43,7 @@ def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
         pool, first = together(server, 1)
         assert slow.engine.begun.wait(20)
         more, waiting = together(server, 3)
-        until(lambda: server.service.batcher.waiting == 3)
+        until(lambda: server.service.batcher.n_waiting == 3)
         refused = server.extract({"text": TEXT})
         assert refused.status == 429
         assert refused.error == "the server has too much to do; ask again in 1 seconds"
@@ -65,7 +65,7 @@ def test_what_takes_too_long_is_given_up_and_not_computed(slow):
         assert late.error == "this was not done within 1 seconds; ask for less at once"
         assert "retry-after" not in late.headers  # the page would ask for the same again and again
         assert futures[0].result(20).status == 503
-        until(lambda: server.service.batcher.waiting == 0)
+        until(lambda: server.service.batcher.n_waiting == 0)
         slow.engine.let.set()
         until(lambda: server.extract({"text": "a"}).status == 200)
         pool.shutdown()
@@ -125,7 +125,7 @@ def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow)
             connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: slow.engine.done > 1)
         until(lambda: server.service.ended["left"] == 1)
-        assert server.service.batcher.waiting == 0
+        assert server.service.batcher.n_waiting == 0
         assert slow.engine.done < 15
 
 
@@ -136,8 +136,8 @@ def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
         body = json.dumps({"text": SECRET}).encode()
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            until(lambda: server.service.batcher.waiting == 1)
-        until(lambda: server.service.batcher.waiting == 0)
+            until(lambda: server.service.batcher.n_waiting == 1)
+        until(lambda: server.service.batcher.n_waiting == 0)
         slow.engine.let.set()
         assert futures[0].result(20).status == 200
         pool.shutdown()

@@ -84,7 +84,7 @@ def serve(
         wait=wait / 1000,
     )
     listening = server.bind(host, port)
-    server.keep_memory_flat()
+    server.limit_malloc_arenas()
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"

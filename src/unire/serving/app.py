@@ -1,4 +1,4 @@
-"""The application: what can be asked, and how it is described."""
+"""The FastAPI application: routes and their descriptions."""
 
 from __future__ import annotations
 
@@ -26,45 +26,47 @@ from unire.serving.schemas import (
     State,
     ViewAnswer,
     ViewRequest,
-    parsed,
+    parse_request,
 )
 from unire.serving.service import Service
 
 __all__ = ["make_app"]
 
-CLOSING = 5
-"""Seconds in which threads must notice that nobody waits any more; the process does not wait longer for them."""
+CLOSE_SECONDS = 5
+"""Time limit for threads to notice that their requests were cancelled, when the process ends."""
 
 
-def _problem(description: str, *headers: str) -> dict[str, Any]:
-    """How an answer that is a problem is described."""
+def _describe_error(description: str, *headers: str) -> dict[str, Any]:
+    """OpenAPI description of an error."""
     described = {name: {"schema": {"type": "string"}} for name in headers}
     return {"model": Problem, "description": description, **({"headers": described} if headers else {})}
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    408: _problem("The body did not come in time."),
-    413: _problem("The body is too large."),
-    415: _problem("The body is not said to be JSON."),
-    422: _problem("The body cannot be used, or a text is too long."),
-    429: _problem("Too many requests wait; `Retry-After` says when to ask again.", "Retry-After"),
-    500: _problem("The server is at fault."),
-    503: _problem("Not done in time, or the server is stopping.", "Retry-After"),
+    408: _describe_error("The body did not come in time."),
+    413: _describe_error("The body is too large."),
+    415: _describe_error("The body is not said to be JSON."),
+    422: _describe_error("The body cannot be used, or a text is too long."),
+    429: _describe_error("Too many requests wait; `Retry-After` says when to ask again.", "Retry-After"),
+    500: _describe_error("The server is at fault."),
+    503: _describe_error("Not done in time, or the server is stopping.", "Retry-After"),
 }
-LOCKED: dict[int | str, dict[str, Any]] = {401: _problem("The key is missing or wrong.", "WWW-Authenticate")}
+UNAUTHORIZED: dict[int | str, dict[str, Any]] = {
+    401: _describe_error("The key is missing or wrong.", "WWW-Authenticate")
+}
 KEY = HTTPBearer(auto_error=False, scheme_name="key", description="The key that the server was started with.")
 
 
 def make_app(
     extractor: Extractor, name: str, *, limits: ServingLimits | None = None, key: str | None = None
 ) -> FastAPI:
-    """An application that serves a model.
+    """Make an application that serves a model.
 
     Args:
         extractor: The model.
-        name: What it is called.
-        limits: How much is taken on.
-        key: What callers must send as `Authorization: Bearer …`, if anything.
+        name: Its name.
+        limits: Limits of requests and of the queue.
+        key: The API key that callers send as `Authorization: Bearer …`. [default: none is needed]
     """
     limits = limits or ServingLimits()
     service = Service(extractor, name, limits)
@@ -72,7 +74,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close, CLOSING)
+        await asyncio.get_running_loop().run_in_executor(None, service.batcher.close, CLOSE_SECONDS)
 
     app = FastAPI(
         title="unire",
@@ -83,11 +85,11 @@ def make_app(
         redoc_url=None,
         redirect_slashes=False,  # to an address that proxies need not have
         lifespan=lifespan,
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _answer_error},
         openapi_url="/openapi.json",
     )
     app.state.service = service
-    _add_routes(app, service, _lock(key))
+    _add_routes(app, service, _require_key(key))
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     app.add_middleware(RequestMiddleware, limits=limits, metrics=service.metrics, paths=paths)
     return app
@@ -95,27 +97,27 @@ def make_app(
 
 def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
     metrics, page = service.metrics, LivePage(service.extractor, service.name)
-    locked: dict[int | str, dict[str, Any]] = LOCKED if locks else {}
+    locked: dict[int | str, dict[str, Any]] = UNAUTHORIZED if locks else {}
 
     @app.post(
         "/extract",
         dependencies=locks,
-        openapi_extra=_body(ExtractRequest),
+        openapi_extra=_describe_body(ExtractRequest),
         responses={200: {"model": Answer}, **PROBLEMS, **locked},
     )
     async def extract(request: Request) -> Response:
         """Find entities and relations in a text, in several, or in words that are already split."""
-        return await _answered(service, request, ExtractRequest)
+        return await _answer(service, request, ExtractRequest)
 
     @app.post(
         "/view",
         dependencies=locks,
-        openapi_extra=_body(ViewRequest),
+        openapi_extra=_describe_body(ViewRequest),
         responses={200: {"model": ViewAnswer}, **PROBLEMS, **locked},
     )
     async def view(request: Request) -> Response:
         """What the page at `/` shows: the text, its tables, and what is found with any α."""
-        return await _answered(service, request, ViewRequest)
+        return await _answer(service, request, ViewRequest)
 
     @app.get("/health")
     async def health() -> State:
@@ -137,7 +139,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
     )
     async def metrics_() -> Response:
         """What is counted, for Prometheus."""
-        return Response(metrics.text(), media_type=metrics.content_type)
+        return Response(metrics.to_text(), media_type=metrics.content_type)
 
     @app.get("/", response_class=HTMLResponse)
     async def index() -> HTMLResponse:
@@ -145,32 +147,32 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         return HTMLResponse(page.html, headers=page.headers)
 
 
-async def _answered(service: Service, request: Request, kind: Any) -> Response:
+async def _answer(service: Service, request: Request, kind: Any) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "the body must be JSON, sent with Content-Type: application/json")
-    order = parsed(kind, await request.body()).order(service.limits)
+    job = parse_request(kind, await request.body()).to_job(service.limits)
 
-    async def gone() -> None:
+    async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return Response(await service.answer(order, gone), media_type="application/json")
+    return Response(await service.answer(job, disconnected), media_type="application/json")
 
 
-def _body(kind: Any) -> dict[str, Any]:
-    """The description of a body. It is parsed in `messages.py`, which says what is wrong without quoting it."""
+def _describe_body(kind: Any) -> dict[str, Any]:
+    """OpenAPI description of a body, which `parse_request` parses, because its errors do not quote the body."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
 
 
-def _lock(key: str | None) -> list[Any]:
-    """What stands before routes that need the key."""
+def _require_key(key: str | None) -> list[Any]:
+    """The dependencies of routes that need the key."""
     if key is None:
         return []
 
     async def check(
-        given: Annotated[HTTPAuthorizationCredentials | None, Security(KEY)],
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Security(KEY)],
     ) -> None:
-        if given is None or not compare_digest(given.credentials.encode("latin-1"), key.encode()):
+        if credentials is None or not compare_digest(credentials.credentials.encode("latin-1"), key.encode()):
             raise HTTPException(
                 401, "this server needs its key: Authorization: Bearer KEY", headers={"WWW-Authenticate": "Bearer"}
             )
@@ -178,7 +180,7 @@ def _lock(key: str | None) -> list[Any]:
     return [Security(check)]
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _answer_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - Starlette promises it
     sentences = {404: "there is nothing at this address", 405: "this address does not accept that method"}
     return JSONResponse(

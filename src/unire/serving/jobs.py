@@ -1,4 +1,4 @@
-"""What callers order, and a batch of orders read by one model. What is made of them is JSON, as it is sent."""
+"""Jobs of the server, and the worker that computes them in batches. Results are JSON bytes, as they are sent."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from unire.rendering.html import data
 from unire.rendering.views import View, decoded_at, views
 from unire.segmentation import segment
 
-__all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "length"]
+__all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "count_characters"]
 
-LEAST = 64
-"""Characters that a text counts for at least: a short one takes its time too."""
-TOKEN = 4
-"""Characters of a token of a word, as English has them."""
+MIN_TEXT_CHARACTERS = 64
+"""A shorter text counts as this many characters, because each text has a cost of its own."""
+CHARACTERS_PER_TOKEN = 4
+"""As in English text."""
 
 Source = str | Sequence[Sequence[str]]
 """A text, or the sentences of a document whose words are split."""
 
 
 class Job(ABC):
-    """What one caller asks for, or a part of it."""
+    """What one request asks for, or a part of it."""
 
     @property
     @abstractmethod
@@ -44,152 +44,151 @@ class Job(ABC):
 
     @property
     def size(self) -> int:
-        """What it takes to read it, in characters of a text that is not short."""
+        """Cost of the job, in characters."""
         return sum(map(_size, self.sources))
 
     @abstractmethod
-    def parts(self, most: int) -> Sequence[Job]:
-        """The order in parts of that size, as far as it can be cut: a text is not."""
+    def split(self, max_size: int) -> Sequence[Job]:
+        """Split into jobs of at most `max_size`. A single text is not split."""
 
     @abstractmethod
-    def answer(self, parts: Sequence[bytes]) -> bytes:
-        """What the caller is sent, from what was made for each of the parts."""
+    def join(self, results: Sequence[bytes]) -> bytes:
+        """Build the body of the answer from the results of all parts."""
 
 
 @dataclass(frozen=True)
 class ExtractJob(Job):
-    """Entities and relations of some texts, or of the sentences of one document, which are words already."""
+    """Entities and relations of some texts or pre-tokenized documents."""
 
-    given: Sequence[Source] = field(repr=False)
+    inputs: Sequence[Source] = field(repr=False)
     min_score: float = 0.0
 
     @property
     def sources(self) -> Sequence[Source]:
-        return self.given
+        return self.inputs
 
-    def parts(self, most: int) -> Sequence[Job]:
+    def split(self, max_size: int) -> Sequence[Job]:
         parts: list[list[Source]] = []
-        room = 0
+        space = 0
         for source in self.sources:
-            room -= _size(source)
-            if room < 0 or not parts:
+            space -= _size(source)
+            if space < 0 or not parts:
                 parts.append([])
-                room = most - _size(source)
+                space = max_size - _size(source)
             parts[-1].append(source)
         return [ExtractJob(sources, self.min_score) for sources in parts]
 
-    def answer(self, parts: Sequence[bytes]) -> bytes:
-        return b'{"documents":[' + b",".join(parts) + b"]}"
+    def join(self, results: Sequence[bytes]) -> bytes:
+        return b'{"documents":[' + b",".join(results) + b"]}"
 
     def documents(self) -> Iterator[Document]:
         return (segment(source) if isinstance(source, str) else Document.from_words(source) for source in self.sources)
 
-    def written(self, found: Sequence[Document]) -> bytes:
-        """As `unire extract` writes it: documents that came as words keep them."""
-        kept = (document.confident(self.min_score) if self.min_score else document for document in found)
-        forms = (
+    def to_json(self, documents: Sequence[Document]) -> bytes:
+        """Encode annotated documents as `unire extract` does: those that came as words keep their words."""
+        filtered = (document.confident(self.min_score) if self.min_score else document for document in documents)
+        encoded = (
             document.to_dict() if isinstance(source, str) else next(native.to_json(document))
-            for source, document in zip(self.sources, kept, strict=True)
+            for source, document in zip(self.sources, filtered, strict=True)
         )
-        return b",".join(map(_json, forms))
+        return b",".join(map(_json, encoded))
 
 
 @dataclass(frozen=True)
 class ViewJob(Job):
-    """All that a page shows of a text."""
+    """All that the page shows of a text."""
 
     text: str = field(repr=False)
     alpha: float | None = None
-    """The distance above which tables are cut; the model's own where there is none."""
+    """Threshold of the decoder. [default: the model's own]"""
     cells: frozenset[int] = frozenset()
-    """Sentences whose probabilities are asked for."""
+    """Sentences whose probabilities are sent."""
 
     @property
     def sources(self) -> Sequence[Source]:
         return [self.text]
 
-    def parts(self, most: int) -> Sequence[Job]:
+    def split(self, max_size: int) -> Sequence[Job]:
         return [self]
 
-    def answer(self, parts: Sequence[bytes]) -> bytes:
-        return parts[0]
+    def join(self, results: Sequence[bytes]) -> bytes:
+        return results[0]
 
 
 class CancelledError(Exception):
-    """Nobody waits for what is being read."""
+    """No caller waits for the result."""
 
 
 class Worker:
-    """Reads batches of orders; threads may share it.
+    """Computes batches of jobs. Threads may share it.
 
-    The tables of the texts that were looked at last are kept, to be decoded again.
+    Keeps the tables of the latest viewed texts, so that they can be decoded again with another α.
 
     Args:
-        extractor: Reads and decodes.
-        batch: Characters, about, that the engine is given at once, at most: so who asks for little does not wait behind
-            more of a long text, and one that nobody wants any more is soon left.
-        memory: Bytes of tables to keep.
+        extractor: The model.
+        batch: Characters, about, of a batch of the engine. Small batches let small requests overtake a long text, and
+            cancelled ones end soon.
+        cache_bytes: Size of the tables to keep.
     """
 
-    def __init__(self, extractor: Extractor, *, batch: int = 2**13, memory: int = 2**26) -> None:
+    def __init__(self, extractor: Extractor, *, batch: int = 2**13, cache_bytes: int = 2**26) -> None:
         self.extractor = copy(extractor)
-        self.extractor.max_batch_tokens = -(-batch // TOKEN)
+        self.extractor.max_batch_tokens = -(-batch // CHARACTERS_PER_TOKEN)
         self.palette = Palette(extractor.labels)
-        self._kept = _Kept(memory)
+        self._views = _ViewCache(cache_bytes)
 
-    def __call__(self, orders: Sequence[Job], wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
-        """What is made of each order, the same as if it had come alone.
+    def __call__(self, jobs: Sequence[Job], is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
+        """Compute jobs together; return the result of each, the same as if it were computed alone.
 
         Args:
-            orders: To be read together; none is cut into parts.
-            wanted: Whether somebody still waits.
+            jobs: Not split any further.
+            is_wanted: Whether a caller still waits.
 
         Raises:
-            CancelledError: When nobody waits any more. Checked before the first batch and after each one.
+            CancelledError: If no caller waits. Checked before the first batch and after each one.
         """
 
         def check_wanted(*_: object) -> None:
-            if not wanted():
+            if not is_wanted():
                 raise CancelledError
 
         check_wanted()
-        extractions = [order for order in orders if isinstance(order, ExtractJob)]
-        documents = (document for order in extractions for document in order.documents())
-        found = iter(list(self.extractor.annotate(documents, on_batch=check_wanted)))
-        made = {id(order): order.written(list(islice(found, len(order.sources)))) for order in extractions}
-        looks = [order for order in orders if isinstance(order, ViewJob)]
-        for look, view in zip(looks, self._views(looks, check_wanted), strict=True):
-            made[id(look)] = self._shown(look, view)
-        return [made[id(order)] for order in orders]
+        extractions = [job for job in jobs if isinstance(job, ExtractJob)]
+        documents = (document for job in extractions for document in job.documents())
+        annotated = iter(list(self.extractor.annotate(documents, on_batch=check_wanted)))
+        results = {id(job): job.to_json(list(islice(annotated, len(job.sources)))) for job in extractions}
+        view_jobs = [job for job in jobs if isinstance(job, ViewJob)]
+        for job, view in zip(view_jobs, self._compute_views(view_jobs, check_wanted), strict=True):
+            results[id(job)] = self._view_to_json(job, view)
+        return [results[id(job)] for job in jobs]
 
-    def _views(self, looks: Sequence[ViewJob], on_batch: OnBatch) -> list[View]:
-        kept = {look.text: self._kept.get(look.text) for look in looks}
-        new = [text for text, view in kept.items() if view is None]
-        for text, seen in zip(
-            new, views(self.extractor, map(segment, new), max_words=None, on_batch=on_batch), strict=True
-        ):
-            kept[text] = self._kept.put(text, seen)
-        return [view for look in looks if (view := kept[look.text])]
+    def _compute_views(self, jobs: Sequence[ViewJob], on_batch: OnBatch) -> list[View]:
+        by_text = {job.text: self._views.get(job.text) for job in jobs}
+        new_texts = [text for text, cached in by_text.items() if cached is None]
+        new_views = views(self.extractor, map(segment, new_texts), max_words=None, on_batch=on_batch)
+        for text, new_view in zip(new_texts, new_views, strict=True):
+            by_text[text] = self._views.put(text, new_view)
+        return [view for job in jobs if (view := by_text[job.text])]
 
-    def _shown(self, look: ViewJob, view: View) -> bytes:
-        if look.alpha is not None and self.extractor.config.decoder in SPAN_DECODERS:
-            view = decoded_at(self.extractor, view, look.alpha)
+    def _view_to_json(self, job: ViewJob, view: View) -> bytes:
+        if job.alpha is not None and self.extractor.config.decoder in SPAN_DECODERS:
+            view = decoded_at(self.extractor, view, job.alpha)
         document = view.document
         return _json(
             {
-                **data.of_view(view, self.extractor.labels, self.palette, cells=look.cells),
+                **data.of_view(view, self.extractor.labels, self.palette, cells=job.cells),
                 "document": document.to_dict(),
                 "tsv": TRIPLES.head(TSV) + TRIPLES.lines(document, TSV),
             }
         )
 
 
-class _Kept:
-    """Views by the texts that they are of, the last used ones, as many as there is room for."""
+class _ViewCache:
+    """Least-recently-used cache of views by a hash of their text, bounded by the size of their tables."""
 
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
-        self._used = 0
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._n_bytes = 0
         self._lock = Lock()
         self._views: OrderedDict[bytes, View] = OrderedDict()
 
@@ -203,11 +202,11 @@ class _Kept:
     def put(self, text: str, view: View) -> View:
         key = _key(text)
         with self._lock:
-            if key not in self._views:  # two may have asked for it at once
+            if key not in self._views:  # two threads may have computed it
                 self._views[key] = view
-                self._used += _bytes(view)
-            while self._used > self._memory:
-                self._used -= _bytes(self._views.popitem(last=False)[1])
+                self._n_bytes += _count_bytes(view)
+            while self._n_bytes > self._max_bytes:
+                self._n_bytes -= _count_bytes(self._views.popitem(last=False)[1])
             return view
 
 
@@ -215,17 +214,17 @@ def _key(text: str) -> bytes:
     return sha256(text.encode()).digest()
 
 
-def _bytes(view: View) -> int:
+def _count_bytes(view: View) -> int:
     return len(view.document.text) + sum(0 if table.P is None else table.P.nbytes for table in view.tables)
 
 
-def length(source: Source) -> int:
-    """Characters that are read."""
+def count_characters(source: Source) -> int:
+    """Characters of a text, or of words joined by spaces."""
     return len(source) if isinstance(source, str) else len("\n".join(map(" ".join, source)))
 
 
 def _size(source: Source) -> int:
-    return max(LEAST, length(source))
+    return max(MIN_TEXT_CHARACTERS, count_characters(source))
 
 
 def _json(answer: dict[str, Any]) -> bytes:

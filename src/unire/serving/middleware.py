@@ -1,4 +1,4 @@
-"""Around every request: its body is limited, it is counted, and what goes wrong is answered with a sentence."""
+"""Limits, metrics and errors of every request, and time limits of every connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from unire.serving.metrics import Metrics
-from unire.serving.schemas import GONE, ApiError, ServingLimits
+from unire.serving.schemas import CLIENT_CLOSED_REQUEST, ApiError, ServingLimits
+from unire.serving.service import Metrics
 
-__all__ = ["Connection", "RequestMiddleware", "problem"]
+__all__ = ["Connection", "RequestMiddleware", "send_error"]
 
 log = logging.getLogger(__name__)
 
-HEADERS = {
+SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -27,13 +27,13 @@ HEADERS = {
 
 
 class RequestMiddleware:
-    """The outermost of an application.
+    """The outermost middleware: limits the body, counts the request, and answers errors with one sentence.
 
     Args:
         app: The application.
-        limits: How large a body may be, and how long it may take to come.
-        metrics: Are told of every request.
-        paths: Those that are known; all others are counted as one.
+        limits: Size and timeout of the body.
+        metrics: Counts every request.
+        paths: The known paths; all others are counted as one.
     """
 
     def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: Metrics, paths: frozenset[str]) -> None:
@@ -49,54 +49,54 @@ class RequestMiddleware:
         started = perf_counter()
         status = 0
 
-        async def watched(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
         path = scope["path"] if scope["path"] in self.paths else "other"
         try:
-            await self._handle(scope, receive, watched)
+            await self._handle(scope, receive, send_with_headers)
         except ApiError as refusal:
-            await problem(watched, refusal)
+            await send_error(send_with_headers, refusal)
         except Exception as error:
-            _report(path, error)
+            _log_error(path, error)
             if not status:
-                await problem(
-                    watched, ApiError(500, "the server is at fault, and has noted where; the request is lost")
+                await send_error(
+                    send_with_headers, ApiError(500, "the server is at fault, and has noted where; the request is lost")
                 )
         finally:
-            self.metrics.request(path, status, perf_counter() - started)
+            self.metrics.count_request(path, status, perf_counter() - started)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await asyncio.wait_for(self._body(scope, receive), self.limits.timeout)
+            body = await asyncio.wait_for(self._read_body(scope, receive), self.limits.timeout)
         except TimeoutError:
-            await problem(
+            await send_error(
                 send, ApiError(408, f"the body did not come within {self.limits.timeout:g} seconds"), last=True
             )
             return
         except ApiError as refusal:
-            await problem(send, refusal, last=True)  # the rest of the body may still be on its way
+            await send_error(send, refusal, last=True)  # the rest of the body may still be on its way
             return
-        given = False
+        sent = False
 
-        async def whole() -> Message:
-            nonlocal given
-            if given:
-                return await receive()  # the caller has gone
-            given = True
+        async def receive_body() -> Message:
+            nonlocal sent
+            if sent:
+                return await receive()  # returns when the caller disconnects
+            sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        if scope["method"] == "HEAD":  # what GET is answered with, of which the server sends the head alone
+        if scope["method"] == "HEAD":  # answered as GET; the server sends only the headers
             scope = {**scope, "method": "GET"}
-        await self.app(scope, whole, send)
+        await self.app(scope, receive_body, send)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """All of it, unless it is too large."""
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
+        """Read the whole body, unless it is too large."""
         too_large = ApiError(413, f"the body is too large: a request may have {self.limits.body:,} bytes")
         if int(dict(scope["headers"]).get(b"content-length", b"0")) > self.limits.body:
             raise too_large
@@ -105,7 +105,7 @@ class RequestMiddleware:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ApiError(GONE, "the caller has gone before all of the body had come")
+                raise ApiError(CLIENT_CLOSED_REQUEST, "the caller has gone before all of the body had come")
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > self.limits.body:
@@ -113,8 +113,8 @@ class RequestMiddleware:
         return bytes(body)
 
 
-async def problem(send: Send, refusal: ApiError, *, last: bool = False) -> None:
-    """Answer with a sentence; with `last`, no more requests are read from this connection."""
+async def send_error(send: Send, refusal: ApiError, *, last: bool = False) -> None:
+    """Answer with an error; with `last`, close the connection afterwards."""
     body = json.dumps({"error": refusal.sentence}, ensure_ascii=False).encode()
     headers = {
         "content-type": "application/json",
@@ -127,21 +127,21 @@ async def problem(send: Send, refusal: ApiError, *, last: bool = False) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _report(path: str, error: Exception) -> None:
-    """Say where something failed, and nothing of what it failed on: messages of errors quote texts."""
+def _log_error(path: str, error: Exception) -> None:
+    """Log where an error was raised, but not its message, which may quote the text of a user."""
     frames = traceback.extract_tb(error.__traceback__)
-    way = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
-    log.error("%s failed: %s at %s", path, type(error).__name__, way)
+    path_to_error = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
+    log.error("%s failed: %s at %s", path, type(error).__name__, path_to_error)
 
 
-HEAD = 10.0
-"""Seconds in which a request must have told its address and headers; the first one, from when the caller connected."""
+HEADER_TIMEOUT_SECONDS = 10.0
+"""Time limit for the headers of a request; for the first request, counted from the connection."""
 
 
 class Connection(H11Protocol):
-    """uvicorn's, but for callers who say or read nothing, or one byte now and then: those it would keep for ever.
+    """uvicorn's connection with time limits for callers that send or read too slowly, which uvicorn keeps for ever.
 
-    A connection past the limit is closed as soon as it is there.
+    Connections beyond the limit are closed at once.
     """
 
     def __init__(self, *args: Any, limits: ServingLimits, **options: Any) -> None:
@@ -154,46 +154,46 @@ class Connection(H11Protocol):
         if len(self.connections) > self._limits.connections:
             transport.close()
         else:
-            self._hang_up_in(HEAD)
+            self._abort_in(HEADER_TIMEOUT_SECONDS)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.flow.write_paused:
-            return  # the caller is to read what it has asked for, whatever else it says
-        if self._under_way:
-            self._stay()
+            return  # the time limit for reading the answer goes on
+        if self._in_progress:
+            self._cancel_timer()
         elif self._timer is None:
-            self._hang_up_in(HEAD)
+            self._abort_in(HEADER_TIMEOUT_SECONDS)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._hang_up_in(self._limits.timeout)
+        self._abort_in(self._limits.timeout)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stay()
+        self._cancel_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._stay()
+        self._cancel_timer()
 
     def shutdown(self) -> None:
-        """Begin to stop: what has come whole is answered, and the rest is not waited for."""
+        """Start to stop: answer complete requests, and close connections whose request is not complete."""
         super().shutdown()
-        if self._under_way and self.cycle.more_body:
+        if self._in_progress and self.cycle.more_body:
             self.transport.close()
 
     @property
-    def _under_way(self) -> bool:
-        """Whether a request has told what it wants, and is not answered yet."""
+    def _in_progress(self) -> bool:
+        """Whether a request has sent its headers and is not answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _hang_up_in(self, seconds: float) -> None:
-        self._stay()
-        # not close(), which would wait until the caller has read what is written
+    def _abort_in(self, seconds: float) -> None:
+        self._cancel_timer()
+        # not `close`, which would wait until the caller has read the answer
         self._timer = self.loop.call_later(seconds, self.transport.abort)
 
-    def _stay(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What is sent and what is answered, as OpenAPI describes it; and what is sent, checked."""
+"""Requests and answers, as OpenAPI describes them, and the checks of requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 
 from unire.errors import UnireError
-from unire.serving.jobs import ExtractJob, Source, ViewJob, length
+from unire.serving.jobs import ExtractJob, Source, ViewJob, count_characters
 
 __all__ = [
-    "GONE",
+    "CLIENT_CLOSED_REQUEST",
     "Answer",
     "ApiError",
     "ExtractRequest",
@@ -23,13 +23,13 @@ __all__ = [
     "State",
     "ViewAnswer",
     "ViewRequest",
-    "parsed",
+    "parse_request",
 ]
 
 
 @dataclass(frozen=True)
 class ServingLimits:
-    """What one request may ask, how many may wait, and how they are batched."""
+    """Limits of a request, of the queue, and of a batch."""
 
     body: int = 2**18
     """Bytes of a request."""
@@ -38,43 +38,43 @@ class ServingLimits:
     texts: int = 64
     """Texts of a request."""
     queue: int = 256
-    """Requests that wait while others are computed."""
+    """Requests in the queue; more are refused with 429."""
     timeout: float = 30.0
-    """Seconds after which a request is given up; also, for which its body, and a caller who reads, are waited for."""
+    """Seconds after which a request is cancelled; also the limit for receiving its body and for sending the answer."""
     grace: float = 20.0
-    """Seconds that a server which is told to stop has for what it accepted."""
+    """Seconds that a stopping server has for the requests it accepted."""
     connections: int = 512
-    """Connections that are open at a time."""
+    """Open connections."""
     batch: int = 2**13
-    """Characters that are computed together, where no text by itself has more."""
+    """Characters of a batch; a longer text is a batch by itself."""
     wait: float = 0.005
-    """Seconds, at most, that a request waits for others to be computed with it."""
+    """Longest time in seconds that a request waits for others to share a batch."""
     workers: int = 2
-    """Batches that are computed at a time: while one is prepared or answered, another keeps the cores busy."""
+    """Threads that compute batches: while one prepares or encodes, another keeps the cores busy."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, least = getattr(self, field.name), 0 if field.name in ("wait", "grace") else 1
-            if not least <= value < math.inf:
-                raise UnireError(f"the limit {field.name!r} must be {least} or more, not {value}")
+            value, minimum = getattr(self, field.name), 0 if field.name in ("wait", "grace") else 1
+            if not minimum <= value < math.inf:
+                raise UnireError(f"the limit {field.name!r} must be {minimum} or more, not {value}")
 
 
-GONE = 499
-"""The status under which requests are counted whose caller did not wait for the answer."""
+CLIENT_CLOSED_REQUEST = 499
+"""Status under which requests are counted whose caller disconnected, as nginx does."""
 EXAMPLE = "We train a chart parser on the Penn Treebank for dependency parsing."
 
 
 class ApiError(Exception):
-    """A request that is not answered as it hopes.
+    """An answer that is an error.
 
     Args:
-        status: Of HTTP.
-        sentence: Says why, and what to do.
-        retry: Seconds after which it may be worth asking again.
+        status: HTTP status.
+        sentence: What is wrong, and what to do.
+        retry: Seconds after which the caller may try again.
     """
 
     def __init__(self, status: int, sentence: str, retry: int | None = None) -> None:
-        super().__init__(status)  # the sentence may quote what was sent
+        super().__init__(status)  # the sentence may quote the request, and exceptions are logged
         self.status = status
         self.sentence = sentence
         self.headers = {} if retry is None else {"Retry-After": str(retry)}
@@ -87,8 +87,8 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def _may_be_absent(description: str) -> Any:
-    """A field that is `None` where it is left out, but may not be sent as null."""
+def _optional(description: str) -> Any:
+    """Make a field that is `None` by default but may not be sent as null."""
     return Field(default_factory=lambda: None, description=description)
 
 
@@ -102,18 +102,17 @@ class ExtractRequest(_Request):
         }
     )
 
-    text: str = _may_be_absent("A text.")
-    texts: list[str] = _may_be_absent("Several texts.")
-    words: list[list[str]] = _may_be_absent(
+    text: str = _optional("A text.")
+    texts: list[str] = _optional("Several texts.")
+    words: list[list[str]] = _optional(
         "The sentences of one document, each a list of its words, which stay as they are."
     )
     min_score: Annotated[
         float, Field(ge=0, le=1, description="Leave out what has a lower score: a chance of being right.")
     ] = 0.0
 
-    def order(self, limits: ServingLimits) -> ExtractJob:
-        given = [value for value in (self.text, self.texts, self.words) if value is not None]
-        if len(given) != 1:
+    def to_job(self, limits: ServingLimits) -> ExtractJob:
+        if sum(value is not None for value in (self.text, self.texts, self.words)) != 1:
             raise ApiError(422, 'give one of "text", "texts" and "words"')
         if self.words is not None:
             _check_length(self.words, "the words together have", limits)
@@ -123,8 +122,8 @@ class ExtractRequest(_Request):
         return ExtractJob(texts, self.min_score)
 
 
-def _whole(value: Any) -> Any:
-    """To JSON, 1.0 is the integer 1."""
+def _to_integer(value: Any) -> Any:
+    """Accept 1.0 for 1, because JSON does not tell them apart."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -134,15 +133,15 @@ class ViewRequest(_Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": EXAMPLE, "alpha": 1.2, "cells": [0]}]})
 
     text: Annotated[str, Field(description="The text.")]
-    alpha: Annotated[float, Field(gt=0, le=1000)] = _may_be_absent(
+    alpha: Annotated[float, Field(gt=0, le=1000)] = _optional(
         "The threshold by which tables are cut; the model's own when left out."
     )
     cells: Annotated[
-        list[Annotated[int, Field(ge=0, le=2**31), BeforeValidator(_whole)]],
+        list[Annotated[int, Field(ge=0, le=2**31), BeforeValidator(_to_integer)]],
         Field(description="Sentences, counted from 0, whose tables are to come with the probabilities of every cell."),
     ] = []
 
-    def order(self, limits: ServingLimits) -> ViewJob:
+    def to_job(self, limits: ServingLimits) -> ViewJob:
         _check_texts([self.text], limits)
         return ViewJob(self.text, self.alpha, frozenset(self.cells))
 
@@ -150,27 +149,27 @@ class ViewRequest(_Request):
 Request = TypeVar("Request", bound=_Request)
 
 
-def parsed(kind: type[Request], body: bytes) -> Request:
-    """The request that a body holds."""
+def parse_request(kind: type[Request], body: bytes) -> Request:
+    """Parse and check the body of a request."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise ApiError(422, _sentence(error)) from None
+        raise ApiError(422, _describe(error)) from None
 
 
-def _sentence(error: ValidationError) -> str:
-    """What is wrong first, without what was sent."""
+def _describe(error: ValidationError) -> str:
+    """Describe the first error without quoting the request."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     reason = first["msg"][:1].lower() + first["msg"][1:]
     place = ".".join(str(part) for part in first["loc"][:3] if len(str(part)) <= 20)
     if first["type"] == "json_invalid":
         return 'the body is not JSON that can be read: it should be an object such as {"text": "…"}'
     if first["type"] == "extra_forbidden":
-        return f"the body has a field that is not known; known are {', '.join(_names(error))}"
+        return f"the body has a field that is not known; known are {', '.join(_field_names(error))}"
     return f'"{place}" cannot be used: {reason}' if place else f"the body cannot be used: {reason}"
 
 
-def _names(error: ValidationError) -> Sequence[str]:
+def _field_names(error: ValidationError) -> Sequence[str]:
     kinds = {kind.__name__: kind for kind in (ExtractRequest, ViewRequest)}
     return [f'"{name}"' for name in kinds[error.title].model_fields]
 
@@ -185,7 +184,7 @@ def _check_texts(texts: Sequence[str], limits: ServingLimits) -> None:
 
 
 def _check_length(source: Source, what: str, limits: ServingLimits) -> None:
-    if (characters := length(source)) > limits.text:
+    if (characters := count_characters(source)) > limits.text:
         raise ApiError(422, f"{what} {characters:,} characters, and a text may have {limits.text:,}; send it in parts")
 
 

@@ -1,4 +1,4 @@
-"""The server itself: an address, signals, and a stop that loses nothing."""
+"""The uvicorn server: address, signals and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -22,64 +22,65 @@ from unire.errors import UnireError
 from unire.serving.middleware import Connection
 from unire.serving.service import Service
 
-__all__ = ["Server", "bind", "keep_memory_flat", "serve"]
+__all__ = ["Server", "bind", "limit_malloc_arenas", "serve"]
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
-"""Of glibc's malloc.h."""
-LARGE = 2**22
-"""Bytes of an array that has memory of its own, which goes back as soon as the array is gone."""
-IDLE = 75
-"""Seconds that a silent connection is kept: longer than proxies do, so that they close it and not we."""
-LEAVE = 2
-"""Seconds that callers have to read their answers when the server stops."""
+"""Constants of glibc's malloc.h."""
+MMAP_THRESHOLD_BYTES = 2**22
+"""Larger arrays have memory of their own, which is returned when the array is freed."""
+KEEP_ALIVE_SECONDS = 75
+"""Idle connections are kept longer than proxies keep them, so that the proxy closes them."""
+SHUTDOWN_SECONDS = 2
+"""Time for callers to read their answers when the server stops."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at an address that is free."""
+    """Open a socket at a free address."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
             0
         ]
-        # asyncio sends at once only what goes through sockets that say that they speak TCP; others wait for 40 ms
+        # asyncio sets TCP_NODELAY only on sockets with an explicit protocol; others wait for 40 ms
         listening = socket.socket(family, kind, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(2048)
         return listening
     except (OSError, UnicodeError) as error:
-        other = "--port" if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        other = (
+            "port=..." if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES) else "host=..."
+        )
         reason = getattr(error, "strerror", None) or error
         raise UnireError(f"cannot listen on {host}, port {port}: {reason}; try another {other}") from None
 
 
-def keep_memory_flat() -> None:
-    """To be called before threads are there.
+def limit_malloc_arenas() -> None:
+    """Limit the memory of glibc's malloc. Call it before threads start.
 
-    glibc gives threads pools of memory of their own, each of which keeps the most that was ever needed of it: with the
-    8 for every core that it allows, a server grows for many thousands of requests. With two, threads wait for each
-    other. It also lets ever larger arrays into the pools, and so they are torn apart and grow: what is large stays out
-    of them. Pools are not given back and asked for again in between, which would take time.
+    glibc gives threads memory arenas of their own, and each keeps the most it ever needed. With the default of 8 per
+    core, a server grows for many thousands of requests; with two, threads wait for each other. glibc also raises its
+    threshold for `mmap`, so that large arrays fragment the arenas; a fixed threshold keeps them out. A high trim
+    threshold avoids returning and requesting memory again and again.
     """
-    with suppress(AttributeError, OSError, TypeError):  # another C library has no such pools
+    with suppress(AttributeError, OSError, TypeError):  # other C libraries have no arenas
         libc = ctypes.CDLL(None)
         libc.mallopt(M_ARENA_MAX, 4)
-        libc.mallopt(M_MMAP_THRESHOLD, LARGE)
-        libc.mallopt(M_TRIM_THRESHOLD, 32 * LARGE)
+        libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        libc.mallopt(M_TRIM_THRESHOLD, 32 * MMAP_THRESHOLD_BYTES)
 
 
 def serve(app: FastAPI, listening: socket.socket, announce: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGTERM or Ctrl-C, and then until all that was accepted is answered, or the grace is over.
+    """Serve until SIGTERM or Ctrl-C, and then until all accepted requests are answered or the grace period is over.
 
-    Meanwhile new orders and `/ready` are answered with 503. A second signal ends the grace.
+    Meanwhile new requests and `/ready` are answered with 503. A second signal ends the grace period.
 
     Args:
-        app: What is served.
-        listening: Where.
-        announce: Called when callers, and signals, may come.
+        app: The application.
+        listening: The socket.
+        announce: Called when the server is about to accept connections.
     """
     server = Server(app)
-    # Signals are ours from now until all is done: one that comes while uvicorn starts is heard as soon as it has, and
-    # one that comes between its end and the process's changes nothing.
+    # Handle signals until the end: one during the start of uvicorn counts, and one after its end is ignored.
     before = {sig: signal.signal(sig, server.handle_exit) for sig in (signal.SIGTERM, signal.SIGINT)}
     try:
         announce()
@@ -90,24 +91,24 @@ def serve(app: FastAPI, listening: socket.socket, announce: Callable[[], None] =
 
 
 class Server(uvicorn.Server):
-    """uvicorn, but for what a signal does."""
+    """uvicorn with a graceful shutdown."""
 
     def __init__(self, app: FastAPI) -> None:
         self._service: Service = app.state.service
         self._end = math.inf
-        """When the grace is over."""
+        """When the grace period is over."""
         limits = self._service.limits
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # what makes one will do
+                http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # any callable that returns a connection works
                 ws="none",
                 log_config=None,
-                log_level="error",  # not a line for whatever comes that is no HTTP
+                log_level="error",  # no line for every malformed request
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_keep_alive=IDLE,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
         )
 
@@ -120,16 +121,16 @@ class Server(uvicorn.Server):
         if self._service.stopping:
             self._end = min(self._end, monotonic() + self._service.limits.grace)
             if monotonic() >= self._end:
-                self._service.batcher.give_up()
+                self._service.batcher.abort()
             self.should_exit = not self._service.busy
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # answers are written; callers who do not read them are not waited for
-        leaving = asyncio.get_running_loop().call_later(LEAVE, self._hang_up)
+        # all answers are written; do not wait for callers that do not read them
+        timer = asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._abort_connections)
         await super().shutdown(sockets)
-        leaving.cancel()
+        timer.cancel()
 
-    def _hang_up(self) -> None:
+    def _abort_connections(self) -> None:
         for connection in list(self.server_state.connections):
             cast("Connection", connection).transport.abort()
