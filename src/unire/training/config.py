@@ -22,14 +22,14 @@ __all__ = ["MARKER_SETTINGS", "PRESETS", "TrainingConfig", "marker_config"]
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Everything that decides how a model comes out, but for its encoder, data and labels."""
+    """All settings of a training, except encoder, data and labels."""
 
     preset: str = "paper"
 
     layout: Layout = "in-place"
     """How a sentence and its context become an encoder input."""
     window: int = 200
-    """W: words of a window, the sentence included; 0 for no context."""
+    """W: words per window, including the sentence; 0 for no context."""
     max_table: int = 512
     """Words of the largest table; a longer sentence is split."""
 
@@ -37,11 +37,11 @@ class TrainingConfig:
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
     keep_head: bool = False
-    """Whether a trained model is trained further, with the head that it has, and not its encoder with a new one."""
+    """Whether to continue with the head of a trained model, instead of a new one."""
     case_marks: bool = False
-    """Whether an encoder that knows no capitals is told of them, by a token behind each word that has some."""
+    """Whether an uncased encoder gets a token that marks capitals after each word that has some."""
     constraints: bool = False
-    """Whether a relation may only join entities of types that it joins in the training data."""
+    """Whether relations may only join entity types that they join in the training data."""
     logit_dropout: float = 0.2
     """p: dropout on the logits of L_entry."""
 
@@ -54,28 +54,28 @@ class TrainingConfig:
 
     epochs: int = 200
     batch_size: int = 32
-    """Sentences of one optimiser step, over all processes."""
+    """Sentences per optimiser step, over all processes."""
     lr: float = 5e-5
-    """Peak rate of the encoder."""
+    """Peak learning rate of the encoder."""
     head_lr: float | None = None
-    """Peak rate of MLPs and biaffine; the encoder's when left out."""
+    """Peak learning rate of MLPs and biaffine; that of the encoder by default."""
     layer_decay: float = 1.0
-    """An encoder layer learns this much more slowly than the layer above it."""
+    """Learning rate of an encoder layer, relative to that of the layer above it."""
     beta1: float = 0.9
     beta2: float = 0.9
     eps: float = 1e-8
     weight_decay: float = 1e-5
     bias_correction: bool = True
-    """Adam's correction of its young moments; the released code goes without."""
+    """Adam's bias correction, which the released code does not use."""
     warmup: float = 0.2
-    """Share of the training in which the rate rises; then it falls to zero in a straight line."""
+    """Fraction of the training in which the learning rate rises; then it decays linearly to zero."""
     clip: float = 5.0
-    """Gradients longer than this are shortened to it."""
+    """Gradients with a larger norm are scaled down to it."""
 
     evaluate_after: int = 0
-    """Epochs before the first look at dev."""
+    """Epochs before the first evaluation on dev."""
     evaluate_every: int = 1
-    """Epochs between two looks at dev."""
+    """Epochs between two evaluations on dev."""
     patience: int = 30
     """Epochs without a better Ent + Rel F1 on dev before training stops."""
     decoder: Literal["split", "hard", "likely"] = "split"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, replace
 
 import pytest
@@ -28,6 +27,7 @@ from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.report import write_report
 from unire.studies.results import load_result
 from unire.training.config import TrainingConfig
+from unire.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["unire.studies.pipeline.runs"], "fit", interrupted)
+    monkeypatch.setattr(Trainer, "fit", interrupted)
     assert command.main([cell(encoder, tmp_path, "entities").to_json()]) == 130
 
 
@@ -188,6 +188,6 @@ def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_pa
 
 
 def test_the_study_needs_test_data(tmp_path, encoder):
-    setup = variants.Setup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
+    setup = variants.StudySetup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
     with pytest.raises(UnireError, match="pass files for test"):
         study.run_study(setup, PipelineConfig(), seeds=1, jobs=1)

@@ -11,30 +11,30 @@ from unire.errors import COUNT, FRACTION, POSITIVE, Range, UnireError, check_kin
 
 __all__ = ["AdaptationConfig"]
 
-BATCHES = {"cuda": 65_536, "cpu": 4_096}
-"""Tokens of one optimiser step by default: on a CPU few, for it is to take more than one step in the time."""
+BATCH_TOKENS = {"cuda": 65_536, "cpu": 4_096}
+"""Tokens of one optimiser step by default. A CPU gets few, so that it takes more than one step in the time."""
 
 
 @dataclass(frozen=True)
 class AdaptationConfig:
-    """How an encoder is adapted; it ends when the time or the steps are used up, whichever is first."""
+    """Settings of an adaptation, which ends when the time or the steps are used up."""
 
     minutes: float | None = None
-    """Time for all of it, from loading to saving."""
+    """Time limit for the whole run, from loading to saving."""
     max_steps: int | None = None
-    """Optimiser steps; unlike with `minutes` alone, the outcome is then the same every time."""
+    """Number of optimiser steps; with a limit of steps alone, results are reproducible on a CPU."""
     length: int = 256
-    """Tokens of a row, special ones included."""
+    """Tokens per row, including special tokens."""
     batch_tokens: int | None = None
-    """Tokens of one optimiser step; `None` for as many as suit the device: 65,536 on a GPU, 4,096 on a CPU."""
+    """Tokens per optimiser step; by default 65,536 on a GPU and 4,096 on a CPU."""
     lr: float = 1e-4
-    """Peak rate of the encoder."""
+    """Peak learning rate of the encoder."""
     warmup: float = 0.06
-    """Share of the training in which the rate rises; then it falls to zero in a straight line."""
+    """Fraction of the training in which the learning rate rises; then it decays linearly to zero."""
     mask_rate: float = 0.2
-    """Share of the tokens that is hidden."""
+    """Fraction of tokens to mask."""
     case_marks: bool = False
-    """Whether an encoder that knows no capitals is told of them, for trainings that do so too."""
+    """Whether an uncased encoder gets tokens that mark capitals, for trainings with the same setting."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class AdaptationConfig:
 
     def on(self, device: torch.device) -> AdaptationConfig:
         """The same, with a batch that suits the device where none is given."""
-        usual = BATCHES["cuda" if device.type == "cuda" else "cpu"]
+        usual = BATCH_TOKENS["cuda" if device.type == "cuda" else "cpu"]
         return replace(self, batch_tokens=self.batch_tokens or max(usual, self.length))
 
     @property
