@@ -129,7 +129,7 @@ def to_dataframe(documents: Document | Iterable[Document], what: Literal["relati
     Raises:
         UnireError: pandas is not installed, or the arguments are wrong.
     """
-    from unire.graph.rows import ENTITIES, TRIPLES
+    from unire.graph.export import ENTITIES, TRIPLES
 
     writers = {"relations": TRIPLES, "entities": ENTITIES}
     if what not in writers:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.graph import WRITERS, build, cypher, graphml
-from unire.graph.build import Graph, key
-from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV, evidence
+from unire.graph import WRITERS, build, write_graphml
+from unire.graph.build import Graph, normalize_text
+from unire.graph.export import CSV, ENTITIES, TRIPLES, TSV, _dump_string, get_evidence
 
 HOSTILE = [
     'it\'s "quoted"',
@@ -51,7 +51,7 @@ def written(format: str, documents: list[Document]) -> str:
     [("Ada", "ADA"), ("straße", "STRASSE"), ("part  of\nspeech", "Part of Speech"), ("ﬁne", "fine"), ("Å", "A\u030a")],
 )
 def test_texts_that_differ_in_case_space_or_spelling_of_characters_are_one_node(first, second):
-    assert key(first) == key(second)
+    assert normalize_text(first) == normalize_text(second)
     graph = Graph([met(first, "Bob", id="a"), met(second, "Bob", id="b")])
     assert len(graph.nodes) == 2
     assert len(graph.edges) == 1
@@ -59,7 +59,7 @@ def test_texts_that_differ_in_case_space_or_spelling_of_characters_are_one_node(
 
 @given(texts)
 def test_a_key_is_its_own_key(text):
-    assert key(key(text)) == key(text)
+    assert normalize_text(normalize_text(text)) == normalize_text(text)
 
 
 def test_equal_texts_with_different_labels_are_two_nodes():
@@ -86,7 +86,7 @@ def test_gold_annotation_has_no_score_and_a_document_without_id_is_a_number():
 
 
 def test_memory_is_bounded_by_nodes_while_counts_go_on(monkeypatch):
-    monkeypatch.setattr(build, "KEPT", 3)
+    monkeypatch.setattr(build, "MAX_NAMES", 3)
     graph = Graph(met(form, "Bob", id=f"d{i}") for i, form in enumerate(["Ada", "ADA", "ada", "aDa", "adA", "Ada"]))
     node = graph.nodes["Peop", "ada"]
     assert (node.count, node.documents) == (6, 6)
@@ -114,7 +114,7 @@ def test_without_networkx_the_extra_is_named(monkeypatch):
 def test_graphml_loads_in_networkx_with_every_text(text, tmp_path):
     path = tmp_path / "graph.graphml"
     documents = [met(text, "Bob", id=text, relation=text), met(text, "Bob", id="b", relation="likes")]
-    assert graphml.write(documents, path) == 2
+    assert write_graphml(documents, path) == 2
     graph = networkx.read_graphml(path)
     node = next(data for _, data in graph.nodes(data=True) if data["name"] != "Bob")
     assert node["name"] == text
@@ -146,7 +146,7 @@ def literals(statement: str) -> list[str]:
 
 @given(texts)
 def test_cypher_strings_say_the_text_and_stay_within_their_quotes(text):
-    literal = cypher._string(text)
+    literal = _dump_string(text)
     assert literals(literal) == [text]
     assert not re.search(r"[\x00-\x1f\u2028\u2029]", literal)
     # some parsers replace \uXXXX before they read, even behind a backslash: none may come from the text
@@ -246,7 +246,7 @@ def test_the_evidence_is_every_sentence_from_the_first_to_the_last(lengths, data
     assume(document.n_words)
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, document.n_words - 1)] * 2)))
     inside = [s.words for s in document.sentences if s.start <= last and first < s.end]
-    assert evidence(document, first, last).split() == [word for words in inside for word in words]
+    assert get_evidence(document, first, last).split() == [word for words in inside for word in words]
 
 
 @pytest.mark.no_cover

@@ -15,7 +15,7 @@ import pytest
 from helpers.browser import hover, shares
 from helpers.server import Running
 from unire.extractor import Extractor
-from unire.graph.rows import TRIPLES, TSV
+from unire.graph.export import TRIPLES, TSV
 from unire.rendering.html.data import SCALE
 from unire.rendering.views import views
 from unire.segmentation import segment

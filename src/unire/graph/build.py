@@ -1,8 +1,8 @@
-"""The graph of many documents: equal mentions are one node, equal relations between equal nodes one edge.
+"""Graph of many documents: equal mentions are one node, and equal relations between equal nodes are one edge.
 
-Two mentions are equal if they have the same label and their texts have the same `key`. A symmetric relation is kept in
-the directions in which it was found. Memory grows with the number of different nodes and edges alone: of forms and of
-sources the first `KEPT` are kept by name, while `count` and `documents` count on.
+Two mentions are equal if they have the same label and the same normalized text. A symmetric relation keeps the
+directions in which it was predicted. Memory grows only with the number of different nodes and edges. Only the first
+`MAX_NAMES` surface forms and sources are kept by name; `count` and `documents` count all of them.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 
-__all__ = ["KEPT", "Edge", "Graph", "Node", "key"]
+__all__ = ["MAX_NAMES", "Edge", "Graph", "Node", "normalize_text"]
 
-KEPT = 100
-"""Surface forms of a node, and sources of a node or an edge, that are kept by name."""
+MAX_NAMES = 100
+"""The number of surface forms of a node, and of sources of a node or an edge, that are kept by name."""
 
 NodeKey = tuple[str, str]
-"""A node's label and the key of its texts."""
+"""A node's label and normalized text."""
 EdgeKey = tuple[NodeKey, str, NodeKey]
 """Head, relation type, tail."""
 
 
-def key(text: str) -> str:
-    """What equal texts have in common: Unicode's NFKC form, case folded, every run of white space as one space.
+def normalize_text(text: str) -> str:
+    """Normalize a text: Unicode NFKC, case folding, and one space for every run of white space.
 
-    >>> key("Part-of-Speech\\n  TAGGING")
+    >>> normalize_text("Part-of-Speech\\n  TAGGING")
     'part-of-speech tagging'
     """
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 @dataclass(kw_only=True)
-class Found:
-    """How often something was found, how sure the model was, and where."""
+class Occurrences:
+    """Count, mean score and sources of a node or an edge."""
 
     count: int = 0
-    """Mentions."""
+    """The number of mentions."""
     documents: int = 0
-    """Documents with at least one."""
+    """The number of documents with a mention."""
     sources: list[str] = field(default_factory=list)
-    """Ids of the first `KEPT` of these documents; `#3` for a third one without an id."""
+    """Ids of the first `MAX_NAMES` of these documents. The third document without an id is `#3`."""
     _last: int = 0
     _scores: float = 0.0
     _scored: int = 0
@@ -56,7 +56,7 @@ class Found:
         return self._scores / self._scored if self._scored else None
 
     def add(self, score: float | None, position: int, source: str) -> None:
-        """Count a mention in the document at `position`; documents come one after the other."""
+        """Count a mention in the document at `position`. Documents are added one after the other."""
         self.count += 1
         if score is not None:
             self._scores += score
@@ -64,28 +64,28 @@ class Found:
         if position != self._last:
             self._last = position
             self.documents += 1
-            if len(self.sources) < KEPT:
+            if len(self.sources) < MAX_NAMES:
                 self.sources.append(source)
 
 
 @dataclass(kw_only=True)
-class Node(Found):
-    """Equal mentions."""
+class Node(Occurrences):
+    """Mentions with the same label and normalized text."""
 
     label: str
     key: str
     forms: Counter[str] = field(default_factory=Counter)
-    """The texts of the mentions as they stand, each with its count; the first `KEPT` different ones."""
+    """Counts of the first `MAX_NAMES` different texts of the mentions."""
 
     @property
     def name(self) -> str:
-        """The most frequent form; of equally frequent ones the first."""
+        """The most frequent form, or the first of equally frequent ones."""
         return self.forms.most_common(1)[0][0]
 
 
 @dataclass(kw_only=True)
-class Edge(Found):
-    """Equal relations."""
+class Edge(Occurrences):
+    """Relations of the same type between the same nodes."""
 
     label: str
 
@@ -105,7 +105,7 @@ class Graph:
             self.add(document)
 
     def add(self, document: Document) -> None:
-        """Merge in what was found in one more document."""
+        """Add the entities and relations of one more document."""
         self.documents += 1
         source = document.id or f"#{self.documents}"
         for entity in document.entities:
@@ -124,38 +124,38 @@ class Graph:
         except ModuleNotFoundError:
             raise UnireError('a networkx graph needs networkx: pip install "unire[graph]"') from None
         graph = networkx.MultiDiGraph()
-        for place, node in self.nodes.items():
-            graph.add_node(place, name=node.name, **_attributes(node), forms=dict(node.forms))
+        for key, node in self.nodes.items():
+            graph.add_node(key, name=node.name, **_attributes(node), forms=dict(node.forms))
         for (head, label, tail), edge in self.edges.items():
             graph.add_edge(head, tail, key=label, **_attributes(edge))
         return graph
 
     def _add_entity(self, entity: Entity, source: str) -> None:
-        place = _place(entity)
-        node = self.nodes.get(place)
+        key = _node_key(entity)
+        node = self.nodes.get(key)
         if node is None:
-            node = self.nodes[place] = Node(label=place[0], key=place[1])
+            node = self.nodes[key] = Node(label=key[0], key=key[1])
         node.add(entity.score, self.documents, source)
-        if entity.text in node.forms or len(node.forms) < KEPT:
+        if entity.text in node.forms or len(node.forms) < MAX_NAMES:
             node.forms[entity.text] += 1
 
     def _add_relation(self, relation: Relation, source: str) -> None:
-        place = (_place(relation.head), relation.label, _place(relation.tail))
-        edge = self.edges.get(place)
+        key = (_node_key(relation.head), relation.label, _node_key(relation.tail))
+        edge = self.edges.get(key)
         if edge is None:
-            edge = self.edges[place] = Edge(label=relation.label)
+            edge = self.edges[key] = Edge(label=relation.label)
         edge.add(relation.score, self.documents, source)
 
 
-def _place(entity: Entity) -> NodeKey:
-    return entity.label, key(entity.text)
+def _node_key(entity: Entity) -> NodeKey:
+    return entity.label, normalize_text(entity.text)
 
 
-def _attributes(found: Node | Edge) -> dict[str, Any]:
+def _attributes(item: Node | Edge) -> dict[str, Any]:
     return {
-        "label": found.label,
-        "count": found.count,
-        "documents": found.documents,
-        "score": found.score,
-        "sources": list(found.sources),
+        "label": item.label,
+        "count": item.count,
+        "documents": item.documents,
+        "score": item.score,
+        "sources": list(item.sources),
     }

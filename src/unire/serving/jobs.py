@@ -17,7 +17,7 @@ from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.formats import native
-from unire.graph.rows import TRIPLES, TSV
+from unire.graph.export import TRIPLES, TSV
 from unire.rendering.common import Palette
 from unire.rendering.html import data
 from unire.rendering.views import View, decoded_at, views

@@ -19,7 +19,7 @@ from unire import formats, graph
 from unire.documents import Document
 from unire.formats import native
 from unire.formats.base import Capability
-from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV, RowDialect, RowWriter
+from unire.graph.export import CSV, ENTITIES, TRIPLES, TSV, RowDialect, RowWriter
 from unire.labels import LabelSpace
 from unire.rendering import html, terminal
 from unire.rendering.views import View
