@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from helpers.tiny_encoders import FAMILIES
 from helpers.windows import GENOME, LONG, ODD_WORDS, spec_of, tokenizer_of, window_builder
 from unire import formats
-from unire.analysis.checks import IssueKind, find_leaks, inspect, token_counter
+from unire.analysis.checks import IssueKind, build_token_counter, find_issues, find_leaks
 from unire.cli.main import app
 from unire.documents import Document
 from unire.errors import UnireError
@@ -27,7 +27,7 @@ WORDS = ["w"] * 6
 def found(*documents: Document, labels: LabelSpace | None = None, **options: object) -> list[tuple[IssueKind, str]]:
     """The findings in one file, but for rare types."""
     labels = labels or LabelSpace.learn(documents)
-    findings = inspect({"a": documents}, labels, **options)
+    findings = find_issues({"a": documents}, labels, **options)
     return [(finding.kind, finding.detail) for finding in findings if finding.kind is not IssueKind.RARE]
 
 
@@ -81,7 +81,7 @@ def test_a_symmetric_type_annotated_both_ways_is_not_odd() -> None:
 
 def test_rare_types_are_hints() -> None:
     document = of(PAIR)
-    rare = [f for f in inspect({"a": [document]}, LabelSpace.learn([document])) if f.kind is IssueKind.RARE]
+    rare = [f for f in find_issues({"a": [document]}, LabelSpace.learn([document])) if f.kind is IssueKind.RARE]
     assert [f.detail for f in rare] == ["entity type 'A', 1 ×", "entity type 'B', 1 ×"]
     assert rare[0].kind.hint
 
@@ -93,15 +93,15 @@ def test_types_that_the_first_file_lacks_are_found_in_the_others() -> None:
         "test": [of([(0, 1, "A")])],
     }
     labels = LabelSpace.learn([document for documents in files.values() for document in documents])
-    unseen = [(f.file, f.detail) for f in inspect(files, labels) if f.kind is IssueKind.UNSEEN_TYPE]
+    unseen = [(f.file, f.detail) for f in find_issues(files, labels) if f.kind is IssueKind.UNSEEN_TYPE]
     assert unseen == [("dev", "entity type 'B', 2 ×"), ("dev", "relation type 'S', 1 ×")]
     assert not IssueKind.UNSEEN_TYPE.hint
-    assert not list(inspect({}, labels))
+    assert not list(find_issues({}, labels))
 
 
 def test_an_id_of_several_documents_of_a_file_is_found_once() -> None:
     one, other = of([]), replace(of([]), id="e")
-    shared = inspect({"a": [one, one, other, one], "b": [other]}, LabelSpace((), ()))
+    shared = find_issues({"a": [one, one, other, one], "b": [other]}, LabelSpace((), ()))
     assert [(f.file, f.place, f.detail) for f in shared if f.kind is IssueKind.SHARED_ID] == [
         ("a", "document 'd'", "3 ×")
     ]
@@ -232,7 +232,7 @@ def test_an_encoder_says_what_is_too_long(tmp_path: Path, encoder: Path) -> None
 def test_the_tokens_of_a_sentence_are_counted_as_windows_have_them(family, tmp_path):
     tokenizer_of(family).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 128}')
-    count, longest = token_counter(tmp_path)
+    count, longest = build_token_counter(tmp_path)
     assert longest == 128
     for words in (["-LRB-"] * 20, [*ODD_WORDS[:-1], *LONG[:5]], [GENOME, "Jr."]):
         (group,) = window_builder(family, window=0).build([Document.from_words([words])])
@@ -244,5 +244,5 @@ def test_the_tokens_of_a_model_with_case_marks_are_counted_with_them(tmp_path):
     tokenizer_of("bert").save(str(tmp_path / "tokenizer.json"))
     spec = replace(spec_of("bert"), case_marks=(1, 2))
     (tmp_path / "config.json").write_text(json.dumps({"format": "unire", "spec": spec.to_dict()}))
-    count, _ = token_counter(tmp_path)
+    count, _ = build_token_counter(tmp_path)
     assert count(["-LRB-", "Jr."]) == count(["-LRB-", "jr."]) + 1

@@ -19,7 +19,7 @@ LABELS = LabelSpace(("A", "B"), ("A", "S"), frozenset({"S"}))
 def of(
     sentences: list[list[str]], entities: list[tuple[int, int, str]], relations: list[tuple[int, int, str]]
 ) -> Statistics:
-    return Statistics.of([Document.from_words(sentences, entities, relations)], LABELS)
+    return Statistics.from_documents([Document.from_words(sentences, entities, relations)], LABELS)
 
 
 def test_a_document_is_counted() -> None:
@@ -61,13 +61,13 @@ def test_entities_overlap_when_they_share_a_word_and_a_repeated_one_is_no_other(
 
 
 def test_what_tables_cannot_hold_is_counted_by_reason() -> None:
-    found = Statistics.of(formats.read(FIXTURES / "overlaps.jsonl"), SCIERC)
+    found = Statistics.from_documents(formats.read(FIXTURES / "overlaps.jsonl"), SCIERC)
     assert found.unheld == {tables.OVERLAP: 3, tables.NO_ARGUMENT: 2}
     assert found.overlapping_entities == 6
 
 
 def test_a_name_of_both_kinds_is_counted_apart() -> None:
-    found = Statistics.of(formats.read(FIXTURES / "ade.json"), LabelSpace.load("ade"))
+    found = Statistics.from_documents(formats.read(FIXTURES / "ade.json"), LabelSpace.load("ade"))
     assert found.entity_types == {"Adverse-Effect": 4, "Drug": 4}
     assert found.relation_types == {"Adverse-Effect": 5}
     assert (found.entity_cells["Adverse-Effect"], found.relation_cells["Adverse-Effect"]) == (10, 4)
@@ -75,12 +75,12 @@ def test_a_name_of_both_kinds_is_counted_apart() -> None:
 
 def test_the_statistics_of_parts_add_up_to_those_of_the_whole() -> None:
     documents = [*formats.read(FIXTURES / "twenty.jsonl"), *formats.read(FIXTURES / "overlaps.jsonl")]
-    parts = [Statistics.of([document], SCIERC) for document in documents]
-    assert sum(parts, Statistics()) == Statistics.of(documents, SCIERC)
+    parts = [Statistics.from_documents([document], SCIERC) for document in documents]
+    assert sum(parts, Statistics()) == Statistics.from_documents(documents, SCIERC)
 
 
 def test_the_statistics_of_nothing_have_a_zero_for_every_type() -> None:
-    found = Statistics.of([], LABELS)
+    found = Statistics.from_documents([], LABELS)
     assert found.entity_types == {"A": 0, "B": 0}
     assert (found + found).relation_types == {"A": 0, "S": 0}
     assert (found.documents, found.cells, found.longest_sentence) == (0, 0, 0)
@@ -88,12 +88,14 @@ def test_the_statistics_of_nothing_have_a_zero_for_every_type() -> None:
 
 def test_an_unknown_type_is_refused_by_document() -> None:
     with pytest.raises(UnireError, match="document 'x': unknown entity type 'C'"):
-        Statistics.of([Document.from_words([["a"]], [(0, 1, "C")], id="x")], LABELS)
+        Statistics.from_documents([Document.from_words([["a"]], [(0, 1, "C")], id="x")], LABELS)
 
 
 def test_scierc_has_the_numbers_of_the_paper(data_folder: Path) -> None:
     folder = data_folder / "scierc"
-    splits = [Statistics.of(formats.read(folder / f"{name}.json"), SCIERC) for name in ("train", "dev", "test")]
+    splits = [
+        Statistics.from_documents(formats.read(folder / f"{name}.json"), SCIERC) for name in ("train", "dev", "test")
+    ]
     assert [(s.documents, s.sentences, s.entities, s.relations) for s in splits] == [
         (350, 1861, 5598, 3219),
         (50, 275, 811, 455),

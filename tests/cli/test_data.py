@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from helpers.paths import FIXTURES
 from unire import formats
-from unire.analysis.splits import draw_folds, part_by_lists, read_lists, stratified_split
+from unire.analysis.splits import draw_folds, read_lists, split_by_lists, stratified_split
 from unire.cli.main import app
 from unire.documents import Document
 from unire.errors import UnireError
@@ -273,7 +273,7 @@ def test_lists_are_read_with_whatever_paths_and_endings_they_have(tmp_path: Path
     (tmp_path / "fold0" / "test").write_text("..\\C.apf.xml\n")
     (tmp_path / ".hidden").write_text("x")
     documents = [Document.from_words([["w"]], id=name) for name in ("A.1", "texts/B", "C")]
-    parts = part_by_lists(documents, read_lists(tmp_path), dev_fraction=0)
+    parts = split_by_lists(documents, read_lists(tmp_path), dev_fraction=0)
     ids = {part: [document.id for document in dealt] for part, dealt in parts.items()}
     assert ids == {"fold0/test": ["C"], "train": ["A.1", "texts/B"], "dev": []}
 
@@ -290,11 +290,11 @@ def test_folders_that_hold_no_lists_are_refused(tmp_path: Path) -> None:
 
 def test_documents_that_share_a_name_cannot_be_listed() -> None:
     with pytest.raises(UnireError, match="need documents with different ids"):
-        part_by_lists([labelled([], 0), labelled([], 0)], {"train": ["0"]})
+        split_by_lists([labelled([], 0), labelled([], 0)], {"train": ["0"]})
 
 
 def listed(ids: list[str], lists: dict[str, list[str]]) -> dict[str, list[str]]:
-    parts = part_by_lists([Document.from_words([["w"]], id=name) for name in ids], lists, dev_fraction=0)
+    parts = split_by_lists([Document.from_words([["w"]], id=name) for name in ids], lists, dev_fraction=0)
     return {part: [document.id for document in parts[part]] for part in lists}
 
 
@@ -312,7 +312,7 @@ def test_a_name_that_may_be_that_of_two_documents_is_refused(name: str) -> None:
 
 
 def test_a_document_on_two_lists_of_a_fold_is_refused_and_one_of_two_folds_is_not() -> None:
-    twice = "the document 'a/1' is on the split lists 'fold-1/test' and 'fold-1/train'; take it off one of them"
+    twice = "the document 'a/1' is on the split lists 'fold-1/test' and 'fold-1/train'; remove it from one"
     with pytest.raises(UnireError, match=twice):
         listed(["a/1", "2"], {"fold-1/test": ["1"], "fold-1/train": ["2", "a/1.txt"]})
     folds = {"fold-1/train": ["1"], "fold-1/test": ["2"], "fold-2/train": ["2"], "fold-2/test": ["1"]}
@@ -416,7 +416,7 @@ def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tm
     for options in ("/dev/stdin --format dygie", "- --format dygie", "- --predictions-format dygie"):
         ran = unire(f"{score} {options}", tmp_path)
         assert ran.returncode == 0, ran.stderr
-    told = "/dev/stdin can be read but once, so its format is not guessed; name it with --predictions-format"
+    told = "/dev/stdin can be read only once, so its format cannot be guessed; name it with --predictions-format"
     assert unire(f"{score} -", tmp_path).stderr == f"error: {told}\n"
     formats.write(formats.read(TWENTY), tmp_path / "brat", "brat", lost=Counter())
     ran = unire(f"cat {TWENTY} | unire score brat - --format brat", tmp_path)

@@ -1,4 +1,4 @@
-"""All checks, over all files."""
+"""Checks of annotated data: issues in single documents, and leaks and inconsistencies between files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from unire import tables
+from unire import formats, tables
 from unire.config import EncoderSpec
 from unire.documents import CHARACTERS, Document, Entity, Relation, Sentence
 from unire.errors import UnireError
+from unire.formats.alignment import BRIDGED, WIDENED
 from unire.labels import LabelSpace
 from unire.windows.windows import WindowBuilder
 
-__all__ = ["Issue", "IssueKind", "find_leaks", "inspect", "token_counter", "types_of"]
+__all__ = ["Issue", "IssueKind", "build_token_counter", "check_files", "count_types", "find_issues", "find_leaks"]
 
 
 class IssueKind(Enum):
-    """Something that can be odd about data, as `(name, what the table does with it, whether it is only a hint)`."""
+    """A kind of issue: its name, its effect on the label table, and whether it is only a hint."""
 
     UNREADABLE = ("document that cannot be read", "it is left out")
     SPLIT_WORD = ("entity that splits a word", "its square covers the whole words")
@@ -46,7 +47,11 @@ class IssueKind(Enum):
     TOO_LONG = ("sentence longer than the encoder's input", "it is read in overlapping windows")
     ALIKE = ("types whose names differ by case or spaces only", "they are different labels", True)
     RARE = ("type with few examples", "its cells are too few to be learnt well", True)
-    BOTH_WAYS = ("relation type annotated both ways", "two rectangles; if it is symmetric, --symmetric says so", True)
+    BOTH_WAYS = (
+        "relation type annotated both ways",
+        "two rectangles; if it is symmetric, declare it so",
+        True,
+    )
 
     def __init__(self, what: str, effect: str, hint: bool = False) -> None:
         self.what = what
@@ -54,8 +59,8 @@ class IssueKind(Enum):
         self.hint = hint
 
     @classmethod
-    def of_unheld(cls, reason: str) -> IssueKind:
-        """The kind for a reason of `tables`."""
+    def from_reason(cls, reason: str) -> IssueKind:
+        """The kind for a reason that `tables` gives."""
         return next(kind for kind in cls if kind.what == reason)
 
 
@@ -64,7 +69,7 @@ class Issue:
     kind: IssueKind
     file: str
     place: str
-    """Where in the file: a document, and a sentence of it."""
+    """The location in the file: a document and a sentence."""
     detail: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,8 +80,8 @@ class Issue:
         return f"{where}: {self.kind.what}: {' '.join(self.detail.split())}; {self.kind.effect}"
 
 
-def types_of(documents: Iterable[Document]) -> dict[str, Counter[str]]:
-    """How many there are of every type of entity and of relation; the two may share a name."""
+def count_types(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """Count entity types and relation types, which may share names."""
     entities: Counter[str] = Counter()
     relations: Counter[str] = Counter()
     for document in documents:
@@ -85,19 +90,22 @@ def types_of(documents: Iterable[Document]) -> dict[str, Counter[str]]:
     return {"entity": entities, "relation": relations}
 
 
-LONGEST = 512
-"""No input is longer, even where an encoder could read more."""
+MAX_ENCODER_TOKENS = 512
+"""The limit for sentences, even if an encoder accepts more."""
 
 
-def token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
-    """What counts the tokens of a sentence, special ones included, and how many the encoder in `folder` can read.
+def build_token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
+    """A function that counts the tokens of a sentence, special tokens included, and the limit of the encoder.
 
-    They are those of its windows: a word is spelt by itself, and one that is left without a token has the unknown one.
+    It tokenizes like the windows of a model: every word by itself, with the unknown token for words without tokens.
+
+    Args:
+        folder: The folder of an encoder or a model.
     """
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        spec = EncoderSpec.from_dict(config["spec"]) if "spec" in config else _probed(tokenizer, folder, config)
+        spec = EncoderSpec.from_dict(config["spec"]) if "spec" in config else _probe_spec(tokenizer, folder, config)
         window_builder = WindowBuilder(tokenizer, spec)
     except Exception as error:  # tokenizers has no exception type of its own
         raise UnireError(
@@ -110,17 +118,17 @@ def token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
     return count, spec.max_pieces
 
 
-def _probed(tokenizer: Tokenizer, folder: Path, config: Mapping[str, Any]) -> EncoderSpec:
-    """What can be known of an encoder without torch, which is enough to count by."""
+def _probe_spec(tokenizer: Tokenizer, folder: Path, config: Mapping[str, Any]) -> EncoderSpec:
+    """The facts about an encoder that are known without torch. They suffice to count tokens."""
     extra = folder / "tokenizer_config.json"
     more = json.loads(extra.read_text(encoding="utf-8")) if extra.exists() else {}
     limits = (more.get("model_max_length"), config.get("max_position_embeddings"))
-    longest = min([LONGEST, *(int(limit) for limit in limits if limit)])
+    longest = min([MAX_ENCODER_TOKENS, *(int(limit) for limit in limits if limit)])
     return EncoderSpec.probe(tokenizer, max_pieces=longest, token_types=False, pad_id=0, unk_id=0)
 
 
-SHORT = 5
-"""Sentences of fewer words ("See Table 1 .") are bound to come again, and are not compared."""
+MIN_LEAK_WORDS = 5
+"""Shorter sentences ("See Table 1 .") repeat by chance, and are not compared."""
 
 
 class SentencePlace(NamedTuple):
@@ -133,14 +141,14 @@ class SentencePlace(NamedTuple):
 
 
 Words = frozenset[tuple[str, int]]
-"""The words of a sentence, in small letters, each with the number of its occurrence."""
+"""The case-folded words of a sentence, each with the number of its occurrence."""
 
 
 def find_leaks(files: Mapping[str, Sequence[Document]], near: float) -> Iterator[Issue]:
-    """Each sentence that an earlier file has too, or almost: at least `near` of the words of both are common."""
+    """Sentences that an earlier file also has, or almost has: their Jaccard similarity in words is at least `near`."""
     if len(files) < 2:
         return
-    sentences = _sentences(files)
+    sentences = _index_sentences(files)
     common = Counter(word for words in sentences for word in words)
     seen: dict[tuple[str, int], list[Words]] = defaultdict(list)
     first = {words: places[0] for words, places in sentences.items()}
@@ -148,7 +156,7 @@ def find_leaks(files: Mapping[str, Sequence[Document]], near: float) -> Iterator
         for place in places[1:]:
             if place.file != places[0].file:
                 yield Issue(IssueKind.LEAK, place.file, str(place), f"as {places[0].file}, {places[0]}")
-        # Two sets of which `near` is common share one of the rarest words of either; so many of them must be looked at.
+        # Prefix filtering: two sets that similar share a word among the rarest words of either.
         rarest = sorted(words, key=lambda word: (common[word], word))[: len(words) - math.ceil(near * len(words)) + 1]
         candidates = {id(other): other for word in rarest for other in seen[word]}
         for other in candidates.values():
@@ -160,28 +168,69 @@ def find_leaks(files: Mapping[str, Sequence[Document]], near: float) -> Iterator
             seen[word].append(words)
 
 
-def _sentences(files: Mapping[str, Sequence[Document]]) -> dict[Words, list[SentencePlace]]:
-    """Where each sentence stands, in the order of files and documents."""
-    found: dict[Words, list[SentencePlace]] = defaultdict(list)
+def _index_sentences(files: Mapping[str, Sequence[Document]]) -> dict[Words, list[SentencePlace]]:
+    """The locations of each sentence, in the order of files and documents."""
+    locations: dict[Words, list[SentencePlace]] = defaultdict(list)
     for file, documents in files.items():
         for document in documents:
             for i, sentence in enumerate(document.sentences, start=1):
-                if len(sentence) >= SHORT:
+                if len(sentence) >= MIN_LEAK_WORDS:
                     number: Counter[str] = Counter()
                     words = []
                     for word in sentence.words:
-                        small = word.casefold()
-                        words.append((small, number[small]))
-                        number[small] += 1
-                    found[frozenset(words)].append(SentencePlace(file, document.id, i))
-    return dict(found)
+                        folded = word.casefold()
+                        words.append((folded, number[folded]))
+                        number[folded] += 1
+                    locations[frozenset(words)].append(SentencePlace(file, document.id, i))
+    return dict(locations)
 
 
-RARE = 10
-"""Examples below which a type is called rare."""
+MIN_TYPE_EXAMPLES = 10
+"""A type with fewer examples is rare."""
 
 
-def inspect(
+def check_files(
+    paths: Iterable[str | Path],
+    labels: str | None = None,
+    *,
+    symmetric: str | None = None,
+    format: str | None = None,
+    spaces: bool = False,
+    encoder: Path | None = None,
+    near: float = 0.8,
+    notes: Counter[str] | None = None,
+) -> list[Issue]:
+    """Read the files of one data set, and list all issues. Documents that cannot be read are issues, too.
+
+    Args:
+        paths: The files, the training data first.
+        labels: The name or the file of a label space. By default it is learnt from the data.
+        symmetric: Symmetric relation types, separated by commas, for a label space that is learnt.
+        format: The format of the files. By default it is guessed.
+        spaces: As in `formats.read`.
+        encoder: The folder of an encoder or a model, to find sentences that are too long for it.
+        near: The similarity from which two sentences are almost the same.
+        notes: Counts what readers changed or left out, except what is listed as an issue.
+    """
+    issues: list[Issue] = []
+    files: dict[str, list[Document]] = {}
+    notes = Counter() if notes is None else notes
+    for path in paths:
+
+        def add_unreadable(error: UnireError, path: str | Path = path) -> None:
+            detail = str(error).removeprefix(str(path)).lstrip(",: ")
+            issues.append(Issue(IssueKind.UNREADABLE, str(path), "", detail))
+
+        files[str(path)] = list(formats.read(path, format, spaces=spaces, notes=notes, on_error=add_unreadable))
+    for note in (WIDENED, BRIDGED):  # `find_issues` lists them with their locations
+        del notes[note]
+    space = LabelSpace.resolve(labels, symmetric, [document for part in files.values() for document in part])
+    count_tokens, max_tokens = build_token_counter(encoder) if encoder else (None, 0)
+    issues += find_issues(files, space, near=near, count_tokens=count_tokens, max_tokens=max_tokens)
+    return issues
+
+
+def find_issues(
     files: Mapping[str, Sequence[Document]],
     labels: LabelSpace,
     *,
@@ -189,37 +238,37 @@ def inspect(
     count_tokens: Callable[[Sequence[str]], int] | None = None,
     max_tokens: int = 512,
 ) -> Iterator[Issue]:
-    """What is odd about some files of data, which are parts of one set.
+    """Find the issues in the files of one data set.
 
     Args:
         files: The documents of each file, by its name.
-        labels: The types that there should be.
-        near: From which share of common words on two sentences are almost the same.
-        count_tokens: How many tokens an encoder makes of a sentence's words; without it no sentence is too long.
-        max_tokens: How many it can read.
+        labels: The expected types.
+        near: The similarity from which two sentences are almost the same.
+        count_tokens: Counts the tokens of a sentence's words. Without it, no sentence is too long.
+        max_tokens: The limit of the encoder.
     """
     for file, documents in files.items():
         for document in documents:
-            yield from _of_document(document, file, labels)
+            yield from _check_document(document, file, labels)
             if count_tokens:
                 for i, sentence in enumerate(document.sentences):
                     if (tokens := count_tokens(sentence.words)) > max_tokens:
                         detail = f"{tokens} tokens of {len(sentence)} words, where {max_tokens} can be read"
-                        yield Issue(IssueKind.TOO_LONG, file, _place(document, i), detail)
+                        yield Issue(IssueKind.TOO_LONG, file, _locate(document, i), detail)
         for name, count in Counter(document.id for document in documents).items():
             if count > 1:
                 yield Issue(IssueKind.SHARED_ID, file, f"document {name!r}", f"{count} ×")
-    yield from _of_types(files)
-    yield from _unseen_types(files)
-    yield from _both_ways(files, labels)
+    yield from _check_types(files)
+    yield from _find_unseen_types(files)
+    yield from _find_symmetric_types(files, labels)
     yield from find_leaks(files, near)
 
 
-def _place(document: Document, sentence: int) -> str:
+def _locate(document: Document, sentence: int) -> str:
     return f"document {document.id!r}, sentence {sentence + 1}"
 
 
-def _of_document(document: Document, file: str, labels: LabelSpace) -> Iterator[Issue]:
+def _check_document(document: Document, file: str, labels: LabelSpace) -> Iterator[Issue]:
     here = f"document {document.id!r}"
     for entity in document.entities:
         if entity.label not in labels.entity_types:
@@ -232,13 +281,13 @@ def _of_document(document: Document, file: str, labels: LabelSpace) -> Iterator[
         if relation.label not in labels.relation_types:
             yield Issue(IssueKind.UNKNOWN_TYPE, file, here, str(relation))
     for item, reason in tables.list_spanning(document):
-        yield Issue(IssueKind.of_unheld(reason), file, here, str(item))
+        yield Issue(IssueKind.from_reason(reason), file, here, str(item))
     for i, sentence in enumerate(document.sentences):
-        for kind, item in _of_sentence(sentence, labels):
-            yield Issue(kind, file, _place(document, i), str(item))
+        for kind, item in _check_sentence(sentence, labels):
+            yield Issue(kind, file, _locate(document, i), str(item))
 
 
-def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[IssueKind, Entity | Relation]]:
+def _check_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[IssueKind, Entity | Relation]]:
     entities = [entity for entity in sentence.entities if entity.label in labels.entity_types]
     relations = [
         r
@@ -248,7 +297,7 @@ def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[Issue
     spans = {(*entity.span, entity.label) for entity in entities}
     held = tables.fill_table(entities, relations, labels, sentence.start, sentence.end)
     for item, reason in held.omitted:
-        kind = IssueKind.of_unheld(reason)
+        kind = IssueKind.from_reason(reason)
         if kind is IssueKind.OVERLAP and isinstance(item, Entity):
             others = {label for start, end, label in spans if (start, end) == item.span and label != item.label}
             kind = IssueKind.TWO_TYPES if others else kind
@@ -261,40 +310,40 @@ def _of_sentence(sentence: Sentence, labels: LabelSpace) -> Iterator[tuple[Issue
             yield IssueKind.REPEATED_RELATION, relation
 
 
-def _of_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
-    """What is odd about the types themselves, over all files."""
-    for kind, counted in types_of(document for documents in files.values() for document in documents).items():
+def _check_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
+    """Issues of the types themselves, over all files."""
+    for kind, counted in count_types(document for documents in files.values() for document in documents).items():
         for label, count in sorted(counted.items()):
-            if count < RARE:
+            if count < MIN_TYPE_EXAMPLES:
                 yield Issue(IssueKind.RARE, "all files", "", f"{kind} type {label!r}, {count} ×")
         spellings: dict[str, list[str]] = {}
         for label in sorted(counted):
             spellings.setdefault("".join(c for c in label.casefold() if c.isalnum()), []).append(label)
         for names in spellings.values():
             if len(names) > 1:
-                told = ", ".join(f"{name!r} ({counted[name]:,} ×)" for name in names)
-                yield Issue(IssueKind.ALIKE, "all files", "", f"{kind} types {told}")
+                spelled = ", ".join(f"{name!r} ({counted[name]:,} ×)" for name in names)
+                yield Issue(IssueKind.ALIKE, "all files", "", f"{kind} types {spelled}")
 
 
-def _unseen_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
-    """Types that files have, and the first of them, which is to train on, has not."""
+def _find_unseen_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
+    """Types that other files have and the first, the training data, does not have."""
     (_, trained), *others = files.items() or [("", ())]
-    known = types_of(trained)
+    known = count_types(trained)
     for file, documents in others:
-        for kind, counted in types_of(documents).items():
+        for kind, counted in count_types(documents).items():
             for label in sorted(counted.keys() - known[kind].keys()):
                 yield Issue(IssueKind.UNSEEN_TYPE, file, "", f"{kind} type {label!r}, {counted[label]:,} ×")
 
 
-def _both_ways(files: Mapping[str, Sequence[Document]], labels: LabelSpace) -> Iterator[Issue]:
-    """Types that look symmetric: some pairs carry them in both directions."""
+def _find_symmetric_types(files: Mapping[str, Sequence[Document]], labels: LabelSpace) -> Iterator[Issue]:
+    """Relation types that look symmetric: some pairs have them in both directions."""
     pairs: Counter[str] = Counter()
     both: Counter[str] = Counter()
     for documents in files.values():
         for document in documents:
-            found = {(r.head.span, r.tail.span, r.label) for r in document.relations if r.head.span != r.tail.span}
-            for head, tail, label in found:
-                mirrored = (tail, head, label) in found
+            annotated = {(r.head.span, r.tail.span, r.label) for r in document.relations if r.head.span != r.tail.span}
+            for head, tail, label in annotated:
+                mirrored = (tail, head, label) in annotated
                 if not mirrored or head < tail:
                     pairs[label] += 1
                     both[label] += mirrored

@@ -1,55 +1,67 @@
-"""Data in parts: dealt at random so that every part has its share of every label, or as lists of names say."""
+"""Splits of a data set: stratified random parts, folds for cross-validation, and parts by lists of document ids."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.files import check_output_folder, open_text_output, replace_atomically
 
-__all__ = ["Fold", "draw_folds", "part_by_lists", "read_folds", "read_lists", "split_folds", "stratified_split"]
+__all__ = [
+    "Fold",
+    "draw_folds",
+    "read_folds",
+    "read_lists",
+    "split_by_lists",
+    "split_folds",
+    "stratified_split",
+    "write_folds",
+    "write_parts",
+]
 
 
 def stratified_split(documents: Sequence[Document], shares: Sequence[float], seed: int = 0) -> list[list[Document]]:
-    """The documents in parts of these shares, at random but the same for the same seed.
+    """Split documents at random into parts with these shares of documents and of every label.
 
-    Labels are dealt from the rarest on, each document with one to the part that still lacks most of it (iterative
-    stratification, Sechidis et al. 2011), so that each part comes near its share of every label. The sizes of the parts
-    are exact, and in each the documents keep their order.
+    The algorithm is iterative stratification (Sechidis et al. 2011). It starts with the rarest label, and assigns each
+    document with it to the part that still lacks most of it. The sizes of the parts are exact. In each part documents
+    keep their order. The same seed gives the same parts.
     """
     rng = np.random.default_rng(seed)
     content = [
         Counter([("entity", e.label) for e in document.entities] + [("relation", r.label) for r in document.relations])
         for document in documents
     ]
-    room = np.array(_sizes(len(documents), shares))
+    capacity = np.array(_round_sizes(len(documents), shares))
     total: Counter[tuple[str, str]] = sum(content, Counter())
-    lacking = {label: count * np.array(shares) / sum(shares) for label, count in total.items()}
-    left = dict.fromkeys(rng.permutation(len(documents)).tolist())
-    home = {}
-    while left:
-        holders = Counter(label for i in left for label in content[i])
+    missing_labels = {label: count * np.array(shares) / sum(shares) for label, count in total.items()}
+    remaining = dict.fromkeys(rng.permutation(len(documents)).tolist())
+    assignment = {}
+    while remaining:
+        holders = Counter(label for i in remaining for label in content[i])
         rarest = min(holders, key=lambda label: (holders[label], label)) if holders else None
-        for i in [i for i in left if rarest is None or rarest in content[i]]:
-            wanting = lacking[rarest] if rarest else room
-            # the part that lacks most of the label, of those the one with most room, of those any
-            part = max(np.flatnonzero(room).tolist(), key=lambda p: (wanting[p], room[p], rng.random()))
-            home[i] = part
-            room[part] -= 1
+        for i in [i for i in remaining if rarest is None or rarest in content[i]]:
+            demand = missing_labels[rarest] if rarest else capacity
+            # the part that lacks most of the label; of those the largest capacity; of those a random one
+            part = max(np.flatnonzero(capacity).tolist(), key=lambda p: (demand[p], capacity[p], rng.random()))
+            assignment[i] = part
+            capacity[part] -= 1
             for label, count in content[i].items():
-                lacking[label][part] -= count
-            del left[i]
-    return [[document for i, document in enumerate(documents) if home[i] == part] for part in range(len(shares))]
+                missing_labels[label][part] -= count
+            del remaining[i]
+    return [[document for i, document in enumerate(documents) if assignment[i] == part] for part in range(len(shares))]
 
 
-def _sizes(n: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers in the ratio of `shares` that add up to `n`; what rounding leaves goes by the largest remainder."""
+def _round_sizes(n: int, shares: Sequence[float]) -> list[int]:
+    """Integers in the ratio of `shares` that add up to `n`, by the largest-remainder method."""
     exact = [n * share / sum(shares) for share in shares]
     sizes = [int(size) for size in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda part: sizes[part] - exact[part])
@@ -85,28 +97,28 @@ def read_folds(path: Path) -> list[list[str]]:
 
 
 def draw_folds(documents: Sequence[Document], n_folds: int, seed: int = 0) -> list[list[str]]:
-    """The documents dealt into folds of equal size and like labels, at random but the same for the same seed."""
+    """Split documents at random into folds of equal size and similar labels, and return the ids of each fold."""
     if not 2 <= n_folds <= len(documents):
         raise UnireError(f"{len(documents)} documents cannot be dealt into {n_folds} folds; give 2 to {len(documents)}")
-    _by_id(documents)
+    _index_by_id(documents)
     return [[document.id for document in fold] for fold in stratified_split(documents, [1] * n_folds, seed)]
 
 
 def split_folds(
     documents: Sequence[Document], folds: Sequence[Sequence[str]], dev_fraction: float = 0.1, seed: int = 0
 ) -> Iterator[Fold]:
-    """Each fold's data: its documents are the test set, a seeded sample of the others is dev, the rest trains."""
-    by_id = _by_id(documents)
+    """The data of each fold: its documents for test, a random sample of the others for dev, the rest for training."""
+    by_id = _index_by_id(documents)
     for number, ids in enumerate(folds, start=1):
         if missing := [name for name in ids if name not in by_id]:
             raise UnireError(f"fold {number} names the document {missing[0]!r}, which the data does not have")
         held_out = set(ids)
         rest = [document for document in documents if document.id not in held_out]
-        train, dev = _sample(rest, dev_fraction, [seed, number])
+        train, dev = _draw_sample(rest, dev_fraction, [seed, number])
         yield Fold(train, dev, test=[by_id[name] for name in ids])
 
 
-def _by_id(documents: Sequence[Document]) -> dict[str, Document]:
+def _index_by_id(documents: Sequence[Document]) -> dict[str, Document]:
     by_id = {document.id: document for document in documents}
     if len(by_id) < len(documents):
         (name, count), *_ = Counter(document.id for document in documents).most_common(1)
@@ -114,10 +126,10 @@ def _by_id(documents: Sequence[Document]) -> dict[str, Document]:
     return by_id
 
 
-def _sample(
+def _draw_sample(
     documents: Sequence[Document], fraction: float, seed: Sequence[int]
 ) -> tuple[list[Document], list[Document]]:
-    """The documents without a random sample of them, and the sample, both in their order."""
+    """The documents without a random sample, and the sample, both in the original order."""
     order = np.random.default_rng(seed).permutation(len(documents))
     drawn = set(order[: round(fraction * len(documents))].tolist())
     return [d for i, d in enumerate(documents) if i not in drawn], [documents[i] for i in sorted(drawn)]
@@ -125,16 +137,16 @@ def _sample(
 
 # Lists of names
 
-ENDINGS = (".sgm", ".apf.xml", ".txt", ".ann")
-"""What names on a list may end in, and documents' names do not."""
-APART = ("train", "dev", "test")
-"""Lists that share no document, where they lie in one folder."""
+LISTED_SUFFIXES = (".sgm", ".apf.xml", ".txt", ".ann")
+"""Suffixes that names on a list may have. Document ids do not have them."""
+DISJOINT_LISTS = ("train", "dev", "test")
+"""Lists in one folder that must not share a document."""
 
 
 def read_lists(folder: Path) -> dict[str, list[str]]:
     """The names on every list in a folder, by the list's path in it: `train`, `dev` and `test`, or `fold-1/train` …
 
-    A list is a text file with a name a line, as `part_by_lists` understands it.
+    A list is a text file with a name a line, as `split_by_lists` understands it.
     """
     lists = {}
     try:
@@ -153,71 +165,107 @@ def read_lists(folder: Path) -> dict[str, list[str]]:
     return lists
 
 
-class _Names:
-    """Documents by the names that lists have for them."""
+class _DocumentNames:
+    """Finds documents by the names on a list."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self.by_id = _by_id(documents)
+        self.by_id = _index_by_id(documents)
         self.by_bare_name: dict[str, list[Document]] = {}
         for document in documents:
-            self.by_bare_name.setdefault(PurePosixPath(_unended(document.id)).name, []).append(document)
+            self.by_bare_name.setdefault(PurePosixPath(_strip_suffix(document.id)).name, []).append(document)
 
     def find(self, name: str) -> list[Document]:
-        """The document of this name, or all that it may mean: those with other folders before it."""
-        for whole in (name, _unended(name)):
-            if whole in self.by_id:
-                return [self.by_id[whole]]
-        return self.by_bare_name.get(PurePosixPath(_unended(name)).name, [])
+        """The document with this id, or else all documents whose ids differ only in the folders before the name."""
+        for candidate in (name, _strip_suffix(name)):
+            if candidate in self.by_id:
+                return [self.by_id[candidate]]
+        return self.by_bare_name.get(PurePosixPath(_strip_suffix(name)).name, [])
 
 
-def _unended(name: str) -> str:
-    for ending in ENDINGS:
+def _strip_suffix(name: str) -> str:
+    for ending in LISTED_SUFFIXES:
         name = name.removesuffix(ending)
     return name.replace("\\", "/")
 
 
-def part_by_lists(
+def split_by_lists(
     documents: Sequence[Document], lists: dict[str, list[str]], dev_fraction: float = 0.1, seed: int = 0
 ) -> dict[str, list[Document]]:
-    """The documents of every list, each once.
+    """Select the documents of every list.
 
-    A name is a document's id, with or without an ending of ACE or brat. Since lists are passed around with all kinds of
-    paths, one that is no id means the document whose id is the same but for the folders before it; where there are
-    several of them it is refused, and so is a document on two of the lists `train`, `dev` and `test` of one folder.
-    Where there is a list `train` but none `dev` beside it, a seeded sample of the former becomes the latter.
+    A name on a list is a document's id, with or without a suffix of ACE or brat. Lists are shared with all kinds of
+    paths, so a name that is no id matches the document whose id differs only in the folders before it. Several matches
+    are an error, and so is a document on two of the lists `train`, `dev` and `test` of one folder. If a folder has a
+    list `train` but no list `dev`, a random sample of `train` becomes `dev`.
     """
-    names = _Names(documents)
-    parts = {part: _listed(part, lists[part], names) for part in sorted(lists)}
-    _check_apart(parts)
+    names = _DocumentNames(documents)
+    parts = {part: _select_listed(part, lists[part], names) for part in sorted(lists)}
+    _check_disjoint(parts)
     for number, part in enumerate(sorted(lists)):
         dev = PurePosixPath(part).with_name("dev").as_posix()
         if PurePosixPath(part).name == "train" and dev not in lists:
-            parts[part], parts[dev] = _sample(parts[part], dev_fraction, [seed, number])
+            parts[part], parts[dev] = _draw_sample(parts[part], dev_fraction, [seed, number])
     return parts
 
 
-def _listed(part: str, names: Sequence[str], known: _Names) -> list[Document]:
-    found = {name: known.find(name) for name in names}
-    if missing := sorted(name for name, meant in found.items() if not meant):
+def _select_listed(part: str, names: Sequence[str], known: _DocumentNames) -> list[Document]:
+    matched = {name: known.find(name) for name in names}
+    if missing := sorted(name for name, matches in matched.items() if not matches):
         raise UnireError(
             f"the split list {part!r} names {len(missing):,} documents that the data does not have, "
             f"{missing[0]!r} for one; the data has {len(known.by_id):,}"
         )
-    for name, meant in found.items():
-        if len(meant) > 1:
-            ids = " or ".join(repr(document.id) for document in meant[:2])
+    for name, matches in matched.items():
+        if len(matches) > 1:
+            ids = " or ".join(repr(document.id) for document in matches[:2])
             raise UnireError(f"the split list {part!r} names {name!r}, which may be {ids}; give the whole name")
-    return list({document.id: document for (document,) in found.values()}.values())
+    return list({document.id: document for (document,) in matched.values()}.values())
 
 
-def _check_apart(parts: Mapping[str, Sequence[Document]]) -> None:
-    """Refuse to train on what is tested."""
-    homes: dict[tuple[str, str], str] = {}
+def _check_disjoint(parts: Mapping[str, Sequence[Document]]) -> None:
+    """Raise an error if a test document is also used for training."""
+    parts_by_id: dict[tuple[str, str], str] = {}
     for part, documents in parts.items():
         folder, name = str(PurePosixPath(part).parent), PurePosixPath(part).name
-        for document in documents if name in APART else ():
-            home = homes.setdefault((folder, document.id), part)
-            if home != part:
+        for document in documents if name in DISJOINT_LISTS else ():
+            other = parts_by_id.setdefault((folder, document.id), part)
+            if other != part:
                 raise UnireError(
-                    f"the document {document.id!r} is on the split lists {home!r} and {part!r}; take it off one of them"
+                    f"the document {document.id!r} is on the split lists {other!r} and {part!r}; remove it from one"
                 )
+
+
+# Writing
+
+
+def write_parts(
+    parts: Mapping[str, Iterable[Document]],
+    out: str | Path,
+    format: str = "unire",
+    *,
+    lost: Counter[str] | None = None,
+) -> dict[str, int]:
+    """Write a new folder with one file per part, atomically, and return the number of documents of each.
+
+    Args:
+        parts: The documents of each part, by its name.
+        out: The folder, which must be new or empty.
+        format: The format of the files, one of `formats.WRITABLE`.
+        lost: Counts what the format cannot represent.
+    """
+    suffix = formats.get_writable(format).suffix
+    check_output_folder(out)
+    try:
+        with replace_atomically(out, directory=True) as temporary:
+            return {
+                name: formats.write(part, temporary / f"{name}{suffix}", format, lost=lost)
+                for name, part in parts.items()
+            }
+    except OSError as error:
+        raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
+
+
+def write_folds(folds: Sequence[Sequence[str]], out: str | Path) -> None:
+    """Write the ids of every fold as a JSON file that `read_folds` reads."""
+    with open_text_output(out) as file:
+        file.write(json.dumps(folds, ensure_ascii=False) + "\n")

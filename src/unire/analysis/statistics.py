@@ -1,25 +1,28 @@
-"""The counts of a data set."""
+"""Statistics of a data set: counts, a comparison with Table 2 of the paper, and plots."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from unire import tables
 from unire.documents import Document, Entity, Relation
+from unire.errors import UnireError
+from unire.files import replace_atomically
 from unire.labels import LabelSpace
 
-__all__ = ["TABLE_2", "DataCounts", "Statistics"]
+__all__ = ["TABLE_2", "DataCounts", "Statistics", "compare_with_paper", "plot_statistics"]
 
 K = TypeVar("K")
 
 
 class DataCounts(dict[K, int]):
-    """Counts by name, or by number. Unlike those of a `Counter`, zeros stay when they are added."""
+    """Counts by name or by number. Unlike in a `Counter`, zeros stay when counts are added."""
 
     def __add__(self, other: Mapping[K, int]) -> DataCounts[K]:
         return DataCounts({name: self.get(name, 0) + other.get(name, 0) for name in {**self, **other}})
@@ -29,7 +32,7 @@ class DataCounts(dict[K, int]):
         return sum(self.values())
 
     def quantile(self: DataCounts[int], share: float) -> int:
-        """The smallest number that at least `share` of what was counted does not exceed; of nothing, 0."""
+        """The smallest number that at least `share` of the counted numbers do not exceed; 0 without any."""
         below = 0
         for number in sorted(self):
             below += self[number]
@@ -40,7 +43,7 @@ class DataCounts(dict[K, int]):
 
 @dataclass(frozen=True)
 class Statistics:
-    """Counts of a data set, all as annotated: what is repeated counts again. Those of two sets add up."""
+    """Counts of a data set as annotated, with repetitions. The counts of two data sets can be added."""
 
     documents: int = 0
     sentences: int = 0
@@ -56,9 +59,9 @@ class Statistics:
     relation_types: DataCounts[str] = field(default_factory=DataCounts)
     """Relations of each type."""
     doubled_types: DataCounts[str] = field(default_factory=DataCounts)
-    """The same, a symmetric relation counting for both directions unless the other one is annotated too."""
+    """The same, but a symmetric relation counts twice unless its other direction is annotated too."""
     unheld: DataCounts[str] = field(default_factory=DataCounts)
-    """What no table can hold, by reason."""
+    """Annotation that label tables cannot represent, by reason."""
     empty_cells: int = 0
     """Cells of ⊥ in the tables of all sentences."""
     entity_cells: DataCounts[str] = field(default_factory=DataCounts)
@@ -67,8 +70,8 @@ class Statistics:
     """Cells of each relation type."""
 
     @classmethod
-    def of(cls, documents: Iterable[Document], labels: LabelSpace) -> Statistics:
-        """Count `documents`, whose types must be in `labels`; every type of it is counted, if only as 0."""
+    def from_documents(cls, documents: Iterable[Document], labels: LabelSpace) -> Statistics:
+        """Count documents. Their types must be in `labels`; types without examples count as 0."""
         no_entities = DataCounts(dict.fromkeys(labels.entity_types, 0))
         no_relations = DataCounts(dict.fromkeys(labels.relation_types, 0))
         total = cls(
@@ -80,7 +83,7 @@ class Statistics:
         )
         for document in documents:
             labels.check([document])
-            total += _of_document(document, labels)
+            total += _count_document(document, labels)
         return total
 
     @property
@@ -133,7 +136,7 @@ class Statistics:
         }
 
 
-def _of_document(document: Document, labels: LabelSpace) -> Statistics:
+def _count_document(document: Document, labels: LabelSpace) -> Statistics:
     cells = np.zeros(len(labels), dtype=np.int64)
     unheld = [reason for _, reason in tables.list_spanning(document)]
     for sentence in document.sentences:
@@ -148,10 +151,10 @@ def _of_document(document: Document, labels: LabelSpace) -> Statistics:
         words=document.n_words,
         sentence_lengths=DataCounts(Counter(map(len, document.sentences))),
         entity_lengths=DataCounts(Counter(entity.end - entity.start for entity in document.entities)),
-        overlapping_entities=_overlapping(document.entities),
+        overlapping_entities=_count_overlapping(document.entities),
         entity_types=DataCounts(Counter(entity.label for entity in document.entities)),
         relation_types=relations,
-        doubled_types=relations + _unannotated_mirrors(document.relations, labels),
+        doubled_types=relations + _count_missing_mirrors(document.relations, labels),
         unheld=DataCounts(Counter(unheld)),
         empty_cells=by_id[LabelSpace.NONE],
         entity_cells=DataCounts(zip(labels.entity_types, by_id[labels.entity_ids], strict=True)),
@@ -159,8 +162,8 @@ def _of_document(document: Document, labels: LabelSpace) -> Statistics:
     )
 
 
-def _overlapping(entities: Iterable[Entity]) -> int:
-    """How many entities share a word with another one; the same one annotated twice is no other."""
+def _count_overlapping(entities: Iterable[Entity]) -> int:
+    """The number of entities that share a word with another one. A repeated entity is not another one."""
     covering: dict[int, set[tuple[int, int, str]]] = defaultdict(set)
     entities = list(entities)
     for entity in entities:
@@ -169,7 +172,7 @@ def _overlapping(entities: Iterable[Entity]) -> int:
     return sum(any(len(covering[word]) > 1 for word in range(*entity.span)) for entity in entities)
 
 
-def _unannotated_mirrors(relations: Iterable[Relation], labels: LabelSpace) -> Counter[str]:
+def _count_missing_mirrors(relations: Iterable[Relation], labels: LabelSpace) -> Counter[str]:
     def key(head: Entity, tail: Entity, label: str) -> tuple[object, ...]:
         return head.span, head.label, tail.span, tail.label, label
 
@@ -185,4 +188,80 @@ TABLE_2 = {
     "ace05": {"sentences": 14_525, "entities": 38_287, "relations_doubled": 7_691},
     "scierc": {"sentences": 2_687, "entities": 8_094, "relations_doubled": 5_463},
 }
-"""By the name of the label space; relations count as in `Statistics.relations_doubled`."""
+"""The paper's counts by label space. Relations count as in `Statistics.relations_doubled`."""
+
+
+def compare_with_paper(documents: Iterable[Document], corpus: str) -> list[tuple[str, int, int | None]]:
+    """Rows of name, our count, and the count in Table 2 of the paper if it has one.
+
+    Args:
+        documents: The documents. One that occurs several times, in several folds for example, counts once.
+        corpus: A name in `TABLE_2`.
+    """
+    distinct = {document.id: document for document in documents}
+    counts = Statistics.from_documents(distinct.values(), LabelSpace.load(corpus))
+    names = {
+        "documents": "documents",
+        "sentences": "sentences",
+        "entities": "entities kept",
+        "relations": "relations kept",
+        "relations_doubled": "relations, symmetric ones doubled",
+    }
+    rows = [(name, getattr(counts, field), TABLE_2[corpus].get(field)) for field, name in names.items()]
+    return [*rows, *((f"not held by tables: {reason}", count, None) for reason, count in counts.unheld.items())]
+
+
+# Plots
+
+ENTITY_COLOUR, RELATION_COLOUR, NEUTRAL_COLOUR = "#3b6ea5", "#c2703d", "#999999"
+
+
+def plot_statistics(statistics: Statistics, path: Path, title: str = "") -> None:
+    """Draw types, lengths and cells into a `.png`, `.svg` or `.pdf` file. Needs `unire[plot]`."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UnireError('drawing needs matplotlib; install it with `pip install "unire[plot]"`') from None
+    kind = path.suffix.removeprefix(".")
+    if kind not in ("png", "svg", "pdf"):
+        raise UnireError(f"{path} must end in .png, .svg or .pdf, which says what kind of picture it is")
+    types = len(statistics.entity_types) + len(statistics.relation_types)
+    figure = Figure(figsize=(11, 3 + 0.5 * max(types, 8)), layout="constrained")
+    axes = figure.subplots(2, 2)
+    figure.suptitle(title)
+    _draw_bars(axes[0, 0], "Entities and relations as annotated", statistics.entity_types, statistics.relation_types)
+    _draw_bars(
+        axes[0, 1], "Cells of each label", statistics.entity_cells, statistics.relation_cells, statistics.empty_cells
+    )
+    _draw_lengths(axes[1, 0], "Sentences by length in words", statistics.sentence_lengths, NEUTRAL_COLOUR)
+    _draw_lengths(axes[1, 1], "Entities by length in words", statistics.entity_lengths, ENTITY_COLOUR)
+    try:
+        with replace_atomically(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=150)
+    except OSError as error:
+        raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _draw_bars(
+    axes: Any, title: str, entities: Mapping[str, int], relations: Mapping[str, int], empty: int = 0
+) -> None:
+    """One bar per type, entities above relations. The scale is logarithmic, because counts differ widely."""
+    rows = [("⊥", empty, NEUTRAL_COLOUR)] if empty else []
+    rows += [(name, count, ENTITY_COLOUR) for name, count in entities.items()]
+    rows += [(name, count, RELATION_COLOUR) for name, count in relations.items()]
+    positions = range(len(rows))
+    bars = axes.barh(positions, [count for _, count, _ in rows], color=[color for *_, color in rows])
+    axes.bar_label(bars, [f"{count:,}" for _, count, _ in rows], padding=3, fontsize=8)
+    # by position, because an entity type and a relation type may share a name
+    axes.set_yticks(positions, [name for name, *_ in rows])
+    axes.set_xscale("symlog")
+    axes.margins(x=0.15)
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left")
+
+
+def _draw_lengths(axes: Any, title: str, lengths: DataCounts[int], color: str) -> None:
+    axes.bar(list(lengths.keys()), list(lengths.values()), width=1, color=color)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left")

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 
 import unire
-from unire.analysis.checks import types_of
+from unire.analysis.checks import count_types
 from unire.config import HeadConfig, ModelConfig
 from unire.decoding.decoders import default_alpha
 from unire.documents import Document
@@ -197,10 +197,10 @@ def _finish(
 
 def _unseen(documents: Iterable[Document], dev: Iterable[Document]) -> dict[str, int]:
     """A note on entities and relations of dev whose types do not occur in the training data."""
-    shown = types_of(documents)
+    shown = count_types(documents)
     unseen = [
         (label, count)
-        for kind, counts in types_of(dev).items()
+        for kind, counts in count_types(dev).items()
         for label, count in counts.items()
         if label not in shown[kind]
     ]
