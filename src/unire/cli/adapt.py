@@ -1,4 +1,4 @@
-"""`unire adapt`: an encoder that has read the texts of a field."""
+"""`unire adapt`: domain adaptation of an encoder by masked-language modelling."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ __all__ = ["adapt"]
 def adapt(
     encoder: Annotated[
         str,
-        typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one."),
+        typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model."),
     ],
     corpus: Annotated[
         list[Path],
-        typer.Option(
-            "--corpus", help="UTF-8 text, a document per line; may be .gz, .xz or .bz2. May be given several times."
-        ),
+        typer.Option("--corpus", help="UTF-8 text, one document per line; also .gz, .xz, .bz2. May be repeated."),
     ],
     out: Annotated[Path, typer.Option("--out", help="New folder for the adapted encoder.")],
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", help="Time for all of it, from loading to saving.", show_default=False),
+        typer.Option("--minutes", help="Time limit for everything, from loading to saving.", show_default=False),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", help="Stop after so many optimiser steps.", show_default=False)
+        int | None, typer.Option("--max-steps", help="Stop after this many optimiser steps.", show_default=False)
     ] = None,
-    length: Annotated[int, typer.Option("--length", help="Tokens of a row.")] = 256,
+    length: Annotated[int, typer.Option("--length", help="Tokens per row.")] = 256,
     batch_tokens: Annotated[
         int | None,
         typer.Option(
             "--batch-tokens",
-            help="Tokens of an optimiser step; 65,536 on a GPU and 4,096 on a CPU if not given.",
+            help="Tokens per optimiser step. [default: 65,536 on a GPU, 4,096 on a CPU]",
             show_default=False,
         ),
     ] = None,
@@ -50,24 +48,24 @@ def adapt(
     case_marks: Annotated[
         bool,
         typer.Option(
-            "--case-marks", help="Tell an uncased encoder of capitals; for `unire train --set case_marks=true`."
+            "--case-marks", help="Mark capitals for an uncased encoder, for `unire train --set case_marks=true`."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Same seed and steps, same numbers (on a CPU).")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed. Adaptation by steps is reproducible on a CPU.")] = 0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted adaptation; its time so far counts.")
+        bool, typer.Option("--resume", help="Continue an interrupted adaptation. Its time so far counts.")
     ] = False,
     device: Device = None,
     json: Json = False,
 ) -> None:
-    """Adapt an encoder to a field: train it to name hidden words of plain text.
+    """Adapt an encoder to a domain by masked-language modelling on plain text.
 
     \b
         unire adapt --encoder bert-base-uncased --corpus abstracts.txt.xz \\
             --out encoders/science --minutes 10
         unire train --encoder encoders/science …
 
-    It makes the best of the time it is given: the learning rate falls to zero at its end.
+    The learning-rate schedule ends at the limit of time or steps.
     """
     from unire.training.adaptation.adapt import adapt as run
     from unire.training.adaptation.config import AdaptationConfig
@@ -104,7 +102,7 @@ def _count(tokens: int) -> str:
 
 
 class _Bar(Callback):
-    """An adaptation as the terminal shows it."""
+    """A progress bar of an adaptation."""
 
     def __init__(self, *, shown: bool) -> None:
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn

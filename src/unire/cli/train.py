@@ -1,4 +1,4 @@
-"""`unire train`: from annotated data and an encoder to a model."""
+"""`unire train`: train a model, or cross-validate, on annotated data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["train"]
 
 @distributed_errors()
 def train(
-    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a model that has one.")],
+    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model.")],
     data: training_options.Data,
     out: Annotated[Path, option("--out", help="New folder for the model.")],
     dev: training_options.Dev = None,
@@ -41,15 +41,15 @@ def train(
         option(
             "--folds",
             metavar="N|FILE",
-            help="Cross-validate: N random folds, or a JSON list of lists of test document ids. A model per fold.",
+            help="Cross-validate: N random folds, or a JSON list of lists of test document ids. One model per fold.",
         ),
     ] = None,
     fold: Annotated[
         list[int] | None,
         option(
             "--fold",
-            help="With --folds: train this one alone, counted from 1; may be given several times. So several processes "
-            "share the folds; all of them with --resume, at last, prints the mean.",
+            help="With --folds: train only this fold, counted from 1. May be repeated. Several processes can share the "
+            "folds; afterwards, run all folds with --resume to print the mean.",
         ),
     ] = None,
     dev_fraction: Annotated[
@@ -58,7 +58,7 @@ def train(
             "--dev-fraction",
             min=0.0,
             max=0.9,
-            help="With --folds: share of each training part that becomes dev; 0.1 when left out.",
+            help="With --folds: fraction of each training part that becomes dev. [default: 0.1]",
         ),
     ] = None,
     labels: Labels = None,
@@ -68,7 +68,7 @@ def train(
         bool,
         option(
             "--keep-head",
-            help="Train all of the model of --encoder further, in its labels, and not its encoder with a new head.",
+            help="Continue training the model given by --encoder, with its head and labels.",
         ),
     ] = False,
     preset: training_options.Preset = "best",
@@ -77,7 +77,7 @@ def train(
     lr: training_options.Lr = None,
     head_lr: training_options.HeadLr = None,
     beta2: Annotated[
-        float | None, option("--beta2", help="AdamW's β₂ (the paper: 0.9, not 0.999).", panel=MODEL)
+        float | None, option("--beta2", help="AdamW's β₂ (0.9 in the paper, not 0.999).", panel=MODEL)
     ] = None,
     layout: training_options.Layouts = None,
     window: training_options.Window = None,
@@ -99,8 +99,8 @@ def train(
             --data all.json --folds 10 --out models/ade
 
     On several GPUs: `accelerate launch -m unire train …`, with the same result
-    as on one. A step that does not fit into memory at once is computed in
-    parts, with the same result too (--set max_pieces=…).
+    as on one. Steps that do not fit into memory are split into smaller batches,
+    with the same result (--set max_pieces=…).
     """
     config = config_from(
         preset,
@@ -117,9 +117,9 @@ def train(
         further=encoder if keep_head else None,
     )
     if folds is None and (fold or dev_fraction is not None):
-        raise UnireError("--fold and --dev-fraction are about the folds of --folds; give that too")
+        raise UnireError("--fold and --dev-fraction need --folds")
     if folds is not None and (dev or test):
-        raise UnireError("with --folds, dev and test are taken from the data; leave out --dev and --test")
+        raise UnireError("with --folds, dev and test come from the data; leave out --dev and --test")
     if folds is None:
         check_output_dir(out, resume=resume)
     (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)

@@ -1,4 +1,4 @@
-"""What the commands that train share: options and settings in, progress and scores out."""
+"""Shared options of the training commands, and the output of their results."""
 
 from __future__ import annotations
 
@@ -56,93 +56,100 @@ __all__ = [
     "stopped",
 ]
 
-MODEL = "Model and schedule (a preset's own when left out)"
+MODEL = "Model and schedule [default: those of the preset]"
 RUN = "Run"
-PRESETS = "`best` (by our trials on dev), `paper` (by its text) or `released` (by its authors' code)"
+PRESETS = "`best` (best on dev), `paper` (as in its text) or `released` (as in its authors' code)"
 
 
 def option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
-    """An option in a panel of `--help`; what the data is and where the model goes needs none, and comes first."""
+    """An option in a panel of `--help`. Options without a panel come first."""
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
 
 
-Data = Annotated[list[Path], option("--data", help="Annotated file; may be given several times.")]
-Dev = Annotated[list[Path] | None, option("--dev", help="Selects the best epoch and α. Strongly advised.")]
-Test = Annotated[list[Path] | None, option("--test", help="Scored once, at the end.")]
+Data = Annotated[list[Path], option("--data", help="Annotated file. May be repeated.")]
+Dev = Annotated[list[Path] | None, option("--dev", help="Selects the best epoch and α. Strongly recommended.")]
+Test = Annotated[list[Path] | None, option("--test", help="Scored at the end of the training.")]
 
 Preset = Annotated[str, option("--preset", help=f"{PRESETS}.", panel=MODEL, show_default=True)]
-Epochs = Annotated[int | None, option("--epochs", help="How often the annotated data is read.", panel=MODEL)]
+Epochs = Annotated[int | None, option("--epochs", help="Passes over the annotated data.", panel=MODEL)]
 BatchSize = Annotated[int | None, option("--batch-size", help="Annotated sentences per step.", panel=MODEL)]
-Lr = Annotated[float | None, option("--lr", help="Peak rate of the encoder.", panel=MODEL)]
-HeadLr = Annotated[float | None, option("--head-lr", help="Peak rate of MLPs and biaffine.", panel=MODEL)]
+Lr = Annotated[float | None, option("--lr", help="Peak learning rate of the encoder.", panel=MODEL)]
+HeadLr = Annotated[float | None, option("--head-lr", help="Peak learning rate of MLPs and biaffine.", panel=MODEL)]
 Layouts = Annotated[
-    Layout | None, option("--layout", help="How sentence and context become an encoder input.", panel=MODEL)
+    Layout | None, option("--layout", help="How sentences and context are combined into windows.", panel=MODEL)
 ]
-Window = Annotated[int | None, option("--window", help="W: words of a window; 0 for no context.", panel=MODEL)]
-Patience = Annotated[int | None, option("--patience", help="Epochs without gain on dev before it stops.", panel=MODEL)]
-Seed = Annotated[int | None, option("--seed", help="Same seed, same numbers (on a CPU).", panel=MODEL)]
+Window = Annotated[int | None, option("--window", help="W: words of a window. 0 means no context.", panel=MODEL)]
+Patience = Annotated[
+    int | None, option("--patience", help="Stop after this many epochs without improvement on dev.", panel=MODEL)
+]
+Seed = Annotated[int | None, option("--seed", help="Random seed. Training is reproducible on a CPU.", panel=MODEL)]
 Set = Annotated[
     list[str] | None,
     option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting of TrainingConfig, e.g. --set implication=none.",
+        help="Any other TrainingConfig field, e.g. --set implication=none.",
         panel=MODEL,
     ),
 ]
 
-Resume = Annotated[bool, option("--resume", help="Go on where a stopped training left off.", panel=RUN)]
+Resume = Annotated[bool, option("--resume", help="Continue an interrupted training.", panel=RUN)]
 SaveEveryEpochs = Annotated[
-    int | None, option("--save-every-epochs", min=1, help="Keep a state to resume from, every N epochs.", panel=RUN)
+    int | None, option("--save-every-epochs", min=1, help="Save a checkpoint to resume from every N epochs.", panel=RUN)
 ]
 SaveEveryMinutes = Annotated[
     float | None,
-    option("--save-every-minutes", min=0.0, help="… every M minutes.", panel=RUN, show_default=True),
+    option(
+        "--save-every-minutes",
+        min=0.0,
+        help="Save a checkpoint to resume from every M minutes.",
+        panel=RUN,
+        show_default=True,
+    ),
 ]
 Tensorboard = Annotated[
     Path | None, option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=RUN)
 ]
 
-MADE_OF = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
-"""What is printed of where a model comes from, as far as it is known."""
-PATIENCE = 10.0
-"""Seconds in which the first process of a machine fails too, if it is going to; then the launcher ends all others."""
+PROVENANCE_KEYS = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
+"""Parts of the provenance that are printed, if they are known."""
+ERROR_GRACE_SECONDS = 10.0
+"""Time in which local rank 0 reports the same error, after which the launcher ends the other processes."""
 
 
 @contextmanager
 def distributed_errors() -> Iterator[None]:
-    """Speak with one voice, where a launcher has started several processes, and leave the others in good order.
+    """In distributed runs, report errors from local rank 0 only, and shut down the other processes cleanly.
 
-    What is wrong is wrong for all of them, as a rule, and the first of a machine says it. The others wait for that: one
-    that ended sooner would have it ended by the launcher before it has said anything. Whoever is still there afterwards
-    has an error of its own.
+    An error usually occurs in all processes. The other ranks wait, because the launcher ends rank 0 as soon as another
+    process fails. A rank that is still alive afterwards has an error of its own and reports it.
     """
     try:
         yield
     except UnireError:
         if int(os.environ.get("LOCAL_RANK", "0")):
-            time.sleep(PATIENCE)
+            time.sleep(ERROR_GRACE_SECONDS)
         raise
     except typer.Exit:
-        _leave()
+        _shut_down()
         raise
-    _leave()
+    _shut_down()
 
 
-def _leave() -> None:
+def _shut_down() -> None:
     from unire.training.distributed import shutdown
 
     shutdown()
 
 
 def config_from(preset: str, settings: Sequence[str], *, further: str | None = None, **options: Any) -> TrainingConfig:
-    """A preset with the changes that `--set` and other options ask for; an option that is `None` asks for nothing.
+    """A preset with the changes of `--set` and of other options. Options that are `None` change nothing.
 
     Args:
         preset: Its name.
         settings: NAME=VALUE of `--set`.
-        further: A model that is to be trained further, if one is.
-        **options: Other settings.
+        further: A trained model to continue from, with its head.
+        **options: Values of other options.
     """
     from unire.training.config import TrainingConfig
 
@@ -153,10 +160,10 @@ def config_from(preset: str, settings: Sequence[str], *, further: str | None = N
 
 
 def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[str, Any]:
-    """Settings by name: those of other options that are not `None`, and the NAME=VALUE of this one.
+    """Settings by name: the other options that are not `None`, and NAME=VALUE of this one.
 
     Raises:
-        UnireError: One is no NAME=VALUE, or says something else than the option of that name.
+        UnireError: A setting is not NAME=VALUE, or contradicts the option of that name.
     """
     asked = {name: value for name, value in options.items() if value is not None}
     changes = dict(asked)
@@ -179,9 +186,9 @@ def changes_from(option: str, settings: Sequence[str], **options: Any) -> dict[s
 def read_parts(
     parts: Sequence[Sequence[Path] | None], format: str | None, *, json: bool
 ) -> tuple[list[list[Document]], Counter[str]]:
-    """The documents of each part, and what readers note of them all, which is printed unless the result is JSON.
+    """The documents of each part, and the notes of their readers. Notes are printed unless the result is JSON.
 
-    Where a launcher has started several processes, the first of a machine prints it.
+    In distributed runs, local rank 0 prints them.
     """
     notes: Counter[str] = Counter()
     documents = [documents_from(files or [], format, notes=notes) for files in parts]
@@ -191,7 +198,7 @@ def read_parts(
 
 
 def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
-    """What shows a training on the terminal, or does not, and keeps it for TensorBoard."""
+    """Callbacks for the terminal (unless the result is JSON) and for TensorBoard."""
     from unire.cli.callbacks import TerminalCallback
     from unire.training.callbacks import TensorBoardCallback
     from unire.training.distributed import is_main
@@ -205,12 +212,12 @@ def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
 
 
 def stopped(number: int = signal.SIGINT) -> typer.Exit:
-    """How a command ends that a signal has stopped: as shells count it."""
+    """The exit status of a command that a signal has stopped."""
     return typer.Exit(exit_status(number))
 
 
 def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool) -> None:
-    """Print how a training came out; `notes` are those of its data, which are printed already unless it is as JSON."""
+    """Print the result of a training. `notes` are those of its data; without JSON they have been printed already."""
     if not trained.main:
         return
     provenance = trained.model.config.provenance
@@ -224,7 +231,7 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
                 "epoch": provenance["epochs"],
                 "interrupted": trained.interrupted,
                 "notes": {**notes, **trained.notes},
-                **{key: provenance[key] for key in MADE_OF if key in provenance},
+                **{key: provenance[key] for key in PROVENANCE_KEYS if key in provenance},
                 "scores": {name: part.to_dict() for name, part in scores.items()},
                 "history": trained.history,
             }

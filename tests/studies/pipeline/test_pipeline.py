@@ -15,7 +15,7 @@ from helpers.pipeline import QUICK, marker_stage, span_stage
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
-from unire.studies.pipeline.entities import TWO_TYPES, EntityData, unreachable
+from unire.studies.pipeline.entities import TWO_TYPES, EntityData, count_unreachable
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
@@ -158,7 +158,7 @@ def test_what_no_span_model_can_find_is_counted():
         [(0, 9, "X"), (0, 8, "X"), (2, 3, "X"), (2, 3, "Y"), (2, 3, "Y"), (11, 13, "X"), (12, 13, "X")],
         [(2, 6, "R")],
     )
-    assert unreachable([document], 8) == {
+    assert count_unreachable([document], 8) == {
         "entity of more than 8 words": 1,
         TWO_TYPES: 1,
         "entity crosses a table boundary": 1,

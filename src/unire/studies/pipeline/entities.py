@@ -1,4 +1,4 @@
-"""Entities by the span model: what it learns from, and what it finds."""
+"""The pipeline's span model: it classifies every span of up to `max_span` words as an entity type or none."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.training.markers.inference import best_class, iter_chunks, predict_batches
 from unire.windows.collator import collate
 
-__all__ = ["IGNORED", "TWO_TYPES", "EntityClassifier", "EntityData", "SpanModel", "unreachable"]
+__all__ = ["TWO_TYPES", "EntityClassifier", "EntityData", "SpanModel", "count_unreachable"]
 
-IGNORED = -100
-"""The gold label of a span that is not there: it would end behind the sentence."""
-
-
-NONE = 4.0
-"""What none is ahead of every type before training, e⁴ : 1: of the spans of a sentence few are entities, and a model
-that had to learn that first would see every second span as one, and their pairs by the thousand."""
+IGNORED_LABEL = -100
+"""The gold label of spans that would end outside the sentence."""
+INITIAL_NONE_BIAS = 4.0
+"""Initial logit of class none, so that none is e⁴ times as likely as a type. Few spans are entities. Without it, an
+untrained model would predict thousands of entity pairs."""
+TWO_TYPES = "entity on a span that already has another type"
 
 
 class SpanModel(nn.Module):
-    """h(span) = first token ⊕ last token ⊕ its width, then two hidden layers and a classifier.
+    """h(span) = first token ⊕ last token ⊕ width embedding, then two hidden layers and a classifier.
 
     Args:
-        encoder: Of its own.
+        encoder: The model's own encoder.
         n_types: Entity types; class 0 is none.
         config: Sizes.
     """
@@ -51,19 +50,19 @@ class SpanModel(nn.Module):
         self.second = nn.Linear(config.d_hidden, config.d_hidden)
         self.classifier = nn.Linear(config.d_hidden, 1 + n_types)
         nn.init.zeros_(self.classifier.bias)
-        nn.init.constant_(self.classifier.bias[:1], NONE)
+        nn.init.constant_(self.classifier.bias[:1], INITIAL_NONE_BIAS)
         self.read_dropout = nn.Dropout(0.1)
         self.dropout = nn.Dropout(0.2)
 
     def forward(self, tensors: Tensors) -> Tensor:
-        """The scores of every span by its first word and its width - 1: `[T, N, max_span, 1 + n_types]`."""
+        """Logits of every span, by first word and width - 1: `[T, N, max_span, 1 + n_types]`."""
         batch = TensorBatch.from_dict(tensors)
         tokens = self.read_dropout(encode_tokens(self.encoder, batch))
         starts, ends = (
             tokens.index_select(0, places.flatten()).view(*places.shape, -1)
             for places in (batch.words, tensors["ends"])
         )  # [T, N, n_hidden]
-        # a layer over the three joined is the sum of a layer over each: N products, where N * max_span spans have them
+        # a linear layer over the concatenation is the sum of three layers: N products instead of N * max_span
         parts = [self.n_hidden, self.n_hidden, self.widths.embedding_dim]
         of_start, of_end, of_width = torch.split(self.first.weight, parts, 1)
         max_span = self.widths.num_embeddings
@@ -78,18 +77,17 @@ class SpanModel(nn.Module):
     def loss(self, tensors: Tensors) -> Tensor:
         """Cross-entropy, summed over all spans of all sentences."""
         scores = self(tensors).float()
-        return F.cross_entropy(scores.flatten(0, 2), tensors["gold"].flatten(), ignore_index=IGNORED, reduction="sum")
+        return F.cross_entropy(
+            scores.flatten(0, 2), tensors["gold"].flatten(), ignore_index=IGNORED_LABEL, reduction="sum"
+        )
 
     @property
     def device(self) -> torch.device:
         return self.classifier.weight.device
 
 
-TWO_TYPES = "entity on a span that already has another type"
-
-
-def unreachable(documents: Sequence[Document], max_span: int) -> Counter[str]:
-    """Annotation that no span model can find, by reason."""
+def count_unreachable(documents: Sequence[Document], max_span: int) -> Counter[str]:
+    """Count annotation that no span model can find, by reason."""
     notes: Counter[str] = Counter()
     for document in documents:
         notes.update(reason for _, reason in list_spanning(document))
@@ -106,12 +104,12 @@ def _longer(max_span: int) -> str:
 
 
 class EntityData:
-    """Sentences and their gold spans, to learn from.
+    """Training data of a span model: sentences with their gold spans.
 
     Args:
-        documents: The training data.
+        documents: The annotated documents.
         reader: Of the model's encoder.
-        labels: Its label space.
+        labels: The label space.
         max_span: Words of the longest span.
     """
 
@@ -119,19 +117,19 @@ class EntityData:
         self, documents: Sequence[Document], reader: SentenceReader, labels: LabelSpace, max_span: int
     ) -> None:
         self.reader = reader
-        self.notes = unreachable(documents, max_span)
+        self.notes = count_unreachable(documents, max_span)
         self.readings = list(reader.read(documents, self.notes))
         self.lengths = [_length(reading) for reading in self.readings]
         self.weights = [1] * len(self.readings)
         self._gold = [
-            _gold(documents[reading.span.document].sentences[reading.span.sentence], labels, max_span)
+            _gold_classes(documents[reading.span.document].sentences[reading.span.sentence], labels, max_span)
             for reading in self.readings
         ]
 
     def collate(self, items: Sequence[int]) -> Tensors:
-        """Sentences and their gold: `[T, N, max_span]`."""
+        """Sentences with their gold classes, `[T, N, max_span]`."""
         tensors = _collate([self.readings[item] for item in items], self.reader)
-        gold = np.full((*tensors["words"].shape, self._gold[items[0]].shape[1]), IGNORED)
+        gold = np.full((*tensors["words"].shape, self._gold[items[0]].shape[1]), IGNORED_LABEL)
         for row, item in enumerate(items):
             gold[row, : len(self._gold[item])] = self._gold[item]
         return {**tensors, "gold": torch.from_numpy(gold)}
@@ -139,7 +137,7 @@ class EntityData:
 
 @dataclass
 class EntityClassifier:
-    """Finds entities; of a sentence longer than the encoder too, in overlapping windows."""
+    """Predicts entities. Sentences that are longer than the encoder are read in overlapping windows."""
 
     model: SpanModel
     reader: SentenceReader
@@ -148,40 +146,46 @@ class EntityClassifier:
     max_tokens: int
 
     def predict(self, documents: Sequence[Document]) -> list[Document]:
-        """The documents with the entities that are found, and nothing else."""
+        """The documents with the predicted entities, and no relations."""
         found: list[list[Entity]] = [[] for _ in documents]
         readings = iter_chunks(self.reader.read(documents))
 
-        def collated(chosen: Sequence[TokenizedSentence]) -> Tensors:
+        def collate_sentences(chosen: Sequence[TokenizedSentence]) -> Tensors:
             return _collate(chosen, self.reader)
 
-        for chosen, (label, chance) in predict_batches(
-            self.model, readings, _length, collated, bf16=self.bf16, max_tokens=self.max_tokens, select=best_class
+        for chosen, (label, probability) in predict_batches(
+            self.model,
+            readings,
+            _length,
+            collate_sentences,
+            bf16=self.bf16,
+            max_tokens=self.max_tokens,
+            select=best_class,
         ):
-            labels, chances = label.numpy(), chance.numpy()  # [T, N, max_span]
+            labels, probabilities = label.numpy(), probability.numpy()  # [T, N, max_span]
             for row, reading in enumerate(chosen):
                 span = reading.span
                 document = documents[span.document]
-                for start, width in _named(labels[row], len(span)):
+                for start, width in _iter_entities(labels[row], len(span)):
                     name = self.labels.entity_types[labels[row, start, width] - 1]
                     first = span.start + start
-                    entity = document.entity(first, first + width + 1, name, float(chances[row, start, width]))
+                    entity = document.entity(first, first + width + 1, name, float(probabilities[row, start, width]))
                     found[span.document].append(entity)
         return [document.annotated(entities) for document, entities in zip(documents, found, strict=True)]
 
 
-def _named(labels: NDArray[np.int64], length: int) -> Iterator[tuple[int, int]]:
-    """First word and width - 1 of the spans inside a sentence that have a type."""
+def _iter_entities(labels: NDArray[np.int64], length: int) -> Iterator[tuple[int, int]]:
+    """First word and width - 1 of the spans inside a sentence that have an entity type."""
     for start, width in np.argwhere(labels[:length] > 0).tolist():
         if start + width < length:
             yield start, width
 
 
-def _gold(sentence: Sentence, labels: LabelSpace, max_span: int) -> NDArray[np.int64]:
+def _gold_classes(sentence: Sentence, labels: LabelSpace, max_span: int) -> NDArray[np.int64]:
     """The class of every span: `[n, max_span]`."""
     n = len(sentence)
     inside = np.arange(n)[:, None] + np.arange(max_span) < n
-    gold = np.where(inside, 0, IGNORED)
+    gold = np.where(inside, 0, IGNORED_LABEL)
     for entity in sentence.entities:
         width = entity.end - entity.start - 1
         if width < max_span and gold[entity.start - sentence.start, width] == 0:
@@ -190,13 +194,13 @@ def _gold(sentence: Sentence, labels: LabelSpace, max_span: int) -> NDArray[np.i
 
 
 def _length(reading: TokenizedSentence) -> int:
-    """Tokens of a sentence with its context; of one in several windows all of them."""
+    """Tokens of a sentence with its context, over all of its windows."""
     windows = reading.group.windows
     return len(windows) * max(len(window.tokens) for window in windows)
 
 
 def _collate(readings: Sequence[TokenizedSentence], reader: SentenceReader) -> Tensors:
-    """Sentences as padded tensors, with the places of their words' first tokens and of their last."""
+    """Sentences as padded tensors, with the positions of the first and last token of every word."""
     batch = collate([reading.group for reading in readings], reader.spec)
     ends = batch.words.copy()
     for row, reading in enumerate(readings):

@@ -13,7 +13,7 @@ from unire.evaluation.scorer import score
 from unire.extractor import Extractor
 from unire.inference.torch_engine import TorchEngine, store_in_bf16
 from unire.models.unire import UniRE
-from unire.studies.pipeline.entities import EntityClassifier, unreachable
+from unire.studies.pipeline.entities import EntityClassifier, count_unreachable
 from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.profiling import Step, TimedRun, measure
 from unire.studies.results import Json, count_sentences
@@ -64,7 +64,7 @@ def measured(
         extractor = Extractor(engine, model.tokenizer, settings, model.labels)
         window = "shared" if settings.layout == "shared" else str(settings.window)
         add(title, window, _size(model), measure({"all": _annotated(extractor)}, documents))
-    notes = unreachable(documents, config.max_span)
+    notes = count_unreachable(documents, config.max_span)
     for _ in entities.reader.read(documents, notes):
         pass
     for name, finder in relations.items():
