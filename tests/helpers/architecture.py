@@ -26,7 +26,6 @@ LARGE_MODULES = {"documents.py"}
 """Modules that may be longer, until they are shortened."""
 
 SMALL_MODULES = {
-    "cli/callbacks.py",
     "utils.py",
 }
 """Modules that deserve a page of their own although it is short."""

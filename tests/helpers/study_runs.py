@@ -1,4 +1,4 @@
-"""Cells of a study in this process: the same commands, started sooner."""
+"""Runs of a study in this process, which start faster than commands."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from contextlib import redirect_stdout
 from typer.testing import Result
 
 from helpers.cli import run
-from unire.studies.pipeline import __main__ as pipeline_cell
+from unire.studies.pipeline import runs as pipeline_runs
 from unire.studies.runner import StudyJob
 
 
 def command(*words: object, code: int = 0) -> Result:
-    """Run `unire` with these words, and expect it to end so."""
+    """Run `unire` and check its exit status."""
     ran = run(*words)
     assert ran.exit_code == code, (ran.output, ran.exception)
     return ran
 
 
 def runner(made: list[str]) -> Callable[..., None]:
-    """What can stand for `run_jobs`; the names of the jobs that were done are added to `made`."""
+    """A replacement of `run_jobs`. It adds the names of the jobs that it runs to `made`."""
 
     def run_jobs(jobs: Sequence[StudyJob], max_parallel: int, *, log: Callable[[str], None]) -> None:
         for job in jobs:
@@ -43,5 +43,5 @@ def _printed_by(job: StudyJob) -> str:
     if module == "unire":
         return command(*arguments).stdout
     with redirect_stdout(io.StringIO()) as printed:
-        assert pipeline_cell.main(arguments) == 0
+        assert pipeline_runs.main(arguments) == 0
     return printed.getvalue()

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unire.cli import printing
 from unire.cli.options import documents_from
 from unire.config import Layout
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.training.callbacks import exit_status
+from unire.training.callbacks import Callback, exit_status
 
 if TYPE_CHECKING:
-    from unire.training.callbacks import Callback
     from unire.training.config import TrainingConfig
+    from unire.training.resume import TrainState
     from unire.training.train import TrainResult
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Seed",
     "Set",
     "Tensorboard",
+    "TerminalCallback",
     "Test",
     "Window",
     "changes_from",
@@ -199,7 +201,6 @@ def read_parts(
 
 def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
     """Callbacks for the terminal (unless the result is JSON) and for TensorBoard."""
-    from unire.cli.callbacks import TerminalCallback
     from unire.training.callbacks import TensorBoardCallback
     from unire.training.distributed import is_main
 
@@ -209,6 +210,48 @@ def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
     if tensorboard is not None:
         callbacks.append(TensorBoardCallback(tensorboard))
     return callbacks
+
+
+class TerminalCallback(Callback):
+    """A progress bar over the epochs, and a line per evaluation on dev."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("epoch"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[losses]}"),
+            console=printing.errors,
+        )
+
+    def on_train_begin(self, info: Mapping[str, Any]) -> None:
+        printing.say(
+            f"{info['sentences']:,} sentences of {info['documents']:,} documents, "
+            f"{info['parameters'] / 1e6:.1f}M parameters, on {info['device']}"
+            + (f" × {info['processes']}" if info["processes"] > 1 else "")
+        )
+        if "teachers" in info:
+            teachers = ", ".join(info["teachers"])
+            printing.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
+        printing.print_notes(info["notes"])
+        self._task = self._bar.add_task("", total=info["epochs"], completed=info["epochs done"], losses="")
+        self._bar.start()
+
+    def on_step_end(self, state: TrainState) -> None:
+        self._bar.update(self._task, completed=state.epochs_done)
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        losses = "  ".join(f"L_{name[:3]} {value:.4f}" for name, value in record["loss"].items())
+        self._bar.update(self._task, losses=losses)
+        if "dev" in record:
+            ent, rel = record["dev"]["ent"], record["dev"]["rel"]
+            printing.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
+
+    def on_train_end(self) -> None:
+        self._bar.stop()
 
 
 def stopped(number: int = signal.SIGINT) -> typer.Exit:

@@ -20,8 +20,7 @@ from unire.inference import torch_engine as torch_engine
 from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
 from unire.studies import profiling, variants
-from unire.studies.pipeline import __main__ as command
-from unire.studies.pipeline import study, timing
+from unire.studies.pipeline import runs, study
 from unire.studies.pipeline.runs import PipelineRun
 from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.report import write_report
@@ -125,7 +124,7 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
             super().__init__(model, **more)
             ran.append(model)
 
-    monkeypatch.setattr(timing, "TorchEngine", Engine)
+    monkeypatch.setattr(runs, "TorchEngine", Engine)
     encoder = encoders(family)
     entities = replace(span_stage(encoder, scierc_labels), bf16=bf16)
     torch.nn.init.zeros_(entities.model.classifier.bias)  # as good as every span is an entity
@@ -136,7 +135,7 @@ def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
     expected = {way: finder.predict(found) for way, finder in relations.items()}
     assert all(documents[0].relations for documents in expected.values())
 
-    timing.measured(random_model, entities, relations, few, QUICK)
+    runs.measure_all(random_model, entities, relations, few, QUICK)
     models = [*ran, entities.model, *(finder.model for finder in relations.values())]
     kinds = {layer.weight.dtype for model in models for layer in model.modules() if isinstance(layer, torch.nn.Linear)}
     assert len(models) == 4
@@ -166,7 +165,7 @@ def cell(encoder, out, part, **more) -> PipelineRun:
 
 
 def test_a_cell_says_in_one_sentence_what_is_wrong(tmp_path, capsys):
-    assert command.main([cell(tmp_path / "none", tmp_path, "entities").to_json()]) == 1
+    assert runs.main([cell(tmp_path / "none", tmp_path, "entities").to_json()]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: encoder")
     assert len(said.splitlines()) == 1
@@ -176,8 +175,8 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Trainer, "fit", interrupted)
-    assert command.main([cell(encoder, tmp_path, "entities").to_json()]) == 130
+    monkeypatch.setattr(runs, "Trainer", interrupted)
+    assert runs.main([cell(encoder, tmp_path, "entities").to_json()]) == 130
 
 
 def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_path):

@@ -157,7 +157,7 @@ def _plan_job(setup: StudySetup, config: PipelineConfig, part: Part, seed: int) 
     settings = {**joint, **{f"pipeline {name}": value for name, value in asdict(config).items()}}
     return StudyJob(
         f"{kind}-{seed}",
-        ("-m", "unire.studies.pipeline", run.to_json()),
+        ("-m", "unire.studies.pipeline.runs", run.to_json()),
         setup.record_path(f"{kind}-{seed}"),
         info=setup.describe_run(kind, seed, settings),
     )
