@@ -26,7 +26,6 @@ from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.report import write_report
 from unire.studies.results import load_result
 from unire.training.config import TrainingConfig
-from unire.training.trainer import Trainer
 
 
 @pytest.fixture
