@@ -1,8 +1,7 @@
-"""Documents, and what is found in them.
+"""The data model: documents, sentences, entities and relations.
 
-Everything is counted twice: in words of the document (`start`, `end`) and in characters of its text (`char_start`,
-`char_end`). Ends are exclusive. A document that came as words has the words, joined by spaces, as its text, so that
-character spans always index `document.text`.
+Spans are given in words of the document (`start`, `end`) and in characters of its text (`char_start`, `char_end`). Ends
+are exclusive. The text of a document from words is these words joined by spaces.
 
     >>> document = Document.from_words(
     ...     [["Ada", "lives", "in", "London"]], entities=[(0, 1, "Peop"), (3, 4, "Loc")], relations=[(0, 1, "Live_In")]
@@ -28,56 +27,25 @@ from unire.errors import UnireError
 __all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence", "count_annotations", "shorten"]
 
 CHARACTERS = "characters"
-"""The attribute with the exact `[start, end]` of the parts of an entity, where they are not those of its words."""
+"""The attribute with the exact `[start, end]` of each fragment of an entity, if these are not whole words."""
 
 
-def _reduced(self: Any) -> tuple[type, tuple[Any, ...]]:
-    """How to make a copy, or unpickle one: by the same call."""
-    return type(self), tuple([getattr(self, name) for name in self.__match_args__])
-
-
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Entity:
-    """A labelled run of words."""
+    """A labelled span of words."""
 
     start: int
-    """First word, counted from the start of the document."""
+    """The index of its first word in the document."""
     end: int
-    """One past the last word."""
+    """The index after its last word."""
     label: str
     char_start: int
     char_end: int
     text: str
     score: float | None = None
-    """The chance that it is right: the mean probability of its square in the table, calibrated where the model is;
-    `None` for gold annotation."""
+    """The probability that it is correct, calibrated if the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What a format says of it beyond its label (a sub-type, say), as plain JSON values; see `CHARACTERS`."""
-
-    def __new__(
-        cls,
-        start: int,
-        end: int,
-        label: str,
-        char_start: int,
-        char_end: int,
-        text: str,
-        score: float | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> Entity:
-        new: Any = OpenEntity()
-        new.start = start
-        new.end = end
-        new.label = label
-        new.char_start = char_start
-        new.char_end = char_end
-        new.text = text
-        new.score = score
-        new.attributes = {} if attributes is None else attributes
-        new.__class__ = cls
-        return new  # type: ignore[no-any-return]
-
-    __reduce__ = _reduced
+    """Further information of a format (for example a subtype) as plain JSON values; see `CHARACTERS`."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -85,7 +53,7 @@ class Entity:
 
     @property
     def fragments(self) -> list[tuple[int, int]]:
-        """Its exact characters, part by part: those that a format says, or else those of its words."""
+        """The exact character spans: those in the attribute `CHARACTERS`, or else that of its words."""
         parts = self.attributes.get(CHARACTERS) or [(self.char_start, self.char_end)]
         return [(start, end) for start, end in parts]
 
@@ -93,7 +61,7 @@ class Entity:
         return f"{self.text} [{self.label}]"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Relation:
     """A labelled, ordered pair of entities."""
 
@@ -101,68 +69,27 @@ class Relation:
     tail: Entity
     label: str
     score: float | None = None
-    """The chance that it is right, arguments and all: the mean probability of its rectangle in the table, calibrated
-    where the model is; `None` for gold annotation."""
+    """The probability that it and both entities are correct, calibrated if the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What a format says of it beyond its label, as plain JSON values."""
-
-    def __new__(
-        cls,
-        head: Entity,
-        tail: Entity,
-        label: str,
-        score: float | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> Relation:
-        new: Any = OpenRelation()
-        new.head = head
-        new.tail = tail
-        new.label = label
-        new.score = score
-        new.attributes = {} if attributes is None else attributes
-        new.__class__ = cls
-        return new  # type: ignore[no-any-return]
-
-    __reduce__ = _reduced
+    """Further information of a format, as plain JSON values."""
 
     def __str__(self) -> str:
         return f"{self.head} –{self.label}→ {self.tail}"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Sentence:
-    """A run of words of a document and the annotation that lies inside it."""
+    """Consecutive words of a document, and the annotation inside them."""
 
     start: int
-    """First word, counted from the start of the document."""
+    """The index of its first word in the document."""
     words: tuple[str, ...]
     offsets: tuple[tuple[int, int], ...]
-    """Character span of each word in the document's text."""
+    """The character span of each word in the text of the document."""
     entities: tuple[Entity, ...] = ()
     relations: tuple[Relation, ...] = ()
     cuts: tuple[int, ...] | None = None
-    """Where a decoder cut the table: a cut at `i` lies between words `i - 1` and `i` of the document."""
-
-    def __new__(
-        cls,
-        start: int,
-        words: tuple[str, ...],
-        offsets: tuple[tuple[int, int], ...],
-        entities: tuple[Entity, ...] = (),
-        relations: tuple[Relation, ...] = (),
-        cuts: tuple[int, ...] | None = None,
-    ) -> Sentence:
-        new: Any = OpenSentence()
-        new.start = start
-        new.words = words
-        new.offsets = offsets
-        new.entities = entities
-        new.relations = relations
-        new.cuts = cuts
-        new.__class__ = cls
-        return new  # type: ignore[no-any-return]
-
-    __reduce__ = _reduced
+    """The split positions of the decoder: a cut at `i` lies between words `i - 1` and `i` of the document."""
 
     @property
     def end(self) -> int:
@@ -177,30 +104,19 @@ class Sentence:
         return len(self.words)
 
 
-# Most of a document is these three, and the `__init__` of a frozen dataclass is slow: it sets each field by a call of
-# `object.__setattr__`. Their `__new__` fills an instance of a class with the same slots that is not frozen, and then
-# gives it its own class. Code that makes very many of them calls `__new__` itself, and saves the call of a class.
-OpenEntity, OpenRelation, OpenSentence = (
-    type(f"Open{kind.__name__}", (), {"__slots__": kind.__slots__}) for kind in (Entity, Relation, Sentence)
-)
-
-
 @dataclass(frozen=True, repr=False)
 class Document:
-    """A text, its sentences, and the entities and relations in it.
-
-    `print(document)` shows the text and everything that was found in it; `repr` is one line.
-    """
+    """A text, its sentences, and the entities and relations in it. `print` shows all of them, `repr` is one line."""
 
     text: str
     sentences: tuple[Sentence, ...] = ()
     id: str = ""
     spanning_entities: tuple[Entity, ...] = ()
-    """Entities that cross a sentence boundary: no table can hold them."""
+    """Entities that cross a sentence boundary, which no table can represent."""
     spanning_relations: tuple[Relation, ...] = ()
-    """Relations between entities of different sentences: no table can hold them."""
+    """Relations between different sentences, which no table can represent."""
     meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What a format carries and unire does not read (coreference clusters, say); written back where it fits."""
+    """Further data of a format (for example coreference clusters), which is written back if the format has it."""
 
     @classmethod
     def from_words(
@@ -225,28 +141,29 @@ class Document:
             id: A name for the document.
             meta: Anything to carry along.
         """
-        split = [_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
+        split = [_check_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
         joined = text is None
         if text is None:
-            text, placed = "\n".join(map(" ".join, split)), _joined(split)
+            text, placed = "\n".join(map(" ".join, split)), _join_offsets(split)
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
         else:
             _check_offsets(offsets, len(text), id)
             ends = list(accumulate(map(len, split)))
             placed = [tuple(offsets[end - len(words) : end]) for words, end in zip(split, ends, strict=True)]
-        laid = []
+        built_sentences = []
         start = 0
         for words, spans in zip(split, placed, strict=True):
-            laid.append(Sentence(start, words, spans))
+            built_sentences.append(Sentence(start, words, spans))
             start += len(words)
-        bare = cls(text, tuple(laid), id, meta=dict(meta or {}))
+        bare = cls(text, tuple(built_sentences), id, meta=dict(meta or {}))
         bare.__dict__["offsets"] = tuple(chain(*placed))
         if joined:
-            bare.__dict__["is_joined"] = True  # known, and so never worked out
-        found = [bare.entity(*_item(entity, "entity", "start, end", id)) for entity in entities]
-        linked = [_relation(_item(relation, "relation", "head, tail", id), found, id) for relation in relations]
-        return bare.annotated(found, linked) if found else bare
+            bare.__dict__["is_joined"] = True
+        built = [bare.entity(*_check_item(entity, "entity", "start, end", id)) for entity in entities]
+        items = [_check_item(relation, "relation", "head, tail", id) for relation in relations]
+        linked = [_build_relation(item, built, id) for item in items]
+        return bare.annotated(built, linked) if built else bare
 
     def entity(
         self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
@@ -254,10 +171,10 @@ class Document:
         """Make an entity of the document's words `start` to `end` (exclusive)."""
         offsets = self.offsets
         if not 0 <= start < end <= len(offsets):
-            raise self._outside(start, end, label)
+            raise self._outside_error(start, end, label)
         char_start, char_end = offsets[start][0], offsets[end - 1][1]
         text = self.text[char_start:char_end]
-        if attributes and CHARACTERS in attributes and not _are_parts(attributes[CHARACTERS], len(self.text)):
+        if attributes and CHARACTERS in attributes and not _are_fragments(attributes[CHARACTERS], len(self.text)):
             raise UnireError(
                 f"document {self.id!r}: `{CHARACTERS}` of entity {label!r} is {reprlib.repr(attributes[CHARACTERS])}, "
                 f"but must be a list of [start, end], in order, in a text of {len(self.text)} characters"
@@ -270,32 +187,32 @@ class Document:
         relations: Iterable[Relation] = (),
         cuts: Sequence[tuple[int, ...] | None] | None = None,
     ) -> Document:
-        """The same text with other annotation, each item laid into the sentence that holds it."""
+        """The same text with other annotation; each item is assigned to the sentence that contains it."""
         ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in ends]
         linked: list[list[Relation]] = [[] for _ in ends]
         spanning_entities: list[Entity] = []
         spanning_relations: list[Relation] = []
-        start = end = home = 0
+        start = end = position = 0
         for entity in entities:
             if not start <= entity.start < end:
-                home = self._home(entity, ends)
-                start, end = ends[home - 1] if home else 0, ends[home]
+                position = self._find_sentence(entity, ends)
+                start, end = ends[position - 1] if position else 0, ends[position]
             if entity.end <= end:
-                inside[home].append(entity)
+                inside[position].append(entity)
             else:
-                self._home(entity, ends)
+                self._find_sentence(entity, ends)
                 spanning_entities.append(entity)
         for relation in relations:
             head, tail = relation.head, relation.tail
             if not start <= head.start < end:
-                home = self._home(head, ends)
-                start, end = ends[home - 1] if home else 0, ends[home]
+                position = self._find_sentence(head, ends)
+                start, end = ends[position - 1] if position else 0, ends[position]
             if head.end <= end and start <= tail.start and tail.end <= end:
-                linked[home].append(relation)
+                linked[position].append(relation)
             else:
-                self._home(head, ends)
-                self._home(tail, ends)
+                self._find_sentence(head, ends)
+                self._find_sentence(tail, ends)
                 spanning_relations.append(relation)
         sentences = [
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
@@ -303,13 +220,13 @@ class Document:
         ]
         return self.with_sentences(tuple(sentences), tuple(spanning_entities), tuple(spanning_relations))
 
-    def _home(self, entity: Entity, ends: Sequence[int]) -> int:
-        """The sentence that an entity begins in; one on words that the document does not have is refused."""
+    def _find_sentence(self, entity: Entity, ends: Sequence[int]) -> int:
+        """The index of the sentence in which an entity starts. Raises an error if the document lacks its words."""
         if not 0 <= entity.start < entity.end <= self.n_words:
-            raise self._outside(entity.start, entity.end, entity.label)
+            raise self._outside_error(entity.start, entity.end, entity.label)
         return bisect_right(ends, entity.start)
 
-    def _outside(self, start: int, end: int, label: str) -> UnireError:
+    def _outside_error(self, start: int, end: int, label: str) -> UnireError:
         return UnireError(
             f"document {self.id!r}: entity {label!r} spans words {start} to {end}, "
             f"but the document has words 0 to {self.n_words}"
@@ -321,13 +238,13 @@ class Document:
         spanning_entities: tuple[Entity, ...] = (),
         spanning_relations: tuple[Relation, ...] = (),
     ) -> Document:
-        """The same text in sentences of the same words, with other annotation."""
+        """The same text with other sentences of the same words, which carry other annotation."""
         document = Document(self.text, sentences, self.id, spanning_entities, spanning_relations, self.meta)
-        document.__dict__.update({name: self.__dict__[name] for name in OF_THE_WORDS if name in self.__dict__})
+        document.__dict__.update({name: self.__dict__[name] for name in WORD_PROPERTIES if name in self.__dict__})
         return document
 
     def confident(self, min_score: float) -> Document:
-        """The same without entities and relations of a lower score, nor relations that lose an argument by it."""
+        """Drop entities and relations with a lower score, and relations of dropped entities."""
         kept = {entity for entity in self.entities if entity.score is None or entity.score >= min_score}
         return self.annotated(
             (entity for entity in self.entities if entity in kept),
@@ -356,12 +273,12 @@ class Document:
 
     @cached_property
     def is_joined(self) -> bool:
-        """Whether the text is no more than the words, joined by spaces and the sentences by line ends."""
+        """Whether the text is just the words joined by spaces, and the sentences joined by line ends."""
         words = [sentence.words for sentence in self.sentences]
         if self.text != "\n".join(map(" ".join, words)):
             return False
-        # words that are white space may stand elsewhere in such a text
-        return [sentence.offsets for sentence in self.sentences] == _joined(words)
+        # words that are white space may be elsewhere in such a text
+        return [sentence.offsets for sentence in self.sentences] == _join_offsets(words)
 
     @property
     def n_words(self) -> int:
@@ -378,19 +295,14 @@ class Document:
         return tuple(chain(*[sentence.relations for sentence in self.sentences], self.spanning_relations))
 
     def to_dict(self) -> dict[str, Any]:
-        """The findings as plain data, ready for JSON: texts, labels, characters, and scores to four digits."""
+        """The annotation as plain JSON values: texts, labels, characters, and scores rounded to four digits."""
         return {
             "id": self.id,
             "text": self.text,
-            "entities": [{**_plain(entity), "score": _rounded(entity.score)} for entity in self.entities],
+            "entities": [{**_to_plain(entity), "score": _round(entity.score)} for entity in self.entities],
             "relations": [
-                {
-                    "head": _plain(relation.head),
-                    "tail": _plain(relation.tail),
-                    "label": relation.label,
-                    "score": _rounded(relation.score),
-                }
-                for relation in self.relations
+                {"head": _to_plain(r.head), "tail": _to_plain(r.tail), "label": r.label, "score": _round(r.score)}
+                for r in self.relations
             ],
         }
 
@@ -409,16 +321,8 @@ class Document:
     def to_html(self, path: str | Path | None = None) -> str | None:
         """Write a page that shows the text with its entities and relations, and needs no network.
 
-        >>> document.to_html("page.html")  # doctest: +SKIP
-
         Args:
             path: The file to write, which is replaced if it exists. By default the page is returned.
-
-        Returns:
-            The page, if no path is given.
-
-        Raises:
-            UnireError: The file cannot be written.
         """
         from unire.document_list import Documents
 
@@ -445,23 +349,23 @@ class Document:
 MAX_REPR_CHARACTERS = 60
 """Characters of the text in the `repr` of a document."""
 
-OF_THE_WORDS = ("words", "offsets", "is_joined")
-"""What a document works out once and hands on to copies of itself with other annotation."""
+WORD_PROPERTIES = ("words", "offsets", "is_joined")
+"""Cached properties that copies with other annotation share."""
 
 
-def _words(words: Sequence[str], name: str) -> tuple[str, ...]:
-    """The words of a sentence; a string is a sequence of strings too, but of letters."""
+def _check_words(words: Sequence[str], name: str) -> tuple[str, ...]:
+    """Check the words of a sentence. A string is refused, because it is a sequence of letters."""
     try:
         if not isinstance(words, str):
-            "".join(found := tuple(words))  # the quickest way to look at every one
-            return found
+            "".join(checked := tuple(words))  # the fastest check that all are strings
+            return checked
     except TypeError:
         pass
     raise UnireError(f"document {name!r}: a sentence is a list of words, but {reprlib.repr(words)} was given")
 
 
 def _check_offsets(offsets: Sequence[tuple[int, int]], length: int, name: str) -> None:
-    """Refuse spans that do not lie in a text of that many characters, or not in order; they may share characters."""
+    """Refuse spans that are outside the text or not in order. They may share characters."""
     first = last = 0
     for i, span in enumerate(offsets):
         try:
@@ -476,8 +380,8 @@ def _check_offsets(offsets: Sequence[tuple[int, int]], length: int, name: str) -
         first, last = start, end
 
 
-def _item(item: Any, kind: str, places: str, name: str) -> Any:
-    """`(place, place, label)` with or without a score, and attributes behind that, as it was given."""
+def _check_item(item: Any, kind: str, places: str, name: str) -> Any:
+    """Check the form of an annotation: two positions, a label, and optionally a score and attributes."""
     if (
         not isinstance(item, Sequence)
         or not 3 <= len(item) <= 5
@@ -490,34 +394,32 @@ def _item(item: Any, kind: str, places: str, name: str) -> Any:
     return item
 
 
-def _are_parts(value: Any, length: int) -> bool:
-    """Whether a value is a list of `[start, end]`, in order, in a text of that many characters."""
+def _are_fragments(value: Any, length: int) -> bool:
+    """Whether a value is a list of `[start, end]`, in order, inside a text of this length."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
     last = 0
     for part in value:
-        if (
-            not isinstance(part, (list, tuple))
-            or [type(place) for place in part] != [int, int]
-            or not last <= part[0] < part[1] <= length
-        ):
+        if not isinstance(part, (list, tuple)) or [type(place) for place in part] != [int, int]:
+            return False
+        if not last <= part[0] < part[1] <= length:
             return False
         last = part[1]
     return True
 
 
-def _relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:
-    head, tail, label, *score = item
+def _build_relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:
+    head, tail, label, score, attributes = (*item, None, None)[:5]
     if not (0 <= head < len(entities) and 0 <= tail < len(entities)):
         raise UnireError(
             f"document {name!r}: relation {label!r} joins entities {head} and {tail}, "
             f"but there are {len(entities)}, counted from 0"
         )
-    return Relation(entities[head], entities[tail], label, *score)
+    return Relation(entities[head], entities[tail], label, score, attributes or {})
 
 
-def _joined(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
-    """Where every word of every sentence lands when words are joined by spaces and sentences by line ends."""
+def _join_offsets(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
+    """The character spans of words that are joined by spaces, in sentences that are joined by line ends."""
     placed = []
     end = -1
     for words in sentences:
@@ -540,14 +442,9 @@ def _in_brackets(score: float | None) -> str:
     return "" if score is None else f" ({score:.2f})"
 
 
-def _plain(entity: Entity) -> dict[str, Any]:
-    return {
-        "text": entity.text,
-        "label": entity.label,
-        "char_start": entity.char_start,
-        "char_end": entity.char_end,
-    }
+def _to_plain(entity: Entity) -> dict[str, Any]:
+    return {name: getattr(entity, name) for name in ("text", "label", "char_start", "char_end")}
 
 
-def _rounded(score: float | None) -> float | None:
+def _round(score: float | None) -> float | None:
     return None if score is None else round(score, 4)

@@ -89,7 +89,7 @@ class DocumentAssembler:
             _group_by_table(cuts, decoded.cuts[:, 0], len(tables)),
             strict=True,
         )
-        new, documents, first_index, whole = Sentence.__new__, self._documents, self._first_index, self._whole
+        documents, first_index, whole = self._documents, self._first_index, self._whole
         added = 0
         for span, annotation in zip(tables, annotations, strict=True):
             document, position = span.document - first_index, span.sentence
@@ -98,7 +98,7 @@ class DocumentAssembler:
             n_words = span.end - span.start
             added += n_words
             if n_words == len(words):
-                whole[document][position] = new(Sentence, sentence.start, words, sentence.offsets, *annotation)
+                whole[document][position] = Sentence(sentence.start, words, sentence.offsets, *annotation)
             else:
                 self._parts.setdefault((document, position), []).append((span.start, *annotation))
         self._n_words_left -= added
@@ -135,14 +135,13 @@ class DocumentAssembler:
 
     def _build_entities(self, tables: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
         """Build the entities of a batch, without the checks of `Document.entity`: decoded spans lie in their tables."""
-        new, names = Entity.__new__, self._names
+        names = self._names
         documents = [self._documents[span.document - self._first_index] for span in tables]
         texts = [document.text for document in documents]
         offsets = [document.offsets for document in documents]
         home, begins, ends, labels = decoded.entities.T
         return [
-            new(
-                Entity,
+            Entity(
                 start,
                 end,
                 names[label],
@@ -162,9 +161,9 @@ class DocumentAssembler:
         ]
 
     def _build_relations(self, entities: Sequence[Entity], decoded: Decoded) -> list[Relation]:
-        new, names = Relation.__new__, self._names
+        names = self._names
         return [
-            new(Relation, entities[head], entities[tail], names[label], score)
+            Relation(entities[head], entities[tail], names[label], score)
             for (head, tail, label), score in zip(
                 decoded.relations.tolist(), decoded.relation_scores.tolist(), strict=True
             )
