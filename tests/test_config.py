@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from unire.calibration import Calibration, CalibrationCurve
-from unire.config import EncoderSpec, HeadConfig, ModelConfig, checked_alpha
+from unire.config import EncoderSpec, HeadConfig, ModelConfig, check_alpha
 from unire.errors import UnireError, fits
 from unire.models.encoder import build_encoder
 
@@ -96,7 +96,7 @@ def test_an_encoder_that_cannot_be_built_gets_one_sentence(config):
 @pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf")])
 def test_a_threshold_that_cannot_cut_is_refused(alpha):
     with pytest.raises(UnireError, match="alpha"):
-        checked_alpha(alpha)
+        check_alpha(alpha)
     with pytest.raises(UnireError, match="alpha"):
         ModelConfig(SPEC, {}).with_(alpha=alpha)
 

@@ -1,4 +1,4 @@
-"""What a model needs to know beside its weights: `config.json` of a checkpoint, read without torch."""
+"""The configuration of a model, as in the `config.json` of a checkpoint: encoder, head, windows and decoding."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from tokenizers import Tokenizer
 from unire.calibration import Calibration, CalibrationCurve
 from unire.errors import COUNT, FRACTION, UnireError, check_kinds, check_ranges
 
-__all__ = ["FORMAT_VERSION", "EncoderSpec", "HeadConfig", "ModelConfig", "checked_alpha", "unbound"]
+__all__ = ["FORMAT_VERSION", "EncoderSpec", "HeadConfig", "ModelConfig", "check_alpha", "copy_without_limits"]
 
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """The special tokens of an encoder and the limits of its input; a checkpoint keeps it as JSON."""
+    """The special tokens of an encoder and the limits of its input. Checkpoints store it as JSON."""
 
     prefix: tuple[int, ...]
-    """Tokens before the text, `[CLS]` say."""
+    """Tokens before the text, for example `[CLS]`."""
     middle: tuple[int, ...]
-    """Tokens between the two texts of a pair: `[SEP]`, or `</s></s>`."""
+    """Tokens between the two segments of a pair: `[SEP]`, or `</s></s>`."""
     suffix: tuple[int, ...]
     """Tokens after the text."""
     pad_id: int
     unk_id: int
     max_pieces: int
-    """Longest input of the encoder, special tokens included."""
+    """Longest input of the encoder in tokens, including special tokens."""
     token_types: bool
-    """Whether the encoder tells the two texts of a pair apart by token types."""
+    """Whether the encoder distinguishes the two segments of a pair by token types."""
     prefix_space: bool
-    """Whether a word by itself must be given a leading space to be spelt as it is inside a text."""
+    """Whether a single word needs a leading space to get the same tokens as inside a text."""
     case_marks: tuple[int, ...] = ()
-    """Tokens behind a word that begins with a capital, and behind one that is all capitals; none if left out."""
+    """Tokens appended to words that begin with a capital, and to words in all capitals; empty if not used."""
 
     @classmethod
     def probe(
         cls, tokenizer: Tokenizer, *, max_pieces: int, token_types: bool, pad_id: int, unk_id: int
     ) -> EncoderSpec:
-        """Find out how a tokenizer frames a text and a pair of texts, and how it spells words, by trying it."""
-        tokenizer = unbound(tokenizer)
+        """Find the special tokens of a tokenizer, and whether words need a leading space, by trying it."""
+        tokenizer = copy_without_limits(tokenizer)
 
         def tokens(text: str) -> list[int]:
             return tokenizer.encode(text, add_special_tokens=False).ids
@@ -51,14 +51,14 @@ class EncoderSpec:
         word = next((word for word in ("a", "x", "1") if tokens(word)), None)
         if word is None:
             raise UnireError("the tokenizer makes no tokens of plain letters; use the tokenizer.json of the encoder")
-        prefix, _, suffix = _specials(tokenizer, word)
+        prefix, _, suffix = _find_special_tokens(tokenizer, word)
         if not prefix and not suffix:
             raise UnireError(
                 "the tokenizer adds no special tokens to a text; give its tokenizer.json a post-processor, such as the "
                 'template "[CLS] $A [SEP]"'
             )
-        # Without a template for pairs, the first of two texts ends as a single one would.
-        middle = _specials(tokenizer, word, word)[1] or suffix
+        # Without a template for pairs, the first segment ends like a single text.
+        middle = _find_special_tokens(tokenizer, word, word)[1] or suffix
         alone, spaced, running = tokens(word), tokens(f" {word}"), tokens(f"{word} {word}")
         return cls(
             prefix=prefix,
@@ -72,12 +72,12 @@ class EncoderSpec:
         )
 
     def with_case_marks(self, tokenizer: Tokenizer) -> EncoderSpec:
-        """This encoder with two tokens of its vocabulary that no text uses as marks of capitals."""
+        """Use two unused tokens of the vocabulary to mark capitals."""
         unused = (tokenizer.token_to_id(f"[unused{n}]") for n in range(100))
-        spare = [token for token in unused if token is not None]
-        if len(spare) < 2:
+        found = [token for token in unused if token is not None]
+        if len(found) < 2:
             raise UnireError("case marks need two unused tokens ([unused0], …), and the encoder's vocabulary has none")
-        return replace(self, case_marks=(spare[0], spare[1]))
+        return replace(self, case_marks=(found[0], found[1]))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EncoderSpec:
@@ -93,8 +93,8 @@ class EncoderSpec:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def unbound(tokenizer: Tokenizer) -> Tokenizer:
-    """A copy of `tokenizer` that neither pads nor truncates, and that reads a word `[SEP]` as the letters it has."""
+def copy_without_limits(tokenizer: Tokenizer) -> Tokenizer:
+    """Copy a tokenizer, without padding, truncation and special tokens: a word `[SEP]` is tokenized as its letters."""
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.no_padding()
     copy.no_truncation()
@@ -102,10 +102,10 @@ def unbound(tokenizer: Tokenizer) -> Tokenizer:
     return copy
 
 
-def _specials(
+def _find_special_tokens(
     tokenizer: Tokenizer, text: str, pair: str | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Special tokens before, inside and after a text or a pair of texts."""
+    """The special tokens before, inside and after a text or a pair of texts."""
     encoding = tokenizer.encode(text, pair)
     ids, special = encoding.ids, encoding.special_tokens_mask
     first, last = special.index(0), len(ids) - 1 - special[::-1].index(0)
@@ -133,37 +133,37 @@ class HeadConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """How text becomes windows, how large the head is, and how tables are decoded."""
+    """The configuration of a model: encoder, windows, size of the head, decoding."""
 
     spec: EncoderSpec
     encoder: Mapping[str, Any]
-    """The encoder's own configuration, as transformers writes it."""
+    """The configuration of the encoder, in the format of transformers."""
     head: HeadConfig = field(default_factory=HeadConfig)
     layout: Layout = "in-place"
     window: int = 200
-    """W: words of a window, the sentence included."""
+    """W: words of a window, including the sentence."""
     max_table: int = 512
-    """Words of the largest table; a longer sentence is split."""
+    """Words of the largest table. Longer sentences are split."""
     decoder: str = "split"
     alpha: float = 1.4
-    """α, by which the decoder cuts: between adjacent rows and columns that are farther apart (`split`), or around
-    squares that have more in their favour (`likely`)."""
+    """Threshold α of the decoder: of the distance between adjacent rows and columns (`split`), or of the evidence for a
+    span (`likely`)."""
     relation_odds: float = 1.0
-    """How many times as probable as ⊥ a relation must be to be found; tuned on dev, if at all."""
+    """A relation is predicted if it is this many times as probable as ⊥. May be tuned on dev."""
     signatures: tuple[tuple[str, str, str], ...] = ()
-    """Head type, relation type and tail type of the relations in the training data, each once."""
+    """The distinct (head type, relation type, tail type) of the relations in the training data."""
     constraints: bool = False
-    """Whether only such relations may be found."""
+    """Whether to predict only relations with such types."""
     calibration: Calibration = field(default_factory=Calibration)
-    """What makes of a table's mean probability the chance that a finding is right; fitted on dev."""
+    """Maps scores to calibrated probabilities; fitted on dev."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where the model comes from: encoder, data, preset, seed, scores."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "setting")
         check_kinds(EncoderSpec, vars(self.spec), "setting")
-        checked_alpha(self.alpha)
-        checked_odds(self.relation_odds)
+        check_alpha(self.alpha)
+        check_relation_odds(self.relation_odds)
 
     def with_(self, **changes: Any) -> ModelConfig:
         return replace(self, **changes)
@@ -199,7 +199,7 @@ class ModelConfig:
         if not isinstance(signatures, Sequence) or not all(isinstance(each, list | tuple) for each in signatures):
             raise UnireError("its config.json is incomplete or damaged: signatures is not a list of lists")
         values["signatures"] = tuple(map(tuple, signatures))
-        # before there was a choice, a model had signatures where it was to keep to them
+        # older models have no such setting: they have signatures only if these are constraints
         values.setdefault("constraints", bool(values["signatures"]))
         values["calibration"] = _calibration(values["calibration"])
         values["head"] = HeadConfig(**_known(HeadConfig, values["head"]))
@@ -227,15 +227,15 @@ def _calibration(data: Mapping[str, Any]) -> Calibration:
     return Calibration(**curves)
 
 
-def checked_alpha(alpha: float) -> float:
-    """A threshold α that can cut."""
+def check_alpha(alpha: float) -> float:
+    """Return a valid threshold α; raise an error otherwise."""
     if not 0 < alpha < math.inf:
         raise UnireError(f"alpha = {alpha} makes no sense; it is a threshold above zero, 1.4 in the paper")
     return alpha
 
 
-def checked_odds(odds: float) -> float:
-    """Odds that a relation can have."""
+def check_relation_odds(odds: float) -> float:
+    """Return valid relation odds; raise an error otherwise."""
     if not 0 < odds < math.inf:
         raise UnireError(f"relation_odds = {odds} makes no sense; it must be a number above zero, 1 in the paper")
     return odds
@@ -244,5 +244,5 @@ def checked_odds(odds: float) -> float:
 def _known(
     cls: type[ModelConfig | HeadConfig | Calibration | CalibrationCurve], data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What `data` says of the fields of `cls`; what other versions of unire wrote beside it is not looked at."""
+    """The fields of `cls` in `data`. Keys of other versions of unire are ignored."""
     return {f.name: data[f.name] for f in fields(cls) if f.name in data}

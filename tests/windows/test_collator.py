@@ -107,7 +107,7 @@ def test_items_are_batched_by_length_the_longest_first_as_a_plain_loop_would(len
         if not expected or (len(expected[-1]) + 1) * lengths[expected[-1][0]] > max_tokens:
             expected.append([])
         expected[-1].append(item)
-    assert list(bucket_by_length(lengths, max_tokens)) == expected
+    assert list(bucket_by_length(range(len(lengths)), lengths.__getitem__, max_tokens)) == expected
 
 
 def of_one_window(size: int) -> WindowGroup:

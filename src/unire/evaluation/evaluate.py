@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unire.calibration import Calibration
-from unire.config import checked_alpha
+from unire.config import check_alpha
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.decoders import decode
 from unire.documents import Document
@@ -204,7 +204,7 @@ def evaluate_oracle(
     Returns:
         The scores and the decoded documents.
     """
-    threshold = None if alpha is None else checked_alpha(alpha)
+    threshold = None if alpha is None else check_alpha(alpha)
     gold = _check_documents(documents)
     space = _to_labels(labels, gold)
     return _compare(

@@ -1,4 +1,4 @@
-"""Trained models → folders that run without torch. Whoever comes in without the extra `train` is told so."""
+"""Export of trained models to ONNX. Without the extra `train`, importing this package raises an error that names it."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""A model as an ONNX graph that points into the file of its weights."""
+"""A model as an ONNX graph whose initializers refer to `model.safetensors`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = ["Precision", "write_graph"]
 
 Precision = Literal["int8", "fp32"]
 
-OPSET = 20
-"""The first that has GELU."""
+OPSET_VERSION = 20
+"""The first version with GELU."""
 
 
 def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, Tensor]:
-    """Write `model.onnx` and `model.safetensors`; gives back the tensors of the latter."""
-    drawing = _ExportModule(model, precision)
-    tensors = drawing.tensors()
+    """Write `model.onnx` and `model.safetensors`; returns the tensors of the latter."""
+    module = _ExportModule(model, precision)
+    tensors = module.tensors()
     write_tensors(folder / WEIGHTS, tensors)
-    graph = _draw(drawing, token_types=model.config.spec.token_types)
-    _point(graph, places_in(folder / WEIGHTS))
+    graph = _trace(module, token_types=model.config.spec.token_types)
+    _refer_to_weights(graph, places_in(folder / WEIGHTS))
     (folder / GRAPH).write_bytes(graph.SerializeToString())
     return tensors
 
 
 class _ExportModule(nn.Module):
-    """The model with stand-ins, from the arrays of a batch to probabilities."""
+    """The model with export layers: from the arrays of a batch to the probabilities P."""
 
     def __init__(self, model: UniRE, precision: Precision) -> None:
         super().__init__()
@@ -52,12 +52,12 @@ class _ExportModule(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, words: Tensor, token_type_ids: Tensor | None = None
     ) -> Tensor:
-        lengths = words.new_empty(0)  # the model does not read them
+        lengths = words.new_empty(0)  # not used by the model
         logits: Tensor = self.model(TensorBatch(input_ids, attention_mask, token_type_ids, words, lengths))
         return logits.softmax(-1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is to be stored: the graph's numbers in the shapes of the model, of which it takes some flat."""
+        """The tensors to store, in the shapes of the model; the graph uses some of them flattened."""
         stored = {}
         for name, tensor in self.model.state_dict().items():
             base = name.removesuffix(INT8_SUFFIX).removesuffix(SCALE_SUFFIX)
@@ -66,9 +66,10 @@ class _ExportModule(nn.Module):
         return stored
 
 
-def _draw(drawing: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
+def _trace(module: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
+    """Trace the module into an ONNX graph with dynamic shapes."""
     dynamic = torch.export.Dim.DYNAMIC
-    # Of sizes that differ, so that none is taken for another; and with padding, so that it is not left out.
+    # All sizes differ, so that the exporter cannot confuse them. There is padding, so that the mask has an effect.
     tokens, words = torch.full((2, 13), 1), torch.zeros(3, 7, dtype=torch.long)
     mask = torch.ones_like(tokens)
     mask[0, 8:] = 0
@@ -76,28 +77,28 @@ def _draw(drawing: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
     if token_types:
         inputs["token_type_ids"] = torch.zeros_like(tokens)
     try:
-        with warnings.catch_warnings(), _Quiet(), export_attention(), torch.no_grad():
+        with warnings.catch_warnings(), _QuietExporter(), export_attention(), torch.no_grad():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                drawing,
+                module,
                 kwargs=inputs,
                 input_names=list(inputs),
                 output_names=["P"],
                 dynamic_shapes={name: {0: dynamic, 1: dynamic} for name in inputs},
-                opset_version=OPSET,
+                opset_version=OPSET_VERSION,
                 dynamo=True,
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
-        kind = drawing.model.config.encoder.get("model_type", "of this kind")
+        kind = module.model.config.encoder.get("model_type", "of this kind")
         reason = str(error.__cause__ or error).strip().splitlines()
         raise UnireError(f"encoders {kind} cannot be exported: {next(iter(reason), type(error).__name__)}") from error
-    drawn: onnx.ModelProto = program.model_proto  # type: ignore[union-attr]
-    return drawn
+    graph: onnx.ModelProto = program.model_proto  # type: ignore[union-attr]
+    return graph
 
 
-def _point(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
-    """Take out of the graph what the file of the weights holds, and all that tells of where it was drawn."""
+def _refer_to_weights(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
+    """Replace initializers by references into the file of the weights, and remove metadata of the tracing."""
     graph = model.graph
     del graph.value_info[:]
     del model.metadata_props[:], graph.metadata_props[:]
@@ -108,7 +109,7 @@ def _point(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
             node.input[i] = name.removeprefix("model.")
     for tensor in graph.initializer:
         tensor.name = tensor.name.removeprefix("model.")
-    _name_apart(graph)
+    _duplicate_shared_weights(graph)
     for tensor in graph.initializer:
         place = places.get(in_file(tensor.name))
         if place is None:
@@ -119,10 +120,10 @@ def _point(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
             tensor.external_data.add(key=key, value=str(value))
 
 
-def _name_apart(graph: onnx.GraphProto) -> None:
-    """Give every product a name of its own for the weights of eight bits that it shares, as ALBERT's layers do.
+def _duplicate_shared_weights(graph: onnx.GraphProto) -> None:
+    """Give every matrix product its own initializer for int8 weights that several products share, as in ALBERT.
 
-    On CPUs whose products could overflow onnxruntime replaces such weights, and fails at those that it has replaced.
+    On CPUs whose int8 products may overflow, onnxruntime replaces such weights, and fails if it has already done so.
     """
     weights = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.INT8}
     uses: Counter[str] = Counter()
@@ -137,8 +138,8 @@ def _name_apart(graph: onnx.GraphProto) -> None:
                 graph.initializer[-1].name = node.input[i]
 
 
-class _Quiet:
-    """Without what PyTorch logs of the libraries that it did not find."""
+class _QuietExporter:
+    """Silences what PyTorch logs about optional libraries that are not installed."""
 
     def __enter__(self) -> None:
         self._logger = logging.getLogger("torch.onnx")

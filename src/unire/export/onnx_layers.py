@@ -1,6 +1,6 @@
-"""Layers that compute as onnxruntime does it fastest, in place of a model's own while its graph is drawn.
+"""Layers that onnxruntime runs fastest. They replace those of a model while its graph is traced.
 
-Their names for parameters and buffers are those of the file that the graph points into.
+Their parameters and buffers have the names of the tensors in the file of the weights.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from unire.models.unire import Biaffine
 
 __all__ = ["export_attention", "replace_layers"]
 
-MICROSOFT = "com.microsoft::"
-"""The operators that onnxruntime adds to those of ONNX."""
-SMALLEST = 1024
-"""Numbers of the smallest matrix that is worth eight bits."""
-MASKED = -1e4
-"""Added to a score that must not count. An infinity would make padding, and all that it is scaled with, no number."""
+ORT_DOMAIN = "com.microsoft::"
+"""The domain of the operators that onnxruntime adds to those of ONNX."""
+MIN_INT8_WEIGHTS = 1024
+"""Matrices with fewer weights are not quantized."""
+MASK_BIAS = -1e4
+"""Added to the attention scores of padding. With an infinity, rows of padding would become NaN."""
 
 
 def replace_layers(module: nn.Module, *, int8: bool) -> None:
-    """Put stand-ins for all layers of `module` that are worth it."""
+    """Replace all layers of `module` that have a faster counterpart here, in place."""
     for name, child in module.named_children():
         if isinstance(child, MPNetEncoder):
-            child.__class__ = MPNetEncoder  # our faster way to lay out its position bias cannot be drawn
-        small = getattr(child, "weight", torch.empty(0)).numel() < SMALLEST
+            child.__class__ = MPNetEncoder  # our own way to compute the position bias cannot be traced
+        small = getattr(child, "weight", torch.empty(0)).numel() < MIN_INT8_WEIGHTS
         if isinstance(child, nn.Linear):
             setattr(module, name, Int8Linear(child) if int8 and not small else FloatLinear(child))
         elif isinstance(child, nn.Embedding) and int8 and not small:
@@ -45,11 +45,11 @@ def replace_layers(module: nn.Module, *, int8: bool) -> None:
 
 
 class Int8Linear(nn.Module):
-    """Weights and activations in eight bits.
+    """A linear layer with int8 weights and activations.
 
-    Each vector of activations is rounded by its own largest number. ONNX has an operator that rounds all of them by the
-    largest of all, which is about a quarter faster, but rounds five times as much away: few tokens have large numbers,
-    and then all others suffer. It would also let a sentence feel what else is in the batch.
+    Each vector of activations is quantized with its own scale. ONNX has an operator with one scale for all vectors,
+    which is about a quarter faster, but has five times the rounding error, because a few tokens have large values. It
+    would also make the result of a sentence depend on the rest of the batch.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
@@ -60,21 +60,21 @@ class Int8Linear(nn.Module):
         self.bias = linear.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        product = _rounded_product(
+        product = _int8_product(
             x, getattr(self, "weight" + INT8_TRANSPOSED_SUFFIX), getattr(self, "weight" + SCALE_SUFFIX)
         )
         return product if self.bias is None else product + self.bias
 
     @property
     def weight(self) -> Tensor:
-        """For encoders that look into their layers."""
+        """For encoders that access the weight of a layer."""
         return Int8Tensor(
             getattr(self, "weight" + INT8_TRANSPOSED_SUFFIX).T, getattr(self, "weight" + SCALE_SUFFIX)
         ).dequantize()
 
 
 class FloatLinear(nn.Module):
-    """A product by the weights as they lie in the file."""
+    """A linear layer whose weight is used as it is stored, without a transposed copy."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class FloatLinear(nn.Module):
 
 
 class Int8Embedding(nn.Module):
-    """Rows in eight bits; those that are looked up become float32."""
+    """An embedding with int8 rows; the rows that are looked up become float32."""
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
@@ -101,13 +101,13 @@ class Int8Embedding(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """For encoders that look into their layers."""
+        """For encoders that access the weight of a layer."""
         weight: Tensor = getattr(self, "weight" + INT8_SUFFIX).float() * getattr(self, "weight" + SCALE_SUFFIX)
         return weight
 
 
 class FloatBiaffine(Biaffine):
-    """U is multiplied with the tails first, for which it is a matrix as it lies in the file."""
+    """The biaffine model with U multiplied by the tails first: for that, U as it is stored is a matrix."""
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
@@ -120,12 +120,12 @@ class FloatBiaffine(Biaffine):
         return scores.view(T, N, -1, N).permute(0, 3, 1, 2)
 
     def _times_u(self, tail: Tensor) -> Tensor:
-        """`[T, N, |Y| · d]`"""
+        """[T, N, d] → [T, N, |Y| · d]"""
         return _times_transposed(tail, self.U)
 
 
 class Int8Biaffine(FloatBiaffine):
-    """The product by U in eight bits; that of both vectors, from which the scores come, in float32."""
+    """The product with U in int8; the product of both vectors, which gives the scores, in float32."""
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)
@@ -134,30 +134,30 @@ class Int8Biaffine(FloatBiaffine):
         self.register_buffer("U" + SCALE_SUFFIX, scale.flatten())
 
     def _times_u(self, tail: Tensor) -> Tensor:
-        # PyTorch would write a matrix into the graph that is transposed as it lies in the file.
+        # The conversions keep PyTorch from writing a transposed copy of U into the graph.
         transposed = getattr(self, "U" + INT8_SUFFIX).int().T.to(torch.int8)
-        return _rounded_product(tail, transposed, getattr(self, "U" + SCALE_SUFFIX))
+        return _int8_product(tail, transposed, getattr(self, "U" + SCALE_SUFFIX))
 
 
 @contextmanager
 def export_attention() -> Iterator[None]:
-    """Have fused attention drawn as onnxruntime's one operator for it."""
-    own = F.scaled_dot_product_attention
+    """Trace fused attention as onnxruntime's attention operator."""
+    original = F.scaled_dot_product_attention
     F.scaled_dot_product_attention = _attention  # type: ignore[assignment]
     try:
         yield
     finally:
-        F.scaled_dot_product_attention = own
+        F.scaled_dot_product_attention = original
 
 
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, scale: float | None = None, **_: Any
 ) -> Tensor:
-    """`[B, H, L, d]`, as in PyTorch; there is neither dropout nor a causal mask in an encoder that is not trained."""
+    """[B, H, L, d], as in PyTorch, without dropout and causal mask, which an encoder does not have in evaluation."""
     B, H, L, d = query.shape
     bias = attn_mask
     if bias is not None:
-        bias = torch.where(bias, 0.0, MASKED) if bias.dtype == torch.bool else bias.clamp(min=MASKED)
+        bias = torch.where(bias, 0.0, MASK_BIAS) if bias.dtype == torch.bool else bias.clamp(min=MASK_BIAS)
         bias = bias.expand(-1, -1, L, -1)
     q, k, v = (x.transpose(1, 2).flatten(2) for x in (query, key, value))
     attributes: dict[str, int | float] = {"num_heads": H}
@@ -167,16 +167,16 @@ def _attention(
     return mixed.view(B, L, H, d).transpose(1, 2)
 
 
-def _rounded_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
-    """x W of int8 `[in, out]` and a scale for each column; each vector of x is rounded by its own largest number."""
+def _int8_product(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """x W with int8 W [in, out] and a scale per column; each vector of x is quantized with its own scale."""
     rows = x.flatten(0, -2)
-    step = rows.abs().amax(-1) * (1 / 127)  # 0 for a vector of zeros: rounded to anything, it is multiplied by 0 again
+    step = rows.abs().amax(-1) * (1 / 127)  # 0 for a vector of zeros, whose product is multiplied by 0 again
     zero = torch.full((), 128, dtype=torch.uint8)
-    rounded = ops.symbolic(
+    quantized = ops.symbolic(
         "QuantizeLinear", (rows, step, zero.expand(step.shape)), {"axis": 0}, dtype=torch.uint8, shape=rows.shape
     )
     shape = (rows.shape[0], weight.shape[1])
-    product = _operator("MatMulIntegerToFloat", (rounded, weight, torch.ones(()), scale, zero), shape)
+    product = _operator("MatMulIntegerToFloat", (quantized, weight, torch.ones(()), scale, zero), shape)
     return (step.unsqueeze(-1) * product).view(*x.shape[:-1], weight.shape[1])
 
 
@@ -188,7 +188,7 @@ def _times_transposed(x: Tensor, weight: Tensor) -> Tensor:
 def _operator(
     name: str, inputs: tuple[Tensor | None, ...], shape: tuple[Any, ...], attributes: dict[str, Any] | None = None
 ) -> Tensor:
-    """One of onnxruntime's own operators, whose result is of float32."""
+    """Call one of onnxruntime's own operators, with a result in float32."""
     while inputs[-1] is None:
         inputs = inputs[:-1]
-    return ops.symbolic(MICROSOFT + name, inputs, attributes or {}, dtype=torch.float32, shape=shape, version=1)
+    return ops.symbolic(ORT_DOMAIN + name, inputs, attributes or {}, dtype=torch.float32, shape=shape, version=1)

@@ -1,4 +1,4 @@
-"""How far two engines agree on the same documents."""
+"""Parity of two engines: how closely they agree on the same documents."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ SENTENCES = (
     "In this paper we describe a system which extracts entities and the relations between them from long texts , in "
     "which a sentence may have many words , several clauses ( some of them in brackets ) , and more than one verb .",
 )
-"""Read by both engines where there is nothing better: enough to notice a graph that computes something else."""
+"""Sentences for the comparison if there are no documents: enough to notice a graph that computes something else."""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Of two ways to compute the same tables."""
+    """How closely two engines agree."""
 
     sentences: int
     difference: float
-    """The largest between two probabilities of a cell."""
+    """The largest difference of two probabilities of a cell."""
     mean_difference: float
     findings: float
-    """Share of the entities and relations that both found, of all that one found, as an F1; 1 if there are none."""
+    """F1 of the entities and relations of one engine against those of the other; 1 if there are none."""
 
     def __str__(self) -> str:
         return (
@@ -46,7 +46,7 @@ class Parity:
 
 
 def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Document]) -> Parity:
-    """Tables and findings of two extractors, which have their windows, labels and settings in common."""
+    """Compare the tables and predictions of two extractors with the same windows, labels and configuration."""
     groups = one.window_builder.build(documents)
     largest, total, cells = 0.0, 0.0, 0
     max_cells = min(one.engine.max_cells, other.engine.max_cells)
@@ -58,17 +58,18 @@ def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Docume
             differences = np.abs(np.asarray(P[:n, :n]) - np.asarray(Q[:n, :n]))
             largest = max(largest, float(differences.max()))
             total, cells = total + float(differences.sum()), cells + differences.size
-    found, again = (_findings(list(extractor.annotate(documents))) for extractor in (one, other))
-    both, either = len(found & again), len(found) + len(again)
+    first, second = (_collect_predictions(list(extractor.annotate(documents))) for extractor in (one, other))
+    n_common, n_total = len(first & second), len(first) + len(second)
     return Parity(
         sentences=sum(len(document.sentences) for document in documents),
         difference=largest,
         mean_difference=total / max(cells, 1),
-        findings=2 * both / either if either else 1.0,
+        findings=2 * n_common / n_total if n_total else 1.0,
     )
 
 
-def _findings(documents: Sequence[Document]) -> set[tuple[object, ...]]:
+def _collect_predictions(documents: Sequence[Document]) -> set[tuple[object, ...]]:
+    """The entities and relations of all documents, comparable across extractors."""
     entities = {(i, e.span, e.label) for i, document in enumerate(documents) for e in document.entities}
     relations = {
         (i, r.head.span, r.head.label, r.label, r.tail.span, r.tail.label)

@@ -3,7 +3,7 @@
     h_1 … h_n = PLM(x_1 … x_n)                            `UniRE.encode`
     h_i^head = MLP_head(h_i), h_i^tail = MLP_tail(h_i)    `UniRE.project`
     g_ij = Biaff(h_i^head, h_j^tail)                      `UniRE.forward`
-    P(y_ij | s) = softmax(g_ij)                           `TorchEngine.tables`
+    P(y_ij | s) = softmax(g_ij)                           `TorchEngine.predict_tables`
     L_entry + L_sym + L_imp                               `losses.compute_losses`
 
 Shapes: B windows of L tokens, T tables of N words, |Y| labels; vectors have n_hidden numbers behind the encoder, and d

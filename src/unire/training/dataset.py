@@ -1,4 +1,4 @@
-"""Training data, tokenised and turned into gold tables once."""
+"""The training set: documents, tokenized and turned into gold tables once, then shuffled and batched per epoch."""
 
 from __future__ import annotations
 
@@ -30,33 +30,34 @@ class GoldBatch:
     """A batch of windows and its gold tables."""
 
     batch: Batch
-    gold: NDArray[np.int64]  # [T, N, N]
+    gold: NDArray[np.int64]
+    """[T, N, N]; `IGNORED` on padding."""
 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """One optimiser step: its batches, and what they are a part of."""
+    """The batches of one optimizer step, and the totals that its mean losses divide by."""
 
     batches: tuple[GoldBatch, ...]
-    """This process's share, small enough to be computed one after the other."""
+    """The share of this process. The gradients of the batches are accumulated."""
     n_tables: int
-    """Tables of the whole step, over all processes; likewise the next two."""
+    """Tables of the whole step, over all processes; likewise cells and words."""
     n_cells: int
     n_words: int
     idle: bool = False
-    """There was less work than processes: this one computes a batch that counts for nothing."""
+    """The step has fewer groups than there are processes: this process computes a batch with weight 0."""
 
 
 class TrainingSet:
-    """Passages and gold tables of the training documents.
+    """Window groups and gold tables of the training documents.
 
     Args:
         documents: The training data.
         labels: Its label space.
-        window_builder: The encoder's.
-        config: How steps are made.
-        padding: What of a batch is padded more than it must be, so that many have the same shape.
-        max_padding: As many tokens more of padding are better than a batch more; any number when left out.
+        window_builder: Builds the windows for the encoder.
+        config: Batch size, limits and seed.
+        padding: How batches are padded.
+        max_padding: Split a batch only if that saves more than this many padding tokens. No limit by default.
     """
 
     def __init__(
@@ -76,9 +77,9 @@ class TrainingSet:
         self.config = config
         self.groups: list[WindowGroup] = []
         self.notes: Counter[str] = Counter()
-        """What tables could not hold, by reason, and what windows had to do."""
+        """Counts of annotations that tables cannot hold, by reason, and of special cases in windows."""
         self._gold: dict[tuple[int, int], NDArray[np.unsignedinteger]] = {}
-        smallest = np.min_scalar_type(len(labels))  # a whole corpus is kept: a byte a cell, not eight
+        smallest = np.min_scalar_type(len(labels))  # one byte per cell, because all tables stay in memory
         for index, document in enumerate(documents):
             self.notes.update(reason for _, reason in list_spanning(document))
             for group in window_builder.build([document], index):
@@ -92,7 +93,7 @@ class TrainingSet:
             raise UnireError("the training data holds no words; give at least one sentence")
 
     def steps(self, epoch: int) -> list[tuple[WindowGroup, ...]]:
-        """The groups of every step of an epoch, shuffled: the same for the same seed and epoch."""
+        """Shuffle the groups of an epoch into steps. The same seed and epoch give the same steps."""
         order = np.random.default_rng([self.config.seed, epoch]).permutation(len(self.groups))
         steps: list[tuple[WindowGroup, ...]] = []
         current: list[WindowGroup] = []
@@ -108,7 +109,7 @@ class TrainingSet:
         return steps
 
     def step(self, groups: Sequence[WindowGroup], process: int = 0, n_processes: int = 1) -> TrainingStep:
-        """Collate a process's share of a step. Every process gets at least one batch, so that all keep in time."""
+        """Collate the share of a process in a step. Every process gets at least one batch, so that all stay in sync."""
         lengths = np.array([table.end - table.start for group in groups for table in group.tables])
         share = groups[process::n_processes]
         return TrainingStep(
@@ -137,7 +138,7 @@ class TrainingSet:
 
 
 def to_tensors(gold_batch: GoldBatch, step: TrainingStep, config: TrainingConfig) -> Tensors:
-    """A batch, its gold tables and what they count in the step; on the host."""
+    """The tensors of a batch, its gold tables and the weights of its cells and words in the step; on the host."""
     batch = TensorBatch.from_batch(gold_batch.batch, "cpu")
     weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
     counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}

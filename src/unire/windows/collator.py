@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ __all__ = [
     "collate",
     "group_by_length",
 ]
+
+T = TypeVar("T")
 
 Padding = Literal["exact", "bucketed", "fixed", "packed"]
 """How a batch is padded. Kernels and CUDA graphs are prepared per shape, so on a GPU the shapes should be few.
@@ -247,17 +249,18 @@ def bucket_batches(
             yield [groups[k] for k in batch.tolist()]
 
 
-def bucket_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Batch items of similar length, the longest first: yields the positions of the items of each batch.
+def bucket_by_length(items: Sequence[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
+    """Batch items of similar length, the longest first.
 
     Args:
-        lengths: Tokens of each item.
+        items: Any items, for example token sequences or their positions.
+        length: The length of an item in tokens, at least 1.
         max_tokens: Padded tokens of a batch. A longer item is a batch by itself.
     """
-    sizes = np.array(lengths, np.int64)
-    shapes = _Shapes(np.zeros_like(sizes), np.zeros_like(sizes), np.ones_like(sizes), sizes)
-    for batch in _fill_batches(shapes, np.argsort(-sizes, kind="stable"), max_cells=0, max_tokens=max_tokens):
-        yield batch.tolist()
+    lengths = np.array([length(item) for item in items], np.int64)
+    shapes = _Shapes(np.zeros_like(lengths), np.zeros_like(lengths), np.ones_like(lengths), lengths)
+    for batch in _fill_batches(shapes, np.argsort(-lengths, kind="stable"), max_cells=0, max_tokens=max_tokens):
+        yield [items[k] for k in batch.tolist()]
 
 
 class _Shapes(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from unire.config import EncoderSpec, unbound
+from unire.config import EncoderSpec, copy_without_limits
 from unire.segmentation import plain
 from unire.utils import concat_ranges
 
@@ -60,7 +60,7 @@ class WordTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, max_tokens: int) -> None:
-        self._tokenizer = unbound(tokenizer)
+        self._tokenizer = copy_without_limits(tokenizer)
         self._space = " " if spec.prefix_space else ""
         self._unknown = spec.unk_id
         self._max_tokens = max_tokens

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer
 
-from unire.config import unbound
+from unire.config import copy_without_limits
 from unire.segmentation import JOINTS, LETTER, SIGNS, WORD, contraction
 from unire.training.text_corpus import no_text, read_documents
 
@@ -63,7 +63,7 @@ class PackedCorpus:
         self.suffix = suffix
         self.length = length
         self.seed = seed
-        self._tokenizer = unbound(tokenizer)
+        self._tokenizer = copy_without_limits(tokenizer)
         self._marks = [tokenizer.id_to_token(mark) for mark in case_marks]
         self._tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in self._marks])
         dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.int32
