@@ -18,7 +18,7 @@ from unire import TrainingConfig
 from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.export.export import ExportReport, export_onnx
-from unire.export.onnx_graph import OPSET
+from unire.export.onnx_graph import OPSET_VERSION
 from unire.export.onnx_layers import Int8Linear
 from unire.export.parity import SENTENCES
 from unire.hub.model_dir import FILES, fingerprint
@@ -167,7 +167,7 @@ def test_vectors_are_rounded_each_by_itself_and_one_of_zeros_stays_so():
     linear = torch.nn.Linear(64, 32).requires_grad_(False)
     x = torch.randn(2, 3, 64) * torch.tensor([[1e-4, 1.0, 1e4], [1.0, 0.0, 1e-30]]).unsqueeze(-1)
     layer = Int8Linear(linear).eval()
-    drawn = torch.onnx.export(layer, (x,), dynamo=True, opset_version=OPSET, verbose=False).model_proto
+    drawn = torch.onnx.export(layer, (x,), dynamo=True, opset_version=OPSET_VERSION, verbose=False).model_proto
     session = start_session(drawn.SerializeToString())
     (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     products, expected = torch.from_numpy(found) - linear.bias, x @ linear.weight.T
