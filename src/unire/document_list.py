@@ -101,9 +101,9 @@ class Documents(list[Document]):
 
     def _repr_html_(self) -> str:
         """Render the first documents for a notebook: texts with their entities marked, and relations below."""
-        from unire.rendering.html.text import fragment
+        from unire.rendering.html.markup import render_fragment
 
-        shown = [fragment(document) for document in islice(self, MAX_HTML_DOCUMENTS)]
+        shown = [render_fragment(document) for document in islice(self, MAX_HTML_DOCUMENTS)]
         if (more := len(self) - MAX_HTML_DOCUMENTS) > 0:
             shown.append(f"<p>… and {more:,} more documents; <code>to_html</code> writes them to a page</p>")
         return "<hr>".join(shown)

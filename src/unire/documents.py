@@ -341,9 +341,9 @@ class Document:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the text with its entities marked, and the relations below."""
-        from unire.rendering.html.text import fragment
+        from unire.rendering.html.markup import render_fragment
 
-        return fragment(self)
+        return render_fragment(self)
 
 
 MAX_REPR_CHARACTERS = 60

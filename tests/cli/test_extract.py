@@ -407,7 +407,7 @@ def test_a_page_has_the_tables_of_all_texts_and_keeps_to_the_lowest_score(extrac
 
 def test_a_page_that_leaves_documents_out_says_so(extract, tmp_path):
     lines = tmp_path / "lines.txt"
-    lines.write_text("A line.\n" * (html.LIMIT + 1))
+    lines.write_text("A line.\n" * (html.MAX_DOCUMENTS + 1))
     ran = extract("--lines", lines, "--out", tmp_path / "page.html")
     assert ran.exit_code == 0
     assert "a page shows 200 documents, the first; the others are left out" in ran.stderr.replace("\n", " ")

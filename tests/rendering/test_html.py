@@ -19,9 +19,9 @@ from helpers.noisy_extractor import noisy_extractor
 from unire.decoding import decoders
 from unire.documents import Document
 from unire.rendering import html
-from unire.rendering.common import visible
-from unire.rendering.html.data import SCALE
-from unire.rendering.views import View, decoded_at, gold_views, views
+from unire.rendering.common import escape_controls
+from unire.rendering.html.page import SCALE
+from unire.rendering.views import View, decode_again, gold_views, views
 from unire.tables import fill_sentence, read_table
 
 
@@ -81,7 +81,7 @@ def overlapping(draw):
 @given(st.composite(overlapping)())
 def test_a_fragment_nests_its_elements_and_shows_the_whole_text(document):
     reader = Reader(document._repr_html_())
-    assert reader.text == visible(document.text)
+    assert reader.text == escape_controls(document.text)
     directions = Counter((r.head, r.tail, r.label) for r in document.relations)
     both = sum(min(n, directions[tail, head, label]) for (head, tail, label), n in directions.items() if head != tail)
     assert reader.tags.count("li") == len(document.relations) - both // 2
@@ -92,7 +92,7 @@ def test_a_fragment_nests_its_elements_and_shows_the_whole_text(document):
 @given(st.composite(overlapping)())
 def test_a_page_nests_its_elements_and_shows_the_whole_text(document):
     reader = Reader(page([View(document)], title=document.id))
-    assert reader.text == visible(document.text)
+    assert reader.text == escape_controls(document.text)
     assert reader.tags.count("script") == 3
     assert len(reader.data[1]["relations"]) == len(document.relations)
 
@@ -183,7 +183,7 @@ def test_where_squares_are_weighed_distances_are_shown_without_a_threshold(twent
     data = Reader(page([view], scierc_labels)).data
     assert all(len(table["model"]["distances"]) == len(table["words"]) - 1 for table in data[1]["tables"])
     assert {table["model"]["alpha"] for table in data[1]["tables"]} == {None}
-    fewer = decoded_at(extractor, view, 1000.0)
+    fewer = decode_again(extractor, view, 1000.0)
     assert view.document.entities
     assert not fewer.document.entities
 

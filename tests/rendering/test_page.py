@@ -15,7 +15,7 @@ from helpers.noisy_extractor import noisy_extractor
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering import html
-from unire.rendering.common import COLOURS
+from unire.rendering.common import N_COLOURS
 from unire.rendering.views import View, gold_views, views
 
 WORDS = ["Ada", "Lovelace", "and", "Mary", "Somerville", "met", "in", "London", "."]
@@ -311,7 +311,7 @@ CONTRAST = """([back, fore, tint]) => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark_are_both_readable(visit, scheme):
-    names = [f"type-{i}" for i in range(4 * COLOURS)]
+    names = [f"type-{i}" for i in range(4 * N_COLOURS)]
     document = Document.from_words([names], [(i, i + 1, name) for i, name in enumerate(names)])
     page = visit([View(document)], scheme=scheme)
     style = "(element) => { const s = getComputedStyle(element); return [s.backgroundColor, s.color]; }"
@@ -319,8 +319,8 @@ def test_light_and_dark_are_both_readable(visit, scheme):
     assert page.evaluate(CONTRAST, [back, fore, "transparent"]) > 12
     lightness = page.evaluate(CONTRAST, [back, "black", "transparent"])
     assert lightness > 15 if scheme == "light" else lightness < 2
-    colours = {page.locator(f".entity.c{i}").first.evaluate(style)[0] for i in range(COLOURS)}
-    assert len(colours) == COLOURS
+    colours = {page.locator(f".entity.c{i}").first.evaluate(style)[0] for i in range(N_COLOURS)}
+    assert len(colours) == N_COLOURS
     for tint in colours:
         assert page.evaluate(CONTRAST, [back, fore, tint]) >= 4.5
     muted = page.locator(".counts").evaluate(style)[1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from unire.documents import Document
-from unire.rendering.terminal import Grid, codes, plain
+from unire.rendering.terminal import Grid, abbreviate_labels, render_text
 from unire.tables import fill_sentence
 
 
@@ -21,14 +21,14 @@ def drawn(document: Document, width: int = 100, sentence: int = 0, **console) ->
 
 @given(st.lists(st.text(max_size=6), unique=True))
 def test_different_labels_have_different_codes(labels):
-    found = codes(labels)
+    found = abbreviate_labels(labels)
     assert list(found) == labels
     assert len(set(found.values())) == len(labels)
     assert all(found.values())
 
 
 def test_a_code_is_short(scierc_labels):
-    found = codes(scierc_labels.names[1:])
+    found = abbreviate_labels(scierc_labels.names[1:])
     assert (found["Task"], found["OtherScientificTerm"], found["USED-FOR"]) == ("T", "OST", "UF")
     assert all(len(code) <= 3 for code in found.values())
 
@@ -69,7 +69,7 @@ def test_words_are_cut_and_do_no_harm():
 
 def test_a_document_has_its_tables_below_the_relations():
     document = Document.from_words([["Ada", "lives"], ["in", "London"]], [(0, 1, "Peop"), (3, 4, "Loc")])
-    assert plain(document, tables=True).splitlines()[2:] == [
+    assert render_text(document, tables=True).splitlines()[2:] == [
         *("", "  Ada   P ·", "  lives · ·", "  P Peop"),
         *("", "  in     · ·", "  London · L", "  L Loc", ""),
     ]

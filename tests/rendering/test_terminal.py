@@ -13,8 +13,8 @@ from rich.text import Text
 
 from unire.documents import Document
 from unire.labels import LabelSpace
-from unire.rendering.common import COLOURS, Palette, merge_symmetric, visible
-from unire.rendering.terminal import FEW, HUES, TerminalView, style
+from unire.rendering.common import N_COLOURS, Palette, escape_controls, merge_symmetric
+from unire.rendering.terminal import COLOURS_16, COLOURS_256, TerminalView, label_style
 
 DOCUMENT = Document.from_words(
     [["Ada", "Lovelace", "lives", "in", "London", "."]],
@@ -45,7 +45,7 @@ def test_no_color_is_heeded_on_a_terminal(monkeypatch):
 
 def test_in_colour_an_entity_has_the_colour_of_its_label():
     text = printed(DOCUMENT, force_terminal=True, color_system="256", no_color=False)
-    hue = HUES[Palette()["Peop"]]
+    hue = COLOURS_256[Palette()["Peop"]]
     assert f"\x1b[1;4;38;5;{hue}mAda" in text
     assert f"\x1b[38;5;{hue}m Peop" in text
     assert "[Ada" not in text.replace("\x1b[", "")
@@ -143,8 +143,8 @@ def test_line_ends_of_the_text_stay_and_no_id_leaves_no_line():
 
 
 def test_tabs_and_line_feeds_are_ordinary_and_other_controls_are_not():
-    assert visible("a\tb\nc") == "a\tb\nc"
-    assert visible("\r\x7f\u2028\ufeff") == "␍␡‹U+2028›‹U+FEFF›"
+    assert escape_controls("a\tb\nc") == "a\tb\nc"
+    assert escape_controls("\r\x7f\u2028\ufeff") == "␍␡‹U+2028›‹U+FEFF›"
 
 
 @pytest.mark.parametrize("name", ["scierc", "conll04", "ade"])
@@ -164,14 +164,14 @@ def test_entity_types_of_built_in_spaces_look_different_on_terminals_of_16_colou
         out = io.StringIO()
         console = Console(file=out, force_terminal=True, color_system=system, legacy_windows=False, no_color=False)
         for label in space.entity_types:
-            console.print(Text("x", style(palette, label)))
+            console.print(Text("x", label_style(palette, label)))
         looks = out.getvalue().split()
         assert len(set(looks)) == len(space.entity_types)
         assert not {f"\x1b[{grey}mx\x1b[0m" for grey in (30, 37, 90, 97)} & set(looks)
 
 
 def test_labels_get_different_colours_while_there_are_some():
-    palette = Palette(str(i) for i in range(COLOURS))
-    assert {palette[str(i)] for i in range(COLOURS)} == set(range(COLOURS))
-    assert palette["one more"] in range(COLOURS)
-    assert len(HUES) == len(set(HUES)) == len(FEW) == COLOURS
+    palette = Palette(str(i) for i in range(N_COLOURS))
+    assert {palette[str(i)] for i in range(N_COLOURS)} == set(range(N_COLOURS))
+    assert palette["one more"] in range(N_COLOURS)
+    assert len(COLOURS_256) == len(set(COLOURS_256)) == len(COLOURS_16) == N_COLOURS

@@ -18,7 +18,7 @@ from helpers.server import SECRET, TEXT, Running, command
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.formats import native
-from unire.rendering.views import decoded_at, views
+from unire.rendering.views import decode_again, views
 from unire.segmentation import segment
 from unire.serving.jobs import ExtractJob, ViewJob, Worker
 from unire.serving.schemas import Answer as AnswerModel
@@ -126,7 +126,7 @@ def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, sc
     assert [table["model"]["cuts"] for table in view["tables"]] == cuts
     assert {table["model"]["alpha"] for table in view["tables"]} == {None}  # this model weighs squares
     (seen,) = views(science, [segment(TEXT)])
-    assert decoded_at(science, seen, alpha).document == expected
+    assert decode_again(science, seen, alpha).document == expected
 
 
 def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, monkeypatch):

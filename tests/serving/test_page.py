@@ -16,7 +16,7 @@ from helpers.browser import hover, shares
 from helpers.server import Running
 from unire.extractor import Extractor
 from unire.graph.export import TRIPLES, TSV
-from unire.rendering.html.data import SCALE
+from unire.rendering.html.page import SCALE
 from unire.rendering.views import views
 from unire.segmentation import segment
 from unire.serving.schemas import ServingLimits

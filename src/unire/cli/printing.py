@@ -16,7 +16,7 @@ from rich.text import Text
 from unire.evaluation.bootstrap import Intervals
 from unire.evaluation.calibration_error import CalibrationErrors
 from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.rendering.common import visible
+from unire.rendering.common import escape_controls
 
 __all__ = [
     "errors",
@@ -46,7 +46,7 @@ def say(*parts: str | tuple[str, str], to: Console | None = None) -> None:
         parts: Texts, or pairs of a text and a style. File names of users, such as `[red].txt`, are safe here.
         to: The console. [default: standard error]
     """
-    shown = (visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts)
+    shown = (escape_controls(part) if isinstance(part, str) else (escape_controls(part[0]), part[1]) for part in parts)
     (errors if to is None else to).print(Text.assemble(*shown), soft_wrap=True)
 
 
@@ -66,8 +66,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(file=console.file, width=MAX_FILE_WIDTH)
     cells = [[_cell(value) for value in row] for row in rows]
-    heads = [Text(visible(column), "bold") for column in columns]
-    shown = Table(title=Text(visible(title), "bold"), title_justify="left", box=None, pad_edge=False)
+    heads = [Text(escape_controls(column), "bold") for column in columns]
+    shown = Table(title=Text(escape_controls(title), "bold"), title_justify="left", box=None, pad_edge=False)
     widths = _widths([*zip_longest(heads, *cells, fillvalue=Text())], console.width)
     for i, (head, width) in enumerate(zip(heads, widths, strict=True)):
         shown.add_column(head, justify="left" if i == 0 else "right", overflow="fold", width=width)
@@ -138,4 +138,4 @@ def _rates(counts: Counts | TypedCounts) -> tuple[object, ...]:
 def _cell(value: object) -> Text:
     if isinstance(value, Text):
         return value
-    return Text(f"{value:,}" if isinstance(value, int) else visible(str(value)))
+    return Text(f"{value:,}" if isinstance(value, int) else escape_controls(str(value)))

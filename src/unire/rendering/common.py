@@ -1,46 +1,48 @@
-"""Colours of labels: the same label has the same colour everywhere, as far as there are colours."""
+"""What the terminal and the pages share: label colours, visible control characters, the words with their entities."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
-from unire.documents import Entity, Relation
+from unire.documents import Document, Entity, Relation
 from unire.labels import LabelSpace
 
-__all__ = ["COLOURS", "Palette", "merge_symmetric", "score_of", "visible"]
+__all__ = ["N_COLOURS", "Palette", "TextStep", "escape_controls", "format_score", "iter_steps", "merge_symmetric"]
 
-ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-"""Control characters but for tab and line feed, those that turn the direction of writing, halves of surrogate pairs."""
-
-
-def visible(text: str) -> str:
-    """`text` with a sign or a code in the place of every such character: `␛[31m`, `‹U+202E›`."""
-    return ACTING.sub(_sign, text) if ACTING.search(text) else text
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
+"""Control characters except tab and line feed, marks of the writing direction, and halves of surrogate pairs."""
 
 
-def _sign(match: re.Match[str]) -> str:
+def escape_controls(text: str) -> str:
+    """Replace every control character by a visible symbol or its code: `␛[31m`, `‹U+202E›`."""
+    return CONTROL_CHARACTERS.sub(_to_symbol, text) if CONTROL_CHARACTERS.search(text) else text
+
+
+def _to_symbol(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"‹U+{code:04X}›"
 
 
-COLOURS = 16
-"""How many a palette tells apart. What number 5 looks like is said in `hues.py` and `html/text.css`."""
+N_COLOURS = 16
+"""Colours of a palette. `terminal.py` and `html/text.css` define what each number looks like."""
 
-
-SPREAD = 209935065
-"""Found by search: with it no two labels of `scierc`, `conll04` or `ade` meet, and entity types are well apart."""
+HASH_MULTIPLIER = 209935065
+"""Found by search: labels of `scierc`, `conll04` and `ade` never share a colour, and entity types differ clearly."""
 
 
 class Palette:
-    """Gives every label a colour, a number below `COLOURS`.
+    """Assigns every label a colour, a number below `N_COLOURS`.
 
-    A label's name decides; where two names meet in one colour, the second gets the next that is free. Given a label
-    space, colours do not depend on what is found first.
+    The hash of the label's name chooses the colour; if that is in use, the label gets the next free one. With a label
+    space, the colours do not depend on the order of the predictions.
     """
 
     def __init__(self, labels: LabelSpace | Iterable[str] = ()) -> None:
@@ -50,28 +52,55 @@ class Palette:
 
     def __getitem__(self, label: str) -> int:
         if label not in self._colours:
-            wish = SPREAD * crc32(label.encode("utf-8", "surrogatepass")) % 2**32 * COLOURS // 2**32
-            taken = set(self._colours.values())
-            free = [(wish + i) % COLOURS for i in range(COLOURS) if (wish + i) % COLOURS not in taken]
-            self._colours[label] = free[0] if free else wish
+            preferred = HASH_MULTIPLIER * crc32(label.encode("utf-8", "surrogatepass")) % 2**32 * N_COLOURS // 2**32
+            used = set(self._colours.values())
+            free = [(preferred + i) % N_COLOURS for i in range(N_COLOURS) if (preferred + i) % N_COLOURS not in used]
+            self._colours[label] = free[0] if free else preferred
         return self._colours[label]
 
 
 def merge_symmetric(relations: Sequence[Relation]) -> list[tuple[int, ...]]:
-    """Positions of the relations, those of one that holds both ways together, at the place of the first of the two."""
-    alone: defaultdict[tuple[Entity, Entity, str, str], deque[int]] = defaultdict(deque)  # one may be given twice
-    shown: list[tuple[int, ...]] = []
+    """Group the positions of relations: the two directions of a symmetric relation together, in order of the first."""
+    alone: defaultdict[tuple[Entity, Entity, str, str], deque[int]] = defaultdict(deque)  # a relation may occur twice
+    groups: list[tuple[int, ...]] = []
     for position, relation in enumerate(relations):
-        head, tail, label, score = relation.head, relation.tail, relation.label, score_of(relation)
+        head, tail, label, score = relation.head, relation.tail, relation.label, format_score(relation)
         mirrors = alone[tail, head, label, score] if head != tail else None
         if mirrors:
-            shown[mirrors.popleft()] += (position,)
+            groups[mirrors.popleft()] += (position,)
         else:
-            alone[head, tail, label, score].append(len(shown))
-            shown.append((position,))
-    return shown
+            alone[head, tail, label, score].append(len(groups))
+            groups.append((position,))
+    return groups
 
 
-def score_of(relation: Relation) -> str:
-    """Its score as it is shown; nothing if it has none."""
+def format_score(relation: Relation) -> str:
+    """Format the score of a relation; empty if it has none."""
     return "" if relation.score is None else f"{relation.score:.2f}"
+
+
+class TextStep(NamedTuple):
+    """A word and the text before it. The texts of all steps, in order, are the text of the document."""
+
+    before: str
+    opening: list[int]
+    """Positions in `document.entities` of the entities that start at this word, longest first."""
+    word: str
+    closing: list[int]
+    """Positions of the entities that end at this word, shortest first."""
+
+
+def iter_steps(document: Document) -> Iterator[TextStep]:
+    """Yield a step for every word, and a last one without a word for the text after them."""
+    entities = document.entities
+    opening: dict[int, list[int]] = {}
+    closing: dict[int, list[int]] = {}
+    for i in sorted(range(len(entities)), key=lambda i: entities[i].start - entities[i].end):
+        opening.setdefault(entities[i].start, []).append(i)
+        closing.setdefault(entities[i].end - 1, []).insert(0, i)
+    position = 0
+    for i, (start, end) in enumerate(document.offsets):
+        start, end = max(start, position), max(end, position)  # overlapping words are shown once
+        yield TextStep(document.text[position:start], opening.get(i, []), document.text[start:end], closing.get(i, []))
+        position = end
+    yield TextStep(document.text[position:], [], "", [])

@@ -1,4 +1,4 @@
-"""What there is to see of a document: what was found, gold if there is any, and the tables that it was found in."""
+"""Views: a document with its predictions, its gold annotation if there is any, and the tables of its sentences."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from unire.extractor import Extractor, OnBatch
 from unire.windows.collator import Batch
 from unire.windows.spans import TableSpan
 
-__all__ = ["SentenceTable", "View", "decoded_at", "gold_views", "views"]
+__all__ = ["SentenceTable", "View", "decode_again", "gold_views", "views"]
 
 
-MAX_WORDS = 2**13
-"""Words of a document whose tables are kept, unless told otherwise.
-
-Those of a text without full stops are huge, and nobody reads them."""
+MAX_TABLE_WORDS = 2**13
+"""Tables beyond this word of a document are dropped by default: without full stops they become huge."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +32,22 @@ class SentenceTable:
 
     place: TableSpan
     P: NDArray[np.float32] | None = None
-    """[n, n, |Y|]; `None` where there is gold annotation and no model."""
+    """[n, n, |Y|]; `None` for gold annotation without a model."""
     distances: NDArray[np.float64] | None = None
-    """[n - 1]: between each word and the next; `None` where the decoder does not cut tables."""
+    """[n - 1]: between each word and the next; `None` if the decoder does not split tables."""
     alpha: float | None = None
-    """The distance above which the table was cut; `None` where it was cut by something else."""
+    """The distance above which the decoder split the table; `None` for other decoders."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A document to look at."""
+    """A document to render."""
 
     document: Document
-    """With what was found, or with gold annotation where there is nothing else."""
+    """With the predictions, or with gold annotation if there are none."""
     gold: Document | None = None
     tables: tuple[SentenceTable, ...] = ()
-    """In the order of the text."""
+    """In text order."""
 
 
 def views(
@@ -57,16 +55,16 @@ def views(
     documents: Iterable[Document],
     *,
     notes: Counter[str] | None = None,
-    max_words: int | None = MAX_WORDS,
+    max_words: int | None = MAX_TABLE_WORDS,
     on_batch: OnBatch | None = None,
 ) -> Iterator[View]:
     """Annotate documents as `Extractor.annotate` does; yield them with their tables and, as gold, their annotation.
 
     Args:
-        extractor: Finds and decodes.
-        documents: May be a stream; a bounded number of them is in memory at a time.
-        notes: Counts what needed special care, and tables that were left out.
-        max_words: Tables that end after this word of a document are left out; none if `None`.
+        extractor: The model.
+        documents: The documents. Of a stream, a bounded number is in memory at a time.
+        notes: Counts special cases, and tables that were dropped.
+        max_words: Drop tables that end after this word of a document. `None` keeps all.
         on_batch: Called after each batch.
     """
     inputs: deque[Document] = deque()
@@ -78,7 +76,7 @@ def views(
             yield document
 
     def keep_tables(batch: Batch, P: Any) -> None:
-        for table in _tables(extractor, batch, P):
+        for table in _sentence_tables(extractor, batch, P):
             if max_words is None or table.place.end <= max_words:
                 tables[table.place.document].append(table)
             elif notes is not None:
@@ -92,7 +90,7 @@ def views(
         yield View(document, gold if gold.entities else None, tuple(in_order))
 
 
-def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
+def _sentence_tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTable]:
     decoder = extractor.config.decoder
     distances = (
         decoders.BoundaryDecoder(P, batch.lengths, extractor.labels).distances if decoder in SPAN_DECODERS else None
@@ -107,21 +105,21 @@ def _tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[SentenceTabl
         )
 
 
-def decoded_at(extractor: Extractor, view: View, alpha: float) -> View:
-    """The same tables, decoded again with another α."""
+def decode_again(extractor: Extractor, view: View, alpha: float) -> View:
+    """Decode the same tables again with another α."""
     other = extractor.with_alpha(alpha)
-    findings = DocumentAssembler([view.document], extractor.labels)
+    assembler = DocumentAssembler([view.document], extractor.labels)
     tables = []
     for table in view.tables:
         if table.P is not None:
             decoded = other.decode(table.P[None], [len(table.place)])
-            findings.add([replace(table.place, document=0)], decoded)
+            assembler.add([replace(table.place, document=0)], decoded)
         tables.append(replace(table, alpha=None if table.alpha is None else alpha))
-    return View(findings.documents()[0], view.gold, tuple(tables))
+    return View(assembler.documents()[0], view.gold, tuple(tables))
 
 
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:
-    """Annotated documents with their gold tables."""
+    """Yield annotated documents with their gold tables."""
     for document in documents:
         places = (TableSpan(0, i, sentence.start, sentence.end) for i, sentence in enumerate(document.sentences))
         yield View(document, document, tuple(SentenceTable(place) for place in places if len(place)))

@@ -19,8 +19,8 @@ from unire.extractor import Extractor, OnBatch
 from unire.formats import native
 from unire.graph.export import TRIPLES, TSV
 from unire.rendering.common import Palette
-from unire.rendering.html import data
-from unire.rendering.views import View, decoded_at, views
+from unire.rendering.html.page import encode_view
+from unire.rendering.views import View, decode_again, views
 from unire.segmentation import segment
 
 __all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "count_characters"]
@@ -172,11 +172,11 @@ class Worker:
 
     def _view_to_json(self, job: ViewJob, view: View) -> bytes:
         if job.alpha is not None and self.extractor.config.decoder in SPAN_DECODERS:
-            view = decoded_at(self.extractor, view, job.alpha)
+            view = decode_again(self.extractor, view, job.alpha)
         document = view.document
         return _json(
             {
-                **data.of_view(view, self.extractor.labels, self.palette, cells=job.cells),
+                **encode_view(view, self.extractor.labels, self.palette, cells=job.cells),
                 "document": document.to_dict(),
                 "tsv": TRIPLES.head(TSV) + TRIPLES.lines(document, TSV),
             }

@@ -12,8 +12,7 @@ from typing import Protocol
 from unire.errors import UnireError
 from unire.files import open_text_output
 from unire.hub.model_dir import fingerprint
-from unire.rendering.html.template import PageTemplate
-from unire.rendering.html.text import asset, shown
+from unire.rendering.html.markup import PageTemplate, escape_text, read_asset
 from unire.studies import charts as draw
 from unire.studies import compare as compare_module
 from unire.studies import errors as errors_module
@@ -135,7 +134,7 @@ def write_report(folder: Path) -> Path:
 
 
 def _page(results: Mapping[str, Json], charts: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    style = asset("page.css") + (resources.files("unire.studies") / "report.css").read_text(encoding="utf-8")
+    style = read_asset("page.css") + (resources.files("unire.studies") / "report.css").read_text(encoding="utf-8")
     yield PageTemplate("Studies", style, styled=True).head
     yield f"""<body>
 <header><h1>Studies</h1></header>
@@ -159,17 +158,17 @@ def _facts(result: Json) -> str:
         parts += [f"pipeline {name} {value}" for name, value in result.get("pipeline", {}).items()]
     else:
         parts = [", ".join(result["of"]), f"on {', '.join(result['data'])}"]
-    return f'<p class="counts">{shown("; ".join(parts))}</p>\n'
+    return f'<p class="counts">{escape_text("; ".join(parts))}</p>\n'
 
 
 def _table(table: ResultTable) -> str:
-    head = "".join(f"<th>{shown(column)}</th>" for column in table.columns)
+    head = "".join(f"<th>{escape_text(column)}</th>" for column in table.columns)
     rows = "".join(
-        f"<tr><th>{shown(name)}</th>{''.join(f'<td>{shown(cell)}</td>' for cell in cells)}</tr>\n"
+        f"<tr><th>{escape_text(name)}</th>{''.join(f'<td>{escape_text(cell)}</td>' for cell in cells)}</tr>\n"
         for name, *cells in table.rows
     )
     return (
-        f'<h3>{shown(table.title)}</h3>\n<div class="wide"><table>\n'
+        f'<h3>{escape_text(table.title)}</h3>\n<div class="wide"><table>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
     )
 
@@ -191,7 +190,8 @@ def _cases(result: Json) -> Iterator[str]:
             else ""
         )
         listed = "".join(f"<li>{item}</li>\n" for item in items[:MAX_LISTED_SENTENCES])
-        yield f"<details><summary>{shown(title)} ({len(items):,})</summary>{left_out}<ol>{listed}</ol></details>\n"
+        summary = f"<summary>{escape_text(title)} ({len(items):,})</summary>"
+        yield f"<details>{summary}{left_out}<ol>{listed}</ol></details>\n"
 
 
 def _error(case: Json) -> str:
@@ -207,8 +207,8 @@ def _difference(case: Json) -> str:
 
 
 def _sentence(case: Json) -> str:
-    return f'<p dir="auto">{shown(case["text"])} <span class="counts">{shown(case["document"])}</span></p>'
+    return f'<p dir="auto">{escape_text(case["text"])} <span class="counts">{escape_text(case["document"])}</span></p>'
 
 
 def _line(name: str, items: list[str]) -> str:
-    return f'<p class="line"><b>{shown(name)}</b> {shown("; ".join(items) or "nothing")}</p>'
+    return f'<p class="line"><b>{escape_text(name)}</b> {escape_text("; ".join(items) or "nothing")}</p>'

@@ -51,7 +51,7 @@ class FileWriter:
 class PageWriter:
     """A format that shows the tables."""
 
-    write: Callable[[Iterable[View], str | Path | TextIO, LabelSpace], html.Written]
+    write: Callable[[Iterable[View], str | Path | TextIO, LabelSpace], html.PageSummary]
     streams: bool = True
 
 
@@ -92,8 +92,8 @@ def _annotated(name: str) -> FileWriter:
 
 
 WRITERS: dict[str, LineWriter | FileWriter | PageWriter] = {
-    "text": LineWriter(terminal.plain),
-    "tables": LineWriter(partial(terminal.plain, tables=True)),
+    "text": LineWriter(terminal.render_text),
+    "tables": LineWriter(partial(terminal.render_text, tables=True)),
     "jsonl": LineWriter(jsonl),
     "csv": _rows(TRIPLES, CSV),
     "tsv": _rows(TRIPLES, TSV),

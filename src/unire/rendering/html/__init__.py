@@ -1,12 +1,11 @@
-"""Documents as HTML: a page with text, arcs and tables, or a fragment for a notebook.
+"""Documents as HTML: a page with text, arcs and tables, or a render_fragment for a notebook.
 
-Everything that comes from data is escaped here, in `text.py` and `data.py`; the scripts beside them put it into a page
-as text, and nothing as markup but what `text.py` wrote.
+`markup.py` escapes all text from data. The scripts insert data as text, and as markup only what `markup.py` wrote.
 """
 
 from __future__ import annotations
 
-from unire.rendering.html.page import LIMIT, Written, write
-from unire.rendering.html.text import fragment
+from unire.rendering.html.markup import render_fragment
+from unire.rendering.html.page import MAX_DOCUMENTS, PageSummary, write
 
-__all__ = ["LIMIT", "Written", "fragment", "write"]
+__all__ = ["MAX_DOCUMENTS", "PageSummary", "render_fragment", "write"]

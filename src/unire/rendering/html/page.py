@@ -1,34 +1,60 @@
-"""One page that holds everything: text, arcs, tables, style and scripts. It loads nothing and sends nothing."""
+"""One self-contained page: text, arcs, tables, style sheets and scripts. It loads nothing and sends nothing.
+
+The scripts read their data as JSON. Numbers are rounded, so that a page stays small: probabilities are whole
+thousandths, compressed and written in base64.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import base64
+import json
+import zlib
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unire.documents import Document, Relation
 from unire.files import open_text_output
 from unire.labels import LabelSpace
-from unire.rendering.common import Palette, merge_symmetric
-from unire.rendering.html import data
-from unire.rendering.html.template import PageTemplate
-from unire.rendering.html.text import asset, relation_list, sentences, shown
-from unire.rendering.views import View
+from unire.rendering.common import Palette, escape_controls, merge_symmetric
+from unire.rendering.html.markup import PageTemplate, escape_text, mark_sentences, read_asset, render_relations
+from unire.rendering.views import SentenceTable, View
+from unire.tables import fill_sentence, read_table
 
-__all__ = ["LIMIT", "Written", "write"]
+__all__ = [
+    "MAX_DOCUMENTS",
+    "SCALE",
+    "PageSummary",
+    "embed_json",
+    "encode_document",
+    "encode_labels",
+    "encode_view",
+    "write",
+]
 
-LIMIT = 200
-"""Documents of a page: more are slow to open, and nobody reads them."""
+MAX_DOCUMENTS = 200
+"""Documents on a page by default: a page with more opens slowly."""
+
+SCALE = 1000
+"""The integer that stands for a probability of 1."""
+
+Json = dict[str, Any]
 
 STYLE = ("text.css", "page.css", "table.css")
 SCRIPT = ("arcs.js", "table.js", "document.js", "page.js")
 
 
-class Written(NamedTuple):
+class PageSummary(NamedTuple):
+    """What `write` wrote."""
+
     documents: int
-    """How many the page holds."""
+    """Documents on the page."""
     complete: bool
-    """Whether those were all."""
+    """Whether the page shows all documents."""
 
 
 def write(
@@ -37,61 +63,61 @@ def write(
     labels: LabelSpace | None = None,
     *,
     title: str = "Entities and relations",
-    limit: int = LIMIT,
-) -> Written:
+    limit: int = MAX_DOCUMENTS,
+) -> PageSummary:
     """Write a page.
 
     Args:
-        views: May be a stream; one is held in memory at a time, and none is asked for beyond the limit.
-        target: A path (the file is whole or not there), or an open text stream.
-        labels: The label space of the tables; without it there are none.
-        title: Of the page.
-        limit: Documents to show; if there are more, the page says so.
+        views: The documents. A stream is read one by one, and not beyond the limit.
+        target: A path, which is written atomically, or an open text stream.
+        labels: The label space of the tables. Without it the page has no tables.
+        title: The title of the page.
+        limit: Documents to show. If there are more, the page says so.
     """
     palette = Palette(labels or ())
     stream = iter(views)
     count = 0
     with open_text_output(target) as file:
-        file.write(_head(title, labels, palette))
+        file.write(_render_head(title, labels, palette))
         for count, view in enumerate(islice(stream, limit), start=1):
-            file.writelines(_document(view, count, labels, palette))
+            file.writelines(_render_document(view, count, labels, palette))
         complete = next(stream, None) is None
-        file.write(_foot(count, complete))
-    return Written(count, complete)
+        file.write(_render_foot(count, complete))
+    return PageSummary(count, complete)
 
 
-def _head(title: str, labels: LabelSpace | None, palette: Palette) -> str:
-    known = data.script({"labels": [] if labels is None else data.of_labels(labels, palette)}, 'id="labels"')
-    shell = PageTemplate(title, "\n".join(map(asset, STYLE)), "\n".join(map(asset, SCRIPT)))
+def _render_head(title: str, labels: LabelSpace | None, palette: Palette) -> str:
+    known = embed_json({"labels": [] if labels is None else encode_labels(labels, palette)}, 'id="labels"')
+    shell = PageTemplate(title, "\n".join(map(read_asset, STYLE)), "\n".join(map(read_asset, SCRIPT)))
     return f"""{shell.head}<body class="unire">
-<header><h1>{shown(title)}</h1></header>
+<header><h1>{escape_text(title)}</h1></header>
 {known}
 <main>
 """
 
 
-def _document(view: View, number: int, labels: LabelSpace | None, palette: Palette) -> Iterator[str]:
-    """The first document is open; scripts draw a document when it is opened first."""
+def _render_document(view: View, number: int, labels: LabelSpace | None, palette: Palette) -> Iterator[str]:
+    """The first document is open. Scripts draw a document when it is first opened."""
     document = view.document
     with_table = set() if labels is None else {table.place.sentence for table in view.tables}
     yield f'<details class="document"{" open" if number == 1 else ""}>\n<summary>'
-    yield f'<span class="id" dir="auto">{shown(document.id) or f"Document {number}"}</span> '
-    yield f'<span class="counts">{_counted(len(document.entities), "entity", "entities")}, '
-    yield f"{_counted(len(merge_symmetric(document.relations)), 'relation', 'relations')}</span></summary>\n"
+    yield f'<span class="id" dir="auto">{escape_text(document.id) or f"Document {number}"}</span> '
+    yield f'<span class="counts">{_count(len(document.entities), "entity", "entities")}, '
+    yield f"{_count(len(merge_symmetric(document.relations)), 'relation', 'relations')}</span></summary>\n"
     yield '<div class="text">\n'
-    for i, text in enumerate(sentences(document, palette)):
+    for i, text in enumerate(mark_sentences(document, palette)):
         yield f'<div class="sentence" dir="auto">{text}</div>\n'
         if i in with_table:
-            words = _counted(len(document.sentences[i]), "word", "words")
+            words = _count(len(document.sentences[i]), "word", "words")
             yield f'<details class="sentence-tables" data-sentence="{i}"><summary>Table of {words}</summary>'
             yield "</details>\n"
     yield "</div>\n"
-    yield relation_list(document, palette)
-    yield data.script(data.of_document(view, labels, palette), 'class="data"')
+    yield render_relations(document, palette)
+    yield embed_json(encode_document(view, labels, palette), 'class="data"')
     yield "\n</details>\n"
 
 
-def _foot(count: int, complete: bool) -> str:
+def _render_foot(count: int, complete: bool) -> str:
     if not count:
         remark = "There are no documents."
     else:
@@ -104,5 +130,116 @@ def _foot(count: int, complete: bool) -> str:
 """
 
 
-def _counted(number: int, one: str, more: str) -> str:
+def _count(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
+
+
+def embed_json(data: Json, attributes: str) -> str:
+    """Embed JSON into a page. `<` is escaped, because only it can end a script or start a comment."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" {attributes}>{text}</script>'
+
+
+def encode_labels(labels: LabelSpace, palette: Palette) -> list[Json]:
+    """Encode names and colours of the labels, by id. ⊥ has no colour."""
+    coloured = [{"name": escape_controls(name), "colour": palette[name]} for name in labels.names[1:]]
+    return [{"name": labels.names[LabelSpace.NONE], "colour": None}, *coloured]
+
+
+def encode_document(
+    view: View, labels: LabelSpace | None, palette: Palette, cells: Container[int] | None = None
+) -> Json:
+    """Encode the relations, for the arcs, and the tables of the sentences.
+
+    Args:
+        view: The document.
+        labels: The label space of the tables. Without it no table is encoded.
+        palette: The colours of the labels.
+        cells: The sentences whose tables include all probabilities. [default: all]
+    """
+    document = view.document
+    return {
+        "relations": [
+            {
+                "head": head,
+                "tail": tail,
+                "label": escape_controls(r.label),
+                "colour": palette[r.label],
+                "score": _round(r.score),
+            }
+            for r, head, tail in _index_arguments(document)
+        ],
+        "tables": [] if labels is None else [_encode_table(view, table, labels, cells) for table in view.tables],
+    }
+
+
+def _index_arguments(document: Document) -> Iterable[tuple[Relation, int, int]]:
+    """The relations with the positions of their head and tail in `document.entities`."""
+    positions = {entity: i for i, entity in enumerate(document.entities)}
+    return ((relation, positions[relation.head], positions[relation.tail]) for relation in document.relations)
+
+
+def _encode_table(view: View, table: SentenceTable, labels: LabelSpace, cells: Container[int] | None) -> Json:
+    place = table.place
+    filled = cells is None or place.sentence in cells
+    return {
+        "sentence": place.sentence,
+        "words": [escape_controls(word) for word in view.document.words[place.start : place.end]],
+        "model": None
+        if table.P is None
+        else (_encode_cells(table.P) if filled else {}) | _encode_predictions(view, table, labels),
+        "gold": None if view.gold is None else _encode_gold(view.gold, table, labels),
+    }
+
+
+def _encode_cells(P: NDArray[np.float32]) -> Json:
+    """Encode the probabilities of every cell, and its most probable label."""
+    # the argmax of the exact values: rounded ones may be equal
+    return {"P": _pack(np.rint(P * SCALE)), "argmax": _pack(P.argmax(2))}
+
+
+def _encode_predictions(view: View, table: SentenceTable, labels: LabelSpace) -> Json:
+    """Encode what the decoder predicted from the table."""
+    place = table.place
+    sentence = view.document.sentences[place.sentence]
+    entities = [entity for entity in sentence.entities if place.start <= entity.start < place.end]
+    positions = {entity: i for i, entity in enumerate(entities)}
+    return {
+        "distances": None if table.distances is None else [round(d, 4) for d in table.distances.tolist()],
+        "alpha": table.alpha,
+        "cuts": [cut - place.start for cut in sentence.cuts or () if place.start < cut < place.end],
+        "entities": [
+            [e.start - place.start, e.end - place.start, labels.entity_id(e.label), _round(e.score)] for e in entities
+        ],
+        "relations": [
+            [positions[r.head], positions[r.tail], labels.relation_id(r.label), _round(r.score)]
+            for r in sentence.relations
+            if r.head in positions
+        ],
+    }
+
+
+def _encode_gold(gold: Document, table: SentenceTable, labels: LabelSpace) -> Json:
+    """Encode the gold annotation as the table represents it: squares and rectangles."""
+    place = table.place
+    filled = fill_sentence(gold.sentences[place.sentence], labels, place.start, place.end)
+    entities, relations = read_table(filled.labels, labels)
+    return {"entities": entities, "relations": relations, "unheld": len(filled.omitted)}
+
+
+def _pack(numbers: NDArray[Any]) -> str:
+    """Compress integers below 2¹⁶ as two bytes each, in base64."""
+    return base64.b64encode(zlib.compress(numbers.astype("<u2").tobytes(), 6)).decode()
+
+
+def _round(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
+
+
+def encode_view(view: View, labels: LabelSpace, palette: Palette, cells: Container[int] = ()) -> dict[str, Any]:
+    """Encode a document for `DocumentView` in `document.js`, with the probabilities of the sentences `cells` only."""
+    return {
+        "sentences": list(mark_sentences(view.document, palette)),
+        "triples": render_relations(view.document, palette),
+        **encode_document(view, labels, palette, cells),
+    }

@@ -5,9 +5,8 @@ from __future__ import annotations
 from unire.decoding.decoders import SPAN_DECODERS
 from unire.extractor import Extractor
 from unire.rendering.common import Palette
-from unire.rendering.html import data
-from unire.rendering.html.template import PageTemplate
-from unire.rendering.html.text import asset, shown
+from unire.rendering.html.markup import PageTemplate, escape_text, read_asset
+from unire.rendering.html.page import embed_json, encode_labels
 
 __all__ = ["LivePage"]
 
@@ -21,18 +20,18 @@ class LivePage:
     def __init__(self, extractor: Extractor, name: str) -> None:
         shell = PageTemplate(
             f"unire: {name}",
-            "\n".join([*map(asset, STYLE), asset("live.css", __name__)]),
-            "\n".join([*map(asset, SCRIPT), asset("live.js", __name__)]),
+            "\n".join([*map(read_asset, STYLE), read_asset("live.css", __name__)]),
+            "\n".join([*map(read_asset, SCRIPT), read_asset("live.js", __name__)]),
             connects=True,
         )
         labels, settings = extractor.labels, extractor.config
         known = {
-            "labels": data.of_labels(labels, Palette(labels)),
+            "labels": encode_labels(labels, Palette(labels)),
             "alpha": settings.alpha if settings.decoder in SPAN_DECODERS else None,
             "byDistance": settings.decoder == "split",
         }
-        body = asset("live.html", __name__).replace("{name}", shown(name))
-        script = data.script(known, 'id="known"')
+        body = read_asset("live.html", __name__).replace("{name}", escape_text(name))
+        script = embed_json(known, 'id="known"')
         self.html = f"{shell.head}{body.replace('{known}', script)}</html>\n"
         self.headers = {
             "Content-Security-Policy": f"{shell.policy}; frame-ancestors 'none'",
