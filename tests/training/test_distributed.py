@@ -239,6 +239,7 @@ def test_processes_part_however_a_training_ends(monkeypatch, end):
     assert left == [True]
 
 
+@pytest.mark.slow
 def test_two_processes_distil_twice_the_text_of_one(random_model: Path, encoder: Path, tmp_path: Path):
     (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64)
     arguments = (

@@ -149,6 +149,7 @@ def straight(words, tmp_path_factory):
     return result(*words, "--out", tmp_path_factory.mktemp("straight") / "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop", "status"), [(sent(signal.SIGINT), [130]), (sent(signal.SIGTERM), [143]), (sent_to_all, ENDED)]
 )
@@ -170,6 +171,7 @@ def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words
     assert not checkpoints.exists()
 
 
+@pytest.mark.slow
 def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, encoder, tmp_path):
     words = ("distill", "--teacher", random_model, "--student", encoder, "--corpus", TWENTY, *TRAINING)
     words = (*(word for word in words if word not in ("--labels", "scierc")), "--soft-batch", 4, "--workers", 2)
@@ -182,6 +184,7 @@ def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, enc
     assert not result(*words, "--out", out, "--resume")["interrupted"]
 
 
+@pytest.mark.slow
 @linux
 def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
     (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64, encoding="utf-8")
@@ -197,6 +200,7 @@ def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
     assert went_on["steps"] == state["step"] + 3
 
 
+@pytest.mark.slow
 @linux
 def test_a_study_that_is_stopped_keeps_its_trainings_as_they_were(encoder, tmp_path):
     words = ("study", "beta2", "--encoder", encoder, *TRAINING[:4], "--dev", TWENTY, "--out", tmp_path, "--jobs", 2)

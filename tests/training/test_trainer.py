@@ -45,6 +45,7 @@ def quick(**changes) -> TrainingConfig:
     return TrainingConfig.from_preset("paper", **{**QUICK, "epochs": 2, "batch_size": 8, "window": 40, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("layout", ["in-place", "released", "shared"])
@@ -176,6 +177,7 @@ def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees
     assert not supports_position_ids(model)
 
 
+@pytest.mark.slow
 def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):
     """The state is saved before every step; the process is killed from outside at a moment it does not choose."""
     words = (
@@ -203,6 +205,7 @@ def test_a_killed_training_resumes_and_ends_with_the_same_numbers(twenty, scierc
     assert not checkpoints.exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_labels, encoder, tmp_path):
     config = quick(epochs=4)
     straight = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "straight")

@@ -96,6 +96,7 @@ words = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     sentences=st.lists(st.lists(words, max_size=12), max_size=5),
@@ -148,6 +149,7 @@ def write_marked(encoder: Path, labels: LabelSpace, folder: Path) -> None:
     export_onnx(folder / "model", folder / "exported", precision="fp32")
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_checkpoint_keeps_its_marks_and_both_engines_see_them(encoder, scierc_labels, twenty, tmp_path):
     write_marked(encoder, scierc_labels, tmp_path)

@@ -130,6 +130,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
     assert sorted(size for group in found for size in group) == falling[::-1]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     texts=st.lists(documents(), min_size=1, max_size=6),

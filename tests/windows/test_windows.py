@@ -30,6 +30,7 @@ from unire.windows.windows import WindowBuilder, WindowGroup
 # Every layout
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @settings(max_examples=300, deadline=None)
 @given(
