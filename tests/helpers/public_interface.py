@@ -70,7 +70,7 @@ PROBES: tuple[Any, ...] = (
 
 METHODS = {
     "Document": ("from_words", "annotated", "entity", "confident", "to_dict", "to_networkx", "_repr_html_"),
-    "Extractor": ("load", "extract", "extract_words", "annotate", "with_alpha", "with_decoder", "labels"),
+    "Extractor": ("load", "extract", "extract_words", "annotate", "with_alpha", "with_decoder"),
     "LabelSpace": ("load", "learn", "from_dict", "to_dict", "check"),
     "Protocol": ("all", "to_dict"),
     "Scores": ("to_dict",),
@@ -89,7 +89,7 @@ def describe_names(folder: Path) -> dict[str, Any]:
     return {
         "names": sorted(unire.__all__),
         "methods": {
-            name: [method for method in methods if hasattr(getattr(unire, name), method) or name == "Extractor"]
+            name: [method for method in methods if hasattr(getattr(unire, name), method)]
             for name, methods in METHODS.items()
         },
         "fields": {name: list(signature(getattr(unire, name)).parameters) for name in classes},

@@ -15,7 +15,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from unire.cli.main import app
+from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.segmentation import segment
 
@@ -31,7 +31,7 @@ def error(*arguments: object, stdin: bytes | None = None) -> str:
     ran = extract(*arguments, stdin=stdin)
     assert isinstance(ran.exception, UnireError), ran.output
     assert "\n" not in str(ran.exception)
-    return str(ran.exception)
+    return name_options(str(ran.exception), ["extract"])
 
 
 def test_a_text_alone_is_enough_and_the_model_is_named():
