@@ -287,7 +287,9 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
     assert "already exists and holds" in error(TEXT, "--format", "brat", "--out", tmp_path)
     assert "--resume continues an --out of lines" in error(TEXT, "--resume")
-    assert "--resume continues an --out of lines" in error(TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie")
+    assert "--resume continues an --out of lines" in error(
+        TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie"
+    )
 
 
 @pytest.mark.parametrize(
