@@ -38,7 +38,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from unire import Document, formats
-from unire.integrations.ray.shards import plan_shards, stamps
+from unire.integrations.ray.shards import plan_shards, stamp_files
 from unire.segmentation import restored, segment
 from unire.sources.sources import TextSources
 
@@ -141,7 +141,7 @@ def raylet_of(node: Any) -> int:
 
 def blocks_of(corpus: Path) -> int:
     inputs = TextSources([str(corpus)])
-    blocks = len(plan_shards(inputs, stamps(inputs)))
+    blocks = len(plan_shards(inputs, stamp_files(inputs)))
     print(f"{blocks} blocks, on {CORES} cores", flush=True)
     return blocks
 

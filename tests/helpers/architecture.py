@@ -44,7 +44,7 @@ UNFINISHED_VARIABLES = {
 }
 """Packages in which variables or arguments still do."""
 
-UNFINISHED_FLAGS = {"integrations", "rendering", "serving", "studies", "training", "writers"}
+UNFINISHED_FLAGS = {"rendering", "serving", "studies", "training", "writers"}
 """Packages with errors that still name options of the command line."""
 
 STARTS_COMMANDS = {"studies/variants.py"}

@@ -1,4 +1,4 @@
-"""A corpus to be read by a cluster, and what it left in its folder."""
+"""A corpus for a cluster, small shards, and the rows that a run wrote."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from unire.integrations.ray import shards as blocks_room
+from unire.integrations.ray import shards
 
 EXTRA = ["source", "number", "block", "error"]
 
 
 def rows_of(path: Path) -> list[dict]:
+    """Return the rows of a Parquet file or folder, by id."""
     table = pyarrow.dataset.dataset(str(path), format="parquet").to_table()
     return sorted(table.to_pylist(), key=lambda row: row["id"])
 
 
 def bare(rows: list[dict]) -> list[dict]:
+    """Return rows without the columns that only a cluster writes."""
     return [{key: value for key, value in row.items() if key not in EXTRA} for row in rows]
 
 
 @pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_room, "SMALLEST", 400)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "MIN_SHARD_BYTES", 400)
 
 
 @pytest.fixture

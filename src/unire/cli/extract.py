@@ -18,10 +18,9 @@ from unire.cli import printing
 from unire.cli.options import Constraints, Device
 from unire.cli.progress import ProgressMeter
 from unire.errors import UnireError
-from unire.integrations.ray.connection import ADDRESS
+from unire.integrations.ray.extract import ADDRESS
 from unire.integrations.ray.extract import extract as extract_with_ray
-from unire.integrations.ray.output import Finished
-from unire.integrations.ray.shards import Shard
+from unire.integrations.ray.shards import ExtractionResult, Shard
 from unire.rendering import terminal
 from unire.rendering.common import Palette
 from unire.sources.sources import TextSources
@@ -325,26 +324,26 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
         raise UnireError("--ray writes a folder of Parquet files; name one with --out")
     position = 0
 
-    def advance(shard: Shard, finished: Finished, earlier: bool) -> None:
+    def advance(shard: Shard, result: ExtractionResult, earlier: bool) -> None:
         nonlocal position
         position += shard.size
-        meter.advance(position, finished.documents, earlier=earlier)
+        meter.advance(position, result.documents, earlier=earlier)
 
     # Ray prints a paragraph to standard output for every worker that ends
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), ProgressMeter(sources.size) as meter:
+    with Path(os.devnull).open("w") as devnull, redirect_stdout(devnull), ProgressMeter(sources.size) as meter:
         try:
-            result = extract_with_ray(sources, out, model=model, on_block=advance, **options)
+            total = extract_with_ray(sources, out, model=model, on_shard=advance, **options)
         except KeyboardInterrupt:
-            printing.say(f"stopped: {out} keeps what is done; the same command with --resume goes on")
+            printing.say(f"stopped: {out} keeps the finished blocks; continue with --resume")
             raise typer.Exit(INTERRUPTED) from None
     if json:
-        summary = {"documents": result.documents, "failed": result.failed, "errors": result.errors}
-        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(result.notes)})
+        summary = {"documents": total.documents, "failed": total.failed, "errors": total.errors}
+        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
     else:
-        printing.say(f"{so_many(result.documents)}, read by {model}, written to {out}")
-    printing.print_notes(result.notes)
-    if result.failed:
-        printing.print_notes({"document that could not be done; its row has an `error`": result.failed}, "failed")
-        for reason in result.errors:
+        printing.say(f"{so_many(total.documents)}, read by {model}, written to {out}")
+    printing.print_notes(total.notes)
+    if total.failed:
+        printing.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")
+        for reason in total.errors:
             printing.fail(reason)
         raise typer.Exit(1)

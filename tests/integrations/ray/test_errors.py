@@ -1,4 +1,4 @@
-"""`unire extract --ray`: what is wrong, told in one sentence."""
+"""Errors of `unire extract --ray`, each in one sentence."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ from helpers.ray import ray_or_skip
 from unire.cli.extract import split_address
 from unire.cli.main import app
 from unire.errors import UnireError
-from unire.integrations.ray import shards as blocks_room
-from unire.integrations.ray.connection import address_of
-from unire.integrations.ray.extract import _about, _job
-from unire.integrations.ray.output import OutputFolder
-from unire.integrations.ray.shards import plan_shards, stamps
+from unire.integrations.ray import shards
+from unire.integrations.ray.extract import _build_job, _fingerprint, resolve_address
+from unire.integrations.ray.shards import OutputFolder, plan_shards, stamp_files
 from unire.integrations.ray.worker import RayWorker
 from unire.sources.sources import TextSources
 
 
 @pytest.fixture
 def error(exported, tmp_path):
-    """The sentence with which the command fails, before any cluster is asked for."""
+    """Run the command, which fails before it needs a cluster, and return the error."""
     ray_or_skip()
 
-    def told(*arguments: object) -> str:
+    def run(*arguments: object) -> str:
         ran = CliRunner().invoke(app, ["extract", "--model", str(exported), "--ray", *map(str, arguments)])
         assert isinstance(ran.exception, UnireError), ran.output
         assert "\n" not in str(ran.exception)
         return str(ran.exception)
 
-    return told
+    return run
 
 
 @pytest.mark.slow
-def test_mistakes_are_told_in_one_sentence(error, tmp_path):
+def test_each_mistake_is_one_sentence(error, tmp_path):
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
     (tmp_path / "json.jsonl").write_text('{"title": "A text."}\n')
@@ -45,8 +43,8 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "name one with --out" in error(text)
     assert "there is no file or folder 'missing'" in error("missing", "--out", out)
     assert "holds no text" in error(tmp_path / "empty", "--out", out)
-    assert "reads files and folders, no standard input" in error("A text.", "--out", out)
-    assert "reads files and folders, no standard input" in error("--out", out, "-")
+    assert "reads files and folders; it cannot read standard input" in error("A text.", "--out", out)
+    assert "reads files and folders; it cannot read standard input" in error("--out", out, "-")
     assert "line 1 has no 'text' but title" in error(tmp_path / "json.jsonl", "--out", out)
     assert "already exists and holds" in error(text, "--out", tmp_path)
     assert "text.txt is also an input" in error(text, "--out", text)
@@ -62,34 +60,34 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "--workers and --gpus go with --ray" in str(ran.exception)
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(error, tmp_path, monkeypatch):
+def test_a_missing_cluster_is_an_error_at_once(error, tmp_path, monkeypatch):
     ray_or_skip()
     (tmp_path / "text.txt").write_text("A text.")
-    with socket.socket() as taken:  # bound, but nobody listens
-        taken.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
-        assert told.startswith(f"there is no Ray cluster at '{address}'")
+    with socket.socket() as bound:  # bound, but nobody listens
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        message = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
+        assert message.startswith(f"there is no Ray cluster at '{address}'")
         monkeypatch.setenv("RAY_ADDRESS", address)  # which Ray takes `auto` for, as it does what a killed cluster left
-        told = error("auto", tmp_path / "text.txt", "--out", tmp_path / "found")
-        assert told.startswith("there is no Ray cluster at 'auto'")
+        message = error("auto", tmp_path / "text.txt", "--out", tmp_path / "found")
+        assert message.startswith("there is no Ray cluster at 'auto'")
 
 
 @pytest.mark.parametrize("address", ["foo", "http://10.0.0.1:8265", "10.0.0.1", "ray://10.0.0.1:10001"])
-def test_what_is_no_address_of_a_cluster_is_told_in_one_sentence(error, tmp_path, monkeypatch, address):
+def test_a_wrong_address_is_one_sentence(error, tmp_path, monkeypatch, address):
     (tmp_path / "text.txt").write_text("A text.")
-    told = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
-    assert repr(address) in told
-    assert "HOST:PORT" in told
+    message = error(address, tmp_path / "text.txt", "--out", tmp_path / "found")
+    assert repr(address) in message
+    assert "HOST:PORT" in message
     monkeypatch.setenv("RAY_ADDRESS", address)
-    told = error(tmp_path / "text.txt", "--out", tmp_path / "found")
-    assert told.startswith(f"RAY_ADDRESS is {address!r}, ")
-    assert "HOST:PORT" in told
-    assert ("use `ray job submit`" in told) == address.startswith("ray:")
+    message = error(tmp_path / "text.txt", "--out", tmp_path / "found")
+    assert message.startswith(f"RAY_ADDRESS is {address!r}, ")
+    assert "HOST:PORT" in message
+    assert ("use `ray job submit`" in message) == address.startswith("ray:")
     assert not (tmp_path / "found").exists()
 
 
-def test_whatever_ray_raises_where_it_cannot_be_reached_is_one_sentence(error, tmp_path, monkeypatch):
+def test_any_error_of_a_cluster_that_cannot_be_reached_is_one_sentence(error, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
 
     def init(**_):
@@ -106,13 +104,13 @@ def test_whatever_ray_raises_where_it_cannot_be_reached_is_one_sentence(error, t
 
 def test_an_empty_variable_names_no_cluster(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "")
-    assert address_of(None) == "local"
+    assert resolve_address(None) == "local"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    assert address_of(None) == "10.0.0.1:6379"
-    assert address_of("auto") == "auto"
+    assert resolve_address(None) == "10.0.0.1:6379"
+    assert resolve_address("auto") == "auto"
 
 
-def test_without_ray_it_is_said_what_to_install(error, tmp_path, monkeypatch):
+def test_without_ray_the_error_says_what_to_install(error, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     (tmp_path / "text.txt").write_text("A text.")
     assert error(tmp_path / "text.txt", "--out", tmp_path / "found") == 'a cluster needs Ray: pip install "unire[ray]"'
@@ -122,10 +120,10 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     ray_or_skip()
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
-    job = _job(TextSources([str(text)]), out, str(exported), 0, 0.0, None)
-    OutputFolder(out, _about(job, stamps(TextSources([str(text)]))), resume=False)
-    RayWorker(job).do(plan_shards(TextSources([str(text)]), stamps(TextSources([str(text)])))[0])
-    assert "holds an earlier run; go on with --resume" in error(text, "--out", out)
+    job = _build_job(TextSources([str(text)]), out, str(exported), 0, 0.0, None)
+    OutputFolder(out, _fingerprint(job, stamp_files(TextSources([str(text)]))), resume=False)
+    RayWorker(job).extract(plan_shards(TextSources([str(text)]), stamp_files(TextSources([str(text)])))[0])
+    assert "holds an earlier run; continue it with resume=True" in error(text, "--out", out)
     assert "was begun with another model; give the same" in error(
         text, "--out", out, "--resume", "--model", str(unexported)
     )
@@ -133,13 +131,13 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     assert "begun with another device" in error(text, "--out", out, "--resume", "--gpus", 1)
     text.write_text("Another text.")
     assert "begun with another input" in error(text, "--out", out, "--resume")
-    monkeypatch.setattr(blocks_room, "SMALLEST", 400)
+    monkeypatch.setattr(shards, "MIN_SHARD_BYTES", 400)
     assert "begun with another input and another size of blocks" in error(text, "--out", out, "--resume")
     (out / "_manifest.json").write_text("{")
     assert "_manifest.json cannot be read" in error(text, "--out", out, "--resume")
 
 
-def test_an_address_is_told_from_files(tmp_path, monkeypatch):
+def test_addresses_are_separated_from_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("papers").mkdir()
     assert split_address(["auto", "papers/"]) == ("auto", ["papers/"])

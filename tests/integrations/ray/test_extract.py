@@ -1,4 +1,4 @@
-"""`unire extract --ray`: the same findings on a cluster, whatever is killed."""
+"""`unire extract --ray`: the same results on a cluster, whatever is killed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from unire import formats
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.integrations import ray
-from unire.integrations.ray import shards as blocks_room
-from unire.integrations.ray.extract import IDLE, WAITING
-from unire.integrations.ray.output import Finished
-from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.integrations.ray import shards
+from unire.integrations.ray.extract import UNUSED_WORKER, WAITING_WORKER
+from unire.integrations.ray.shards import ExtractionResult, Shard, plan_shards, stamp_files
 from unire.sources.sources import TextSources
 
 pytestmark = pytest.mark.ray
@@ -57,7 +56,7 @@ def workers_of(parent: int) -> list[int]:
     return found
 
 
-def test_a_cluster_finds_what_the_plain_command_finds(local_cluster, exported, corpus, small_blocks, tmp_path):
+def test_a_cluster_finds_what_the_plain_command_finds(local_cluster, exported, corpus, small_shards, tmp_path):
     run("--model", exported, "--device", "cpu", corpus, "--out", tmp_path / "plain.parquet")
     run("--model", exported, "--ray", corpus, "--out", tmp_path / "found")
     plain, found = rows_of(tmp_path / "plain.parquet"), rows_of(tmp_path / "found")
@@ -103,16 +102,16 @@ def test_a_bad_first_document_is_reported_in_the_words_of_the_plain_command(loca
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-def test_a_killed_worker_costs_no_document(local_cluster, exported, corpus, small_blocks, tmp_path):
+def test_a_killed_worker_costs_no_document(local_cluster, exported, corpus, small_shards, tmp_path):
     killed = []
 
-    def kill_one(block: Shard, finished: Finished, earlier: bool) -> None:
+    def kill_one(shard: Shard, result: ExtractionResult, earlier: bool) -> None:
         if not killed:
             killed.append(workers_of(os.getpid())[0])
             os.kill(killed[0], signal.SIGKILL)
 
     inputs = TextSources([str(corpus)])
-    done = ray.extract(inputs, tmp_path / "found", model=str(exported), on_block=kill_one)
+    done = ray.extract(inputs, tmp_path / "found", model=str(exported), on_shard=kill_one)
     assert killed
     assert killed[0] not in workers_of(os.getpid())
     assert done.documents == 42
@@ -122,13 +121,13 @@ def test_a_killed_worker_costs_no_document(local_cluster, exported, corpus, smal
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
 def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
-    local_cluster, exported, corpus, small_blocks, tmp_path
+    local_cluster, exported, corpus, small_shards, tmp_path
 ):
     out = tmp_path / "found"
     code = (
         "import sys; from pathlib import Path; from unire.integrations.ray import shards, extract; "
         "from unire.sources.sources import TextSources; "
-        "shards.SMALLEST = 400; extract(TextSources(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
+        "shards.MIN_SHARD_BYTES = 400; extract(TextSources(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
         "address='local')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(corpus), str(out), str(exported)])
@@ -142,19 +141,19 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     time.sleep(1)  # what it started ends as well
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     inputs = TextSources([str(corpus)])
-    total = len(plan_shards(inputs, stamps(inputs)))
+    total = len(plan_shards(inputs, stamp_files(inputs)))
     assert 0 < len(before) < total
-    with pytest.raises(UnireError, match="holds an earlier run; go on with --resume"):
+    with pytest.raises(UnireError, match="holds an earlier run; continue it with resume=True"):
         ray.extract(inputs, out, model=str(exported))
-    told = Counter()
+    earlier_shards = Counter()
     done = ray.extract(
         inputs,
         out,
         model=str(exported),
         resume=True,
-        on_block=lambda block, finished, earlier: told.update([earlier]),
+        on_shard=lambda shard, result, earlier: earlier_shards.update([earlier]),
     )
-    assert told == {True: len(before), False: total - len(before)}
+    assert earlier_shards == {True: len(before), False: total - len(before)}
     assert done.documents == 42
     assert [row["id"] for row in rows_of(out)] == sorted(item.id for item in inputs)
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
@@ -164,10 +163,13 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     assert ray.extract(inputs, out, model=str(exported), resume=True) == done
 
 
-def test_a_command_that_is_told_to_end_says_how_to_go_on(exported, corpus, tmp_path):
-    """As a queue or a container tells it: Ray would answer with a crash."""
+def test_a_terminated_command_says_how_to_continue(exported, corpus, tmp_path):
+    """On SIGTERM, as job queues and containers send it; Ray itself would crash."""
     ray_or_skip()
-    code = "from unire.integrations.ray import shards; from unire.cli.main import main; shards.SMALLEST = 400; main()"
+    code = (
+        "from unire.integrations.ray import shards; from unire.cli.main import main; "
+        "shards.MIN_SHARD_BYTES = 400; main()"
+    )
     arguments = ["extract", "--ray", "local", corpus, "--model", exported, "--out", tmp_path / "found"]
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
@@ -176,8 +178,8 @@ def test_a_command_that_is_told_to_end_says_how_to_go_on(exported, corpus, tmp_p
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.terminate()
-    _, told = process.communicate(timeout=60)
-    assert told == f"stopped: {tmp_path / 'found'} keeps what is done; the same command with --resume goes on\n"
+    _, stderr = process.communicate(timeout=60)
+    assert stderr == f"stopped: {tmp_path / 'found'} keeps the finished blocks; continue with --resume\n"
     assert process.returncode == 130
 
 
@@ -189,16 +191,16 @@ from unire.cli import progress
 from unire.cli.main import app
 from unire.integrations.ray import shards
 
-shards.SMALLEST = 400
+shards.MIN_SHARD_BYTES = 400
 node = {"num_cpus": 1, "object_store_memory": 10**8}
 nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 other = nodes.add_node(**node)
-advance, told = progress.ProgressMeter.advance, []
+advance, calls = progress.ProgressMeter.advance, []
 
 def fall_out(self, *arguments, **more):
-    if not told:
+    if not calls:
         nodes.remove_node(other, allow_graceful=False)
-    told.append(arguments)
+    calls.append(arguments)
     advance(self, *arguments, **more)
 
 progress.ProgressMeter.advance = fall_out
@@ -218,13 +220,13 @@ def test_a_node_that_falls_out_costs_no_document_and_says_nothing_on_standard_ou
 
 
 def test_workers_without_a_core_or_a_block_are_counted(local_cluster, exported, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks_room, "SMALLEST", 1200)
+    monkeypatch.setattr(shards, "MIN_SHARD_BYTES", 1200)
     inputs = TextSources([str(corpus)])
-    n_blocks = len(plan_shards(inputs, stamps(inputs)))
-    assert n_blocks > 2
-    done = ray.extract(inputs, tmp_path / "found", model=str(exported), workers=n_blocks + 5)
+    n_shards = len(plan_shards(inputs, stamp_files(inputs)))
+    assert n_shards > 2
+    done = ray.extract(inputs, tmp_path / "found", model=str(exported), workers=n_shards + 5)
     assert done.documents == 42
-    assert done.notes == {IDLE: 5, WAITING: n_blocks - 2}
+    assert done.notes == {UNUSED_WORKER: 5, WAITING_WORKER: n_shards - 2}
 
 
 def test_files_of_a_folder_that_are_left_out_are_counted(local_cluster, exported, tmp_path):
@@ -241,5 +243,5 @@ def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
     inputs = TextSources([str(tmp_path / "text.txt")])
     with pytest.raises(UnireError, match="the model has learnt no type constraints"):
         ray.extract(inputs, tmp_path / "found", model=str(exported), constraints="learnt")
-    with pytest.raises(UnireError, match="the cluster has 0 GPUs, and 2 are asked for"):
+    with pytest.raises(UnireError, match="the cluster has 0 GPUs, but this run needs 2"):
         ray.extract(inputs, tmp_path / "found", model=str(exported), gpus=2)

@@ -1,4 +1,4 @@
-"""Blocks of a corpus: every document once, whatever the files, and the same every time."""
+"""Shards of a corpus: every document once, whatever the files, and the same every time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unire.integrations.ray.shards import Shard, plan_shards, stamps
+from unire.integrations.ray.shards import Shard, plan_shards, stamp_files
 from unire.sources.csv import iter_table, split_table
 from unire.sources.lines import RowRange, iter_lines, split_lines
 from unire.sources.parquet import iter_parquet, split_parquet
@@ -87,25 +87,25 @@ def test_a_part_may_span_row_groups(tmp_path):
     ]
 
 
-def test_blocks_hold_every_document_once_and_are_the_same_every_time(corpus, small_blocks):
+def test_shards_hold_every_document_once_and_are_the_same_every_time(corpus, small_shards):
     inputs = TextSources([str(corpus)])
-    planned = plan_shards(inputs, stamps(inputs))
+    planned = plan_shards(inputs, stamp_files(inputs))
     assert len(planned) > 5
-    assert planned == plan_shards(inputs, stamps(inputs))
-    items = [item for block in planned for token in block.tokens for item in inputs.read(token)]
+    assert planned == plan_shards(inputs, stamp_files(inputs))
+    items = [item for shard in planned for source in shard.sources for item in inputs.read(source)]
     assert [(item.id, item.content) for item in items] == [(item.id, item.content) for item in inputs]
-    assert [Shard.from_json(block.to_json()) for block in planned] == planned
+    assert [Shard.from_json(shard.to_json()) for shard in planned] == planned
 
 
-def test_small_files_share_a_block_and_large_ones_are_cut(tmp_path):
+def test_small_files_share_a_shard_and_large_ones_are_cut(tmp_path):
     for i in range(300):
         (tmp_path / f"{i:03}.txt").write_text("A text. " * 100)
     inputs = TextSources([str(tmp_path)])
-    assert len(plan_shards(inputs, stamps(inputs))) == 10
+    assert len(plan_shards(inputs, stamp_files(inputs))) == 10
     lines = tmp_path / "all.txt"
     lines.write_text("A text.\n" * 100_000)
     inputs = TextSources([str(lines)], lines=True)
-    assert len(plan_shards(inputs, stamps(inputs))) == 49
+    assert len(plan_shards(inputs, stamp_files(inputs))) == 49
 
 
 @pytest.mark.slow
@@ -113,16 +113,16 @@ def test_a_packed_file_is_not_cut(tmp_path):
     lines = tmp_path / "all.txt.gz"
     lines.write_bytes(gzip.compress("".join(f"Line {i * 7919 % 1000003}.\n" for i in range(50_000)).encode()))
     inputs = TextSources([str(lines)], lines=True)
-    (block,) = plan_shards(inputs, stamps(inputs))
-    assert block.size > 2**16
-    assert [item.text for item in inputs.read(block.tokens[0])] == [item.text for item in inputs]
+    (shard,) = plan_shards(inputs, stamp_files(inputs))
+    assert shard.size > 2**16
+    assert [item.text for item in inputs.read(shard.sources[0])] == [item.text for item in inputs]
 
 
 def test_a_table_is_cut_between_its_rows(tmp_path):
     table = tmp_path / "all.csv"
     table.write_text("id,text\n" + "".join(f'{i},"Line {i},\nand its second."\n' for i in range(3000)))
     inputs = TextSources([str(table)])
-    planned = plan_shards(inputs, stamps(inputs))
+    planned = plan_shards(inputs, stamp_files(inputs))
     assert len(planned) > 3
-    items = [item for block in planned for token in block.tokens for item in inputs.read(token)]
+    items = [item for shard in planned for source in shard.sources for item in inputs.read(source)]
     assert [(item.id, item.text, item.number) for item in items] == [(i.id, i.text, i.number) for i in inputs]

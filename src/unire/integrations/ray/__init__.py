@@ -1,7 +1,6 @@
-"""Extraction past one machine: blocks of the input, workers on a Ray cluster, one Parquet file for every block."""
+"""Extraction on a Ray cluster: shards of the input, workers, and one Parquet file for every shard."""
 
 from unire.integrations.ray.extract import extract
-from unire.integrations.ray.output import Finished
-from unire.integrations.ray.shards import Shard
+from unire.integrations.ray.shards import ExtractionResult, Shard
 
-__all__ = ["Finished", "Shard", "extract"]
+__all__ = ["ExtractionResult", "Shard", "extract"]

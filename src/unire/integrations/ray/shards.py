@@ -1,58 +1,88 @@
-"""The input in blocks: what a worker reads, extracts and writes at a time, and what is repeated if it is killed."""
+"""Shards of the input, and the folder with a Parquet file for each of them.
+
+A shard is what a worker reads, extracts and writes at a time, and what is repeated if the worker dies. A worker writes
+the file of a shard under a temporary name and then renames it: a shard is complete or missing. So it does no harm to
+compute a shard twice, and the files tell what is left to do.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from unire.errors import UnireError
+from unire.files import check_output_folder, replace_atomically
 from unire.sources.lines import RowRange
 from unire.sources.parquet import MIN_TEXT_BYTES
 from unire.sources.sources import SourceShard, TextSources
+from unire.writers.resumable import refuse_another
 
-__all__ = ["Shard", "Stamp", "file_stamp", "is_of_storage", "plan_shards", "sizes", "stamps", "wholes"]
+__all__ = [
+    "MANIFEST",
+    "ExtractionResult",
+    "FileStamp",
+    "OutputFolder",
+    "Shard",
+    "file_stamp",
+    "is_storage_error",
+    "iter_files",
+    "plan_shards",
+    "shard_path",
+    "shard_sizes",
+    "stamp_files",
+]
 
-SMALLEST, LARGEST = 2**14, 2**24
-"""Bytes of a block: at least a second's work for a core, at most what one does not mind to repeat."""
-BLOCKS = 4096
-"""As many are made of an input of any size, within these bounds."""
+MIN_SHARD_BYTES, MAX_SHARD_BYTES = 2**14, 2**24
+"""At least a second of work for a core; at most what may be repeated without harm."""
+TARGET_SHARDS = 4096
+"""Shards of an input, if their size is within these bounds."""
 
-Stamp = tuple[int, int]
-"""Size and time of the last change: by these it is told whether a file is still what it was."""
+MANIFEST = "_manifest.json"
+"""Readers of Parquet folders ignore names that begin with an underscore."""
+METADATA_KEY = b"unire"
+"""Key of the result of a shard in the metadata of its file."""
+MAX_KEPT_ERRORS = 3
+
+FileStamp = tuple[int, int]
+"""Size and modification time of a file, which show whether it has changed."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Tokens of files that are done together. The same input gives the same blocks, whatever the cluster."""
+    """Files, or parts of files, that a worker processes together. Shards depend on the input, not on the cluster."""
 
     id: str
-    tokens: tuple[SourceShard, ...]
-    stamps: tuple[tuple[str, Stamp], ...]
-    """Of the files that the tokens are from."""
+    sources: tuple[SourceShard, ...]
+    stamps: tuple[tuple[str, FileStamp], ...]
+    """Stamps of the files, by path."""
 
     @property
     def size(self) -> int:
-        return sum(token.size for token in self.tokens)
+        return sum(source.size for source in self.sources)
 
     def __str__(self) -> str:
-        first = self.tokens[0]
+        first = self.sources[0]
         rows = f", lines or rows {first.rows.start + 1} to {first.rows.stop}" if first.rows else ""
-        more = len(self.tokens) - 1
+        more = len(self.sources) - 1
         return f"block {self.id} ({first.path}{rows}{f', and {more} more' if more else ''})"
 
     def to_json(self) -> str:
-        return json.dumps([self.id, self.tokens, self.stamps])
+        return json.dumps([self.id, self.sources, self.stamps])
 
     @classmethod
     def from_json(cls, text: str) -> Shard:
-        name, tokens, stamps = json.loads(text)
-        read = (SourceShard(path, RowRange(*part) if part else None, size) for path, part, size in tokens)
-        return cls(name, tuple(read), tuple((path, (size, changed)) for path, (size, changed) in stamps))
+        name, sources, stamps = json.loads(text)
+        parsed = (SourceShard(path, RowRange(*part) if part else None, size) for path, part, size in sources)
+        return cls(name, tuple(parsed), tuple((path, (size, changed)) for path, (size, changed) in stamps))
 
 
-def file_stamp(path: str | Path) -> Stamp:
+def file_stamp(path: str | Path) -> FileStamp:
+    """Return size and modification time of a file."""
     try:
         status = Path(path).stat()
     except OSError as error:
@@ -60,63 +90,175 @@ def file_stamp(path: str | Path) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def stamps(inputs: TextSources) -> dict[str, Stamp]:
-    """The files of an input, as they are now."""
+def stamp_files(inputs: TextSources) -> dict[str, FileStamp]:
+    """Return the stamps of all files of an input."""
     return {str(path): file_stamp(path) for files in inputs.files.values() for path in files}
 
 
-def is_of_storage(error: BaseException) -> bool:
-    """Whether a file could not be read for a reason that is not in it: what is there may be good.
+def is_storage_error(error: BaseException) -> bool:
+    """Whether a file could not be read for a reason outside the file, so that its content may be good.
 
-    Arrow tells of what is wrong in a file by the same kind of error, without a number of the system's.
+    For errors in the content of a file, Arrow raises `OSError` too, but without an error number.
     """
     cause = error.__context__ if isinstance(error, UnireError) else error
     return isinstance(cause, OSError) and cause.errno is not None
 
 
-def wholes(inputs: TextSources) -> Iterator[SourceShard]:
-    """The files, each as one token."""
+def iter_files(inputs: TextSources) -> Iterator[SourceShard]:
+    """Yield every file as one source."""
     for path in (path for files in inputs.files.values() for path in files):
         yield SourceShard(str(path), None, file_stamp(path)[0])
 
 
-def sizes() -> list[int]:
-    """All but the input that decides which blocks there are: with others, block 17 is another one."""
-    return [SMALLEST, LARGEST, BLOCKS, MIN_TEXT_BYTES]
+def shard_sizes() -> list[int]:
+    """Return all constants that decide about shards: with others, shard 17 is another one."""
+    return [MIN_SHARD_BYTES, MAX_SHARD_BYTES, TARGET_SHARDS, MIN_TEXT_BYTES]
 
 
-def plan_shards(inputs: TextSources, files: Mapping[str, Stamp]) -> list[Shard]:
-    """The blocks of an input. Lines are looked for in every file, so it takes as long as reading them all once."""
-    size = min(max(SMALLEST, sum(size for size, _ in files.values()) // BLOCKS), LARGEST)
-    groups = _packed((token for whole in wholes(inputs) for token in _cut(inputs, whole, size)), size)
-    return [Shard(f"{number:06}", tokens, _of(tokens, files)) for number, tokens in enumerate(groups)]
+def plan_shards(inputs: TextSources, files: Mapping[str, FileStamp]) -> list[Shard]:
+    """Divide an input into shards. Searches all files for line ends, so it takes as long as reading them once."""
+    total = sum(size for size, _ in files.values())
+    size = min(max(MIN_SHARD_BYTES, total // TARGET_SHARDS), MAX_SHARD_BYTES)
+    groups = _group(chain.from_iterable(_split(inputs, file, size) for file in iter_files(inputs)), size)
+    return [Shard(f"{number:06}", sources, _select(files, sources)) for number, sources in enumerate(groups)]
 
 
-def _cut(inputs: TextSources, whole: SourceShard, size: int) -> list[SourceShard]:
-    """A file in tokens. One that is broken, or is not what its name says, is left whole: its row is to tell of it."""
-    if whole.size <= size:
-        return [whole]
+def _split(inputs: TextSources, file: SourceShard, size: int) -> list[SourceShard]:
+    """Split a file. A broken one stays whole: its row in the output will say what is wrong."""
+    if file.size <= size:
+        return [file]
     try:
-        return list(inputs.split(whole, size))
+        return list(inputs.split(file, size))
     except UnireError as error:
-        if is_of_storage(error):
+        if is_storage_error(error):
             raise
-        return [whole]
+        return [file]
 
 
-def _packed(tokens: Iterator[SourceShard], size: int) -> Iterator[tuple[SourceShard, ...]]:
-    """Neighbours together until they have the size of a block: a folder may be of a million small files."""
+def _group(sources: Iterable[SourceShard], size: int) -> Iterator[tuple[SourceShard, ...]]:
+    """Join neighbours up to the size of a shard, because a folder may have a million small files."""
     group: list[SourceShard] = []
-    held = 0
-    for token in tokens:
-        if group and held + token.size > 1.5 * size:
+    total = 0
+    for source in sources:
+        if group and total + source.size > 1.5 * size:
             yield tuple(group)
-            group, held = [], 0
-        group.append(token)
-        held += token.size
+            group, total = [], 0
+        group.append(source)
+        total += source.size
     if group:
         yield tuple(group)
 
 
-def _of(tokens: Sequence[SourceShard], files: Mapping[str, Stamp]) -> tuple[tuple[str, Stamp], ...]:
-    return tuple((path, files[path]) for path in dict.fromkeys(token.path for token in tokens))
+def _select(files: Mapping[str, FileStamp], sources: Sequence[SourceShard]) -> tuple[tuple[str, FileStamp], ...]:
+    """Return the stamps of the files that the sources come from."""
+    return tuple((path, files[path]) for path in dict.fromkeys(source.path for source in sources))
+
+
+@dataclass
+class ExtractionResult:
+    """Counts of a shard, or of all shards."""
+
+    documents: int = 0
+    failed: int = 0
+    """Documents that could not be read or extracted; their rows have an `error`."""
+    errors: list[str] = field(default_factory=list)
+    """The first few."""
+    notes: Counter[str] = field(default_factory=Counter)
+    """What needed special care, counted."""
+
+    def add(self, other: ExtractionResult) -> None:
+        self.documents += other.documents
+        self.failed += other.failed
+        self.errors = [*self.errors, *other.errors][:MAX_KEPT_ERRORS]
+        self.notes += other.notes
+
+    def fail(self, reason: str) -> None:
+        self.failed += 1
+        self.errors = [*self.errors, reason][:MAX_KEPT_ERRORS]
+
+    def to_metadata(self) -> dict[bytes, bytes]:
+        return {METADATA_KEY: json.dumps(vars(self)).encode()}
+
+    @classmethod
+    def load(cls, path: Path) -> ExtractionResult:
+        """Read the result of a shard from the metadata of its file."""
+        from pyarrow import ArrowException, parquet
+
+        try:
+            metadata = json.loads(parquet.read_metadata(path).metadata[METADATA_KEY])
+            counts = (metadata["documents"], metadata["failed"], metadata["errors"])
+            return cls(*counts, Counter(metadata["notes"]))
+        except (ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+            raise UnireError(
+                f"{path} is not the file of a block ({error}); delete it, and continue with resume=True"
+            ) from None
+
+
+def shard_path(folder: Path, shard: Shard) -> Path:
+    """Return the path of the Parquet file of a shard."""
+    return folder / f"{shard.id}.parquet"
+
+
+class OutputFolder:
+    """A folder that grows shard by shard and can be resumed.
+
+    Args:
+        path: A new folder, or that of an earlier run.
+        fingerprint: What the results depend on, as JSON. A folder with another one is not resumed.
+        resume: Continue an earlier run, if there is one.
+    """
+
+    def __init__(self, path: Path, fingerprint: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self._fingerprint = json.loads(json.dumps(fingerprint))
+        manifest = self._read()
+        if manifest is None or not any(path.glob("*.parquet")):
+            self._create(is_new=manifest is None)
+        elif resume:
+            refuse_another(path, self._fingerprint, manifest["about"])
+        else:
+            raise UnireError(f"{path} holds an earlier run; continue it with resume=True, or delete it to start again")
+
+    def partition(self, shards: Iterable[Shard]) -> tuple[list[Shard], list[Shard]]:
+        """Divide shards into finished and missing ones."""
+        names = {entry.name for entry in self.path.iterdir()}
+        finished: list[Shard] = []
+        missing: list[Shard] = []
+        for shard in shards:
+            (finished if shard_path(self.path, shard).name in names else missing).append(shard)
+        return finished, missing
+
+    def finish(self) -> None:
+        """Mark the folder as complete, and delete what killed workers left."""
+        for leftover in (*self.path.glob(".*.partial"), *self.path.glob(".*.tries")):
+            leftover.unlink(missing_ok=True)
+        self._write(complete=True)
+
+    def _create(self, *, is_new: bool) -> None:
+        try:
+            if is_new:
+                check_output_folder(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self._write(complete=False)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise UnireError(f"{self.path / MANIFEST} cannot be read: {error}; give a new folder") from None
+        return manifest
+
+    def _write(self, *, complete: bool) -> None:
+        try:
+            with replace_atomically(self.path / MANIFEST) as temporary:
+                manifest = {"complete": complete, "about": self._fingerprint}
+                temporary.write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> UnireError:
+        return UnireError(f"{self.path} cannot be written: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""What a worker does: it loads the model once, and makes of every block that it is given a Parquet file."""
+"""A worker on a Ray cluster: loads the model once, and writes a Parquet file for every shard."""
 
 from __future__ import annotations
 
@@ -20,44 +20,50 @@ from unire.files import replace_atomically
 from unire.formats import arrow
 from unire.formats.base import raise_error
 from unire.hub.model_dir import fingerprint, locate_model
-from unire.integrations.ray.output import MANIFEST, Finished, path_of
-from unire.integrations.ray.shards import Shard, file_stamp, is_of_storage
+from unire.integrations.ray.shards import (
+    MANIFEST,
+    ExtractionResult,
+    Shard,
+    file_stamp,
+    is_storage_error,
+    shard_path,
+)
 from unire.segmentation import segment
 from unire.sources.sources import SourceShard, TextItem, TextSources
 
-__all__ = ["AGAIN", "TRIES", "RayJob", "RayWorker", "schema"]
+__all__ = ["MAX_ATTEMPTS", "RETRIED_SHARD", "RayJob", "RayWorker", "build_schema"]
 
-TRIES = 3
-"""So many workers may end over a block: then it is left for another run, so that this one comes to its end."""
-AGAIN = "block that was begun again, since its worker had ended"
-SICK = 70
-"""The exit status of a worker whose model no longer answers."""
+MAX_ATTEMPTS = 3
+"""After this many workers have died over a shard, it is left to another run, so that this one ends."""
+RETRIED_SHARD = "block that was begun again, since its worker had ended"
+UNHEALTHY_EXIT_STATUS = 70
+"""Exit status of a worker whose model has stopped working, for example after an error of the GPU."""
 
 
 @dataclass(frozen=True)
 class RayJob:
-    """What all workers are told."""
+    """The description of a run for all workers."""
 
     inputs: TextSources
     """How files are read."""
     out: Path
     model: str
     fingerprint: str
-    """Of the model where the command was given: that of a worker must be the same."""
-    here: Path
-    """The folder in which the command was given, from which paths are meant."""
+    """Fingerprint of the model on the driver; workers must have the same."""
+    working_dir: Path
+    """Working directory of the driver; paths are relative to it."""
     run: str
-    """A name for this run, by which workers know what others have tried in it."""
+    """Random id of this run, for counting attempts."""
     min_score: float = 0.0
     constraints: str | Mapping[str, Sequence[Sequence[str]]] | None = None
     device: str = "cpu"
     threads: int = 1
     version: str = __version__
-    """Of unire, likewise."""
+    """Version of unire on the driver; workers must have the same."""
 
 
-class Origin(NamedTuple):
-    """Where a row is from, and why it is empty if it should not be."""
+class RowOrigin(NamedTuple):
+    """Where a row of the output comes from, and the error if its document failed."""
 
     source: str
     number: int
@@ -65,164 +71,171 @@ class Origin(NamedTuple):
     error: str | None = None
 
 
-def schema() -> Any:
-    """The columns of the format `parquet`, and where each row is from."""
+def build_schema() -> Any:
+    """Build the Arrow schema: the columns of the format `parquet`, and the origin of each row."""
     import pyarrow as pa
 
-    more = [("source", pa.string()), ("number", pa.int64()), ("block", pa.string()), ("error", pa.string())]
-    return pa.schema([*arrow.build_schema(), *(pa.field(name, kind) for name, kind in more)])
+    origin = [("source", pa.string()), ("number", pa.int64()), ("block", pa.string()), ("error", pa.string())]
+    return pa.schema([*arrow.build_schema(), *(pa.field(name, kind) for name, kind in origin)])
 
 
 class RayWorker:
-    """Called with blocks, by Ray Data. It raises nothing: what is wrong is its answer, and stops the run.
+    """The actor that Ray Data calls with shards. It returns errors instead of raising them; the driver stops the run.
 
-    A document that cannot be read, or that the model fails on, costs no other: its block is done again document by
-    document, and its row says what was wrong.
+    If a document of a shard fails, the shard is extracted again one document at a time. The row of the faulty document
+    has the error.
     """
 
     def __init__(self, job: RayJob) -> None:
         self.job = job
-        with suppress(OSError):  # paths from the root need no folder
-            os.chdir(job.here)
+        with suppress(OSError):  # absolute paths work without it
+            os.chdir(job.working_dir)
 
     def __call__(self, batch: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        return {"block": list(batch["block"]), "problem": [self._problem(text) for text in batch["block"]]}
+        return {"block": list(batch["block"]), "problem": [self._process(text) for text in batch["block"]]}
 
-    def _problem(self, text: str) -> str:
-        """Do a block, unless it was done by somebody who could not say so."""
-        block = Shard.from_json(text)
+    def _process(self, text: str) -> str:
+        """Extract a shard, unless its file exists; return the error, or an empty string."""
+        shard = Shard.from_json(text)
         try:
-            self._check(block)
-            tries = self.job.out / f".{block.id}.{self.job.run}.tries"
-            if not path_of(self.job.out, block).exists() and (tried := _tried(tries)) <= TRIES:
-                self.do(block, tried)
-                tries.unlink()
+            self._check(shard)
+            attempts = self.job.out / f".{shard.id}.{self.job.run}.tries"
+            if not shard_path(self.job.out, shard).exists() and (attempt := _count_attempt(attempts)) <= MAX_ATTEMPTS:
+                self.extract(shard, attempt)
+                attempts.unlink()
         except UnireError as error:
             return f"{socket.gethostname()}: {error}"
         except Exception as error:
-            return f"{socket.gethostname()}: {block} cannot be done: {type(error).__name__}: {error}"
+            return f"{socket.gethostname()}: {shard} cannot be done: {type(error).__name__}: {error}"
         return ""
 
-    def do(self, block: Shard, tried: int = 1) -> None:
-        """Extract a block, for this time of so many, and write its file, whole or not at all."""
-        _ = self.extractor  # if there is none, that is no document's fault
+    def extract(self, shard: Shard, attempt: int = 1) -> None:
+        """Extract a shard and write its file atomically."""
+        _ = self.extractor  # an error here is not the fault of a document
         try:
-            self._write(block, self._quickly, tried)
-        except Exception:  # whatever it was: one document at a time shows which it is about, if it is about any
-            self._write(block, self._carefully, tried)
+            self._write(shard, self._extract_batch, attempt)
+        except Exception:  # find the faulty document, if it is one
+            self._write(shard, self._extract_one_by_one, attempt)
 
     @cached_property
     def extractor(self) -> Extractor:
         job = self.job
         if fingerprint(locate_model(job.model)) != job.fingerprint:
-            raise UnireError(f"the model {job.model!r} is another one here; all nodes need the same")
+            raise UnireError(f"this node has another model {job.model!r} than the driver; all nodes need the same")
         return Extractor.load(job.model, device=job.device, constraints=job.constraints, threads=job.threads)
 
-    def _check(self, block: Shard) -> None:
-        """That this node sees the same files as all others, with the same eyes."""
+    def _check(self, shard: Shard) -> None:
+        """Check that this node has the same version, output folder and files as the driver."""
         if self.job.version != __version__:
-            raise UnireError(f"unire {__version__} is here, and {self.job.version} where the command was given")
+            raise UnireError(
+                f"this node has unire {__version__}, and the driver has {self.job.version}; install the same version"
+            )
         if not (self.job.out / MANIFEST).exists():
-            raise UnireError(f"{self.job.out} is not there; it must be in storage that all nodes share")
-        for path, expected in block.stamps:
+            raise UnireError(f"{self.job.out} does not exist on this node; it must be in storage that all nodes share")
+        for path, expected in shard.stamps:
             if file_stamp(path) != expected:
-                raise UnireError(f"{path} is not what it was when the run began; begin anew with another --out")
+                raise UnireError(f"{path} has changed since the run began; start again with another out=...")
 
-    def _write(self, block: Shard, tables: Callable[[Shard, Finished], Iterator[Any]], tried: int) -> None:
+    def _write(self, shard: Shard, extract: Callable[[Shard, ExtractionResult], Iterator[Any]], attempt: int) -> None:
         from pyarrow import parquet
 
-        done = Finished(notes=+Counter({AGAIN: tried - 1}))
+        result = ExtractionResult(notes=+Counter({RETRIED_SHARD: attempt - 1}))
         with (
-            replace_atomically(path_of(self.job.out, block)) as temporary,
-            parquet.ParquetWriter(temporary, schema(), compression="zstd") as file,
+            replace_atomically(shard_path(self.job.out, shard)) as temporary,
+            parquet.ParquetWriter(temporary, build_schema(), compression="zstd") as file,
         ):
-            for table in tables(block, done):
-                done.documents += table.num_rows
+            for table in extract(shard, result):
+                result.documents += table.num_rows
                 file.write_table(table)
-            file.add_key_value_metadata(done.to_metadata())
+            file.add_key_value_metadata(result.to_metadata())
 
-    def _quickly(self, block: Shard, done: Finished) -> Iterator[Any]:
-        items = ((token.path, item) for token in block.tokens for item in self.job.inputs.read(token))
-        return self._tables(items, block, done)
+    def _extract_batch(self, shard: Shard, result: ExtractionResult) -> Iterator[Any]:
+        """Extract all documents of a shard in batches."""
+        items = ((source.path, item) for source in shard.sources for item in self.job.inputs.read(source))
+        return self._iter_tables(items, shard, result)
 
-    def _carefully(self, block: Shard, done: Finished) -> Iterator[Any]:
-        """One document at a time, so that one which fails is known and is the only one."""
-        for token in block.tokens:
-            for item in self._read_carefully(token):
-                if isinstance(item, Origin):
-                    yield _failed(item, block, done)
+    def _extract_one_by_one(self, shard: Shard, result: ExtractionResult) -> Iterator[Any]:
+        """Extract one document at a time, so that a faulty one affects no other."""
+        for source in shard.sources:
+            for item in self._read_one_by_one(source):
+                if isinstance(item, RowOrigin):
+                    yield _failed_row(item, shard, result)
                     continue
                 try:
-                    yield from list(self._tables([(token.path, item)], block, done))
+                    yield from list(self._iter_tables([(source.path, item)], shard, result))
                 except Exception as error:
                     self._check_health()
-                    place = f"{token.path}, document {item.number}"
+                    place = f"{source.path}, document {item.number}"
                     reason = f"{place} cannot be extracted: {type(error).__name__}: {error}"
-                    yield _failed(Origin(token.path, item.number, reason), block, done)
+                    yield _failed_row(RowOrigin(source.path, item.number, reason), shard, result)
 
-    def _read_carefully(self, token: SourceShard) -> list[TextItem | Origin]:
-        """What a token holds, and of what cannot be read why."""
-        read: list[TextItem | Origin] = []
+    def _read_one_by_one(self, source: SourceShard) -> list[TextItem | RowOrigin]:
+        """Read a source. For an unreadable document, the list has its place and the error."""
+        items: list[TextItem | RowOrigin] = []
         try:
-            read.extend(self.job.inputs.read(token))
+            items.extend(self.job.inputs.read(source))
         except Exception as error:
-            if is_of_storage(error):  # no document is to blame
+            if is_storage_error(error):  # no document is to blame
                 raise
-            smaller = self._lines_or_rows(token)
+            smaller = self._split_into_lines(source)
             if len(smaller) > 1:
-                return [item for each in smaller for item in self._read_carefully(each)]
-            reason = str(error) if isinstance(error, UnireError) else f"{token.path} cannot be read: {error}"
-            read.append(Origin(token.path, token.rows.stop if token.rows else len(read) + 1, reason))
-        return read
+                return [item for part in smaller for item in self._read_one_by_one(part)]
+            reason = str(error) if isinstance(error, UnireError) else f"{source.path} cannot be read: {error}"
+            items.append(RowOrigin(source.path, source.rows.stop if source.rows else len(items) + 1, reason))
+        return items
 
-    def _lines_or_rows(self, token: SourceShard) -> list[SourceShard]:
+    def _split_into_lines(self, source: SourceShard) -> list[SourceShard]:
+        """Split a source into single lines or rows. A broken one stays whole."""
         try:
-            return list(self.job.inputs.split(token, 1))
+            return list(self.job.inputs.split(source, 1))
         except UnireError as error:
-            if is_of_storage(error):
+            if is_storage_error(error):
                 raise
-            return [token]
+            return [source]
 
-    def _tables(self, items: Iterable[tuple[str, TextItem]], block: Shard, done: Finished) -> Iterator[Any]:
-        """The rows of what was found in some items."""
-        origins: deque[Origin] = deque()  # documents are read some time before their findings come
+    def _iter_tables(
+        self, items: Iterable[tuple[str, TextItem]], shard: Shard, result: ExtractionResult
+    ) -> Iterator[Any]:
+        """Extract some items; yield Arrow tables of rows."""
+        origins: deque[RowOrigin] = deque()  # of documents that were read and are not annotated yet
 
         def documents() -> Iterator[Document]:
             for source, item in items:
-                origins.append(Origin(source, item.number))
+                origins.append(RowOrigin(source, item.number))
                 document = item.document()
                 yield document if document.id else replace(document, id=f"{source}:{item.number}")
 
-        found = self.extractor.annotate(documents(), notes=done.notes)
-        for table in arrow.iter_tables((document.confident(self.job.min_score) for document in found), raise_error):
-            yield _with_origins(table, [origins.popleft() for _ in range(table.num_rows)], block)
+        annotated = self.extractor.annotate(documents(), notes=result.notes)
+        for table in arrow.iter_tables((document.confident(self.job.min_score) for document in annotated), raise_error):
+            yield _with_origins(table, [origins.popleft() for _ in range(table.num_rows)], shard)
 
     def _check_health(self) -> None:
-        """A model may have broken down, as after an error of a GPU: then it is not the document's fault."""
+        """End the process if the model has stopped working: then the document is not at fault."""
         try:
             next(self.extractor.annotate([segment("This is a sentence.")]))
         except Exception:
-            os._exit(SICK)  # Ray starts another worker, and gives it the block
+            os._exit(UNHEALTHY_EXIT_STATUS)  # Ray starts another worker and gives it the shard
 
 
-def _tried(note: Path) -> int:
-    """How often it has been tried, with this time; who ended over it could not tell otherwise."""
-    with note.open("ab") as file:
+def _count_attempt(path: Path) -> int:
+    """Count an attempt in a file, which survives the death of a worker; return the number of this attempt."""
+    with path.open("ab") as file:
         file.write(b".")
         return file.tell()
 
 
-def _failed(origin: Origin, block: Shard, done: Finished) -> Any:
-    """The row of a document of which nothing is known but where it is."""
-    done.fail(origin.error or "")
+def _failed_row(origin: RowOrigin, shard: Shard, result: ExtractionResult) -> Any:
+    """Build the row of a document that failed."""
+    result.fail(origin.error or "")
     empty = Document.from_words([], id=f"{origin.source}:{origin.number}")
     (table,) = arrow.iter_tables([empty], raise_error)
-    return _with_origins(table, [origin], block)
+    return _with_origins(table, [origin], shard)
 
 
-def _with_origins(table: Any, origins: Sequence[Origin], block: Shard) -> Any:
+def _with_origins(table: Any, origins: Sequence[RowOrigin], shard: Shard) -> Any:
+    """Append the columns that say where rows come from."""
     import pyarrow as pa
 
-    columns = [*table.columns, *([getattr(o, name) for o in origins] for name in Origin._fields[:2])]
-    columns += [[block.id] * len(origins), [origin.error for origin in origins]]
-    return pa.table(columns, schema=schema())
+    columns = [*table.columns, *([getattr(o, name) for o in origins] for name in RowOrigin._fields[:2])]
+    columns += [[shard.id] * len(origins), [origin.error for origin in origins]]
+    return pa.table(columns, schema=build_schema())
