@@ -17,7 +17,14 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 
 from helpers.spacy import TEXTS, found, in_a_fresh_process, merged, pipeline, place, texts_of
 from unire import Document, formats
-from unire.integrations.spacy.annotation import LEFT_OUT, UNLINKED, WIDENED, annotate, arcs, register_extensions
+from unire.integrations.spacy.annotation import (
+    DROPPED_ENTITY,
+    DROPPED_RELATION,
+    WIDENED_ENTITY,
+    annotate,
+    arcs,
+    register_extensions,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +52,7 @@ def test_of_two_overlapping_entities_one_stays(overwrite: bool):
     assert [(r.head.text, r.tail.text) for r in doc._.relations] == [("New York", "Penn State")]
 
 
-def test_the_components_before_it_keep_their_entities_if_told_so(exported: Path):
+def test_earlier_components_keep_their_entities_if_configured(exported: Path):
     nlp = pipeline(exported, overwrite_ents=False)
     nlp.add_pipe("entity_ruler", before="unire").add_patterns([{"label": "OLD", "pattern": "Penn"}])
     assert [ent.text for ent in nlp(TEXTS[0]).ents if ent.label_ == "OLD"] == ["Penn"]
@@ -61,13 +68,13 @@ def test_an_entity_within_a_token_is_widened_and_a_second_one_left_out():
         offsets=[(0, 1), (1, 2), (2, 3), (3, 4), (5, 9), (10, 11)],
     )
     notes = annotate(doc, document, spans_key="sc", overwrite_ents=True)
-    assert notes == {WIDENED: 1, LEFT_OUT: 1, UNLINKED: 1}
+    assert notes == {WIDENED_ENTITY: 1, DROPPED_ENTITY: 1, DROPPED_RELATION: 1}
     assert [(ent.text, ent.label_, ent._.score) for ent in doc.ents] == [("f(x)", "A", 0.9), ("x", "B", 0.7)]
     assert [(r.head.text, r.tail.text, r.score) for r in doc._.relations] == [("f(x)", "x", 0.5)]
     assert doc._.unaligned == [(0, 1, "A"), (2, 3, "B")]
 
 
-def test_what_does_not_fit_the_tokens_is_counted_and_said_once(exported: Path):
+def test_what_does_not_fit_the_tokens_is_counted_and_warned_about_once(exported: Path):
     class Spaces:
         def __init__(self, vocab: spacy.Vocab) -> None:
             self.vocab = vocab
@@ -77,15 +84,15 @@ def test_what_does_not_fit_the_tokens_is_counted_and_said_once(exported: Path):
 
     nlp = pipeline(exported)
     nlp.tokenizer = Spaces(nlp.vocab)
-    with pytest.warns(UserWarning, match="does not begin and end where tokens do") as told:
+    with pytest.warns(UserWarning, match="does not align with the tokens") as warned:
         docs = list(nlp.pipe([TEXTS[0], TEXTS[2]] * 2))
-    assert len(told) == 1
+    assert len(warned) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         list(nlp.pipe([TEXTS[0]]))
     component = nlp.get_pipe("unire")
     unaligned = sum(len(doc._.unaligned) for doc in docs)
-    assert 0 < unaligned < component.notes[WIDENED] + component.notes[LEFT_OUT]
+    assert 0 < unaligned < component.notes[WIDENED_ENTITY] + component.notes[DROPPED_ENTITY]
 
 
 def test_two_models_have_a_group_each(exported: Path, random_model: Path, docs: list[Doc]):
@@ -190,9 +197,9 @@ print(len(doc._.unire_relations), {shown})
 )
 def test_a_name_of_somebody_elses_is_not_taken(exported: Path, tmp_path: Path, claim: str, shown: str, name: str):
     code = CLAIMED.format(claim=claim, shown=shown)
-    told, found = in_a_fresh_process(code, exported, tmp_path / "saved").splitlines()
-    assert told.startswith(f"`{name}` is there already, and not unire's; ")
-    assert 'config={"prefix": "unire_"}' in told
+    error, found = in_a_fresh_process(code, exported, tmp_path / "saved").splitlines()
+    assert error.startswith(f"`{name}` already exists and is not from unire; ")
+    assert 'config={"prefix": "unire_"}' in error
     assert re.fullmatch(r"\d+ mine", found)
 
 

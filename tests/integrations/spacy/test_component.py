@@ -38,7 +38,7 @@ print(json.dumps([[r.head.text, r.label, r.tail.text] for r in doc._.relations])
     ]
 
 
-def test_the_findings_are_those_of_the_extractor(exported: Path, docs: list[Doc]):
+def test_the_results_are_those_of_the_extractor(exported: Path, docs: list[Doc]):
     extractor = Extractor.load(exported, engine="onnx")
     assert sum(len(doc._.relations) for doc in docs) > 3
     for doc in docs:
@@ -121,12 +121,12 @@ def test_a_process_that_is_started_anew_gets_the_component_by_pickle(nlp: spacy.
     assert found(doc) == found(docs[0])
 
 
-def test_a_pipeline_without_sentences_is_told_what_to_add(exported: Path):
+def test_an_error_says_what_to_add_to_a_pipeline_without_sentences(exported: Path):
     nlp = spacy.blank("en")
     nlp.add_pipe("unire", config={"model": str(exported)})
-    with pytest.raises(UnireError, match=r'finds no sentences; .*nlp.add_pipe\("sentencizer", before="unire"\)'):
+    with pytest.raises(UnireError, match=r'needs sentences; .*nlp.add_pipe\("sentencizer", before="unire"\)'):
         nlp("Two words.")
-    with pytest.raises(UnireError, match="finds no sentences"):
+    with pytest.raises(UnireError, match="needs sentences"):
         list(nlp.pipe(["Two words."]))
     nlp.set_error_handler(ignore_error)
     assert list(nlp.pipe(["Two words."])) == []
@@ -146,7 +146,7 @@ def test_of_a_batch_only_the_text_that_cannot_be_read_is_an_error(exported: Path
     ]
     ((name, texts, error),) = failed
     assert (name, texts) == ("unire", ["Two words"])
-    assert "finds no sentences" in error
+    assert "needs sentences" in error
 
 
 def test_an_error_handler_goes_along_to_other_processes(exported: Path):

@@ -39,7 +39,7 @@ def test_a_saved_pipeline_gives_equal_results_in_a_fresh_process(exported: Path,
 
 
 @pytest.mark.slow
-def test_a_pipeline_of_the_model_in_the_box_holds_it_too(tmp_path: Path):
+def test_a_saved_pipeline_includes_a_bundled_model(tmp_path: Path):
     pipeline("science").to_disk(tmp_path / "saved")
     assert (tmp_path / "saved" / "unire" / "model.safetensors").exists()
     pipeline("science").to_disk(tmp_path / "named", exclude=["unire"])
@@ -72,13 +72,13 @@ def test_a_pipeline_is_not_saved_over_what_is_no_model(nlp: spacy.Language, tmp_
 
 
 @pytest.mark.parametrize("store_user_data", [False, True])
-def test_findings_survive_a_docbin(docs: list[Doc], tmp_path: Path, store_user_data: bool):
+def test_annotations_survive_a_docbin(docs: list[Doc], tmp_path: Path, store_user_data: bool):
     DocBin(docs=docs, store_user_data=store_user_data).to_disk(tmp_path / "docs.spacy")
     read = DocBin().from_disk(tmp_path / "docs.spacy").get_docs(spacy.blank("en").vocab)
     assert [found(doc) for doc in read] == [found(doc) for doc in docs]
 
 
-def test_findings_survive_bytes_disk_and_copies(docs: list[Doc], tmp_path: Path):
+def test_annotations_survive_bytes_disk_and_copies(docs: list[Doc], tmp_path: Path):
     vocab = spacy.blank("en").vocab
     for doc in docs:
         doc.to_disk(tmp_path / "doc")

@@ -204,9 +204,7 @@ def _run_shards(
                 yield Shard.from_json(row["block"])
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise UnireError(
-                f"the cluster failed: {reason}; finished blocks are kept; continue with resume=True"
-            ) from None
+            raise UnireError(f"the cluster failed: {reason}; continue with resume=True") from None
 
 
 def _start_workers(

@@ -1,11 +1,11 @@
-"""unire as a component of a spaCy pipeline. Needs `unire[spacy]`.
+"""The component `unire` for spaCy pipelines. Needs `unire[spacy]`.
 
     >>> nlp = spacy.blank("en")  # doctest: +SKIP
     >>> nlp.add_pipe("sentencizer")  # doctest: +SKIP
     >>> nlp.add_pipe("unire", config={"model": "science"})  # doctest: +SKIP
     >>> nlp("We train a parser on the Penn Treebank.")._.relations  # doctest: +SKIP
 
-spaCy finds the component by its entry point: nothing of this package needs to be imported for it.
+spaCy finds the component by its entry point, so users need not import this package.
 """
 
 from importlib.util import find_spec

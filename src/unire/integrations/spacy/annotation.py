@@ -1,8 +1,8 @@
-"""What is found, as it stands on a spaCy `Doc`: spans, relations and scores that are saved wherever the `Doc` is.
+"""Entities, relations and scores on a spaCy `Doc`, which are saved with it.
 
-Entities are a group of spans, with their `scores` in its `attrs`, as spaCy's own span categoriser has them. What spaCy
-has no place for is kept as plain data, by `unire.formats.spacy`; `doc._.relations`, `doc._.unaligned` and
-`span._.score` read that.
+Entities are a span group with their `scores` in its `attrs`, as in spaCy's span categorizer. spaCy has no attributes
+for the rest: `unire.formats.spacy` stores it in `doc.user_data`. The extensions `doc._.relations`, `doc._.unaligned`
+and `span._.score` read it from there.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from unire.formats.spacy import (
 )
 
 __all__ = [
-    "LEFT_OUT",
-    "WIDENED",
+    "DROPPED_ENTITY",
+    "WIDENED_ENTITY",
     "SpanRelation",
     "annotate",
     "arcs",
+    "get_relations",
+    "get_unaligned",
     "register_extensions",
-    "relations_of",
-    "unaligned_of",
 ]
 
-WIDENED = "entity widened to whole tokens"
-LEFT_OUT = "entity left out, since another has its token"
-UNLINKED = "relation left out with its entity"
+WIDENED_ENTITY = "entity widened to whole tokens"
+DROPPED_ENTITY = "entity left out, since another has its token"
+DROPPED_RELATION = "relation left out with its entity"
 
 
 class SpanRelation(NamedTuple):
@@ -48,152 +48,157 @@ class SpanRelation(NamedTuple):
     tail: Span
     label: str
     score: float | None
-    """The chance that it is right, arguments and all."""
+    """Calibrated probability that label and both spans are correct."""
 
 
 def annotate(doc: Doc, document: Document, *, spans_key: str | None, overwrite_ents: bool) -> Counter[str]:
-    """Write what was found in a text onto its `Doc`; what does not fit spaCy's tokens is counted.
+    """Set the entities and relations of a `Doc`; return counts of those that do not align with its tokens.
 
     Args:
-        doc: Gets the entities and relations, in place of those of an earlier call with the same `spans_key`.
-        document: The same text, with findings.
-        spans_key: The group of spans that holds all of them; there is none when it is left out.
-        overwrite_ents: Whether of two overlapping entities the new one stays in `doc.ents`, or the one that was there.
+        doc: The spaCy document. Annotations of an earlier call with the same `spans_key` are replaced.
+        document: The same text with entities and relations.
+        spans_key: Span group for all entities, or `None` for no group.
+        overwrite_ents: Whether new entities replace overlapping ones in `doc.ents`, or the other way round.
     """
     notes: Counter[str] = Counter()
-    findings = SpanAnnotations()
-    placed: dict[Entity, int] = {}
+    annotations = SpanAnnotations()
+    span_index: dict[Entity, int] = {}
     spans: list[Span] = []
     for entity in document.entities:
         span = doc.char_span(entity.char_start, entity.char_end, label=entity.label, alignment_mode="expand")
         is_free = not spans or spans[-1].end <= span.start  # entities come in order
         if not is_free or (span.start_char, span.end_char) != (entity.char_start, entity.char_end):
-            findings.unaligned.append((entity.char_start, entity.char_end, entity.label))
-            notes[WIDENED if is_free else LEFT_OUT] += 1
+            annotations.unaligned.append((entity.char_start, entity.char_end, entity.label))
+            notes[WIDENED_ENTITY if is_free else DROPPED_ENTITY] += 1
         if is_free:
-            placed[entity] = len(spans)
+            span_index[entity] = len(spans)
             spans.append(span)
-            findings.entities.append((span.start_char, span.end_char, entity.label, entity.score))
-    findings.relations = [
-        (placed[relation.head], placed[relation.tail], relation.label, relation.score)
+            annotations.entities.append((span.start_char, span.end_char, entity.label, entity.score))
+    annotations.relations = [
+        (span_index[relation.head], span_index[relation.tail], relation.label, relation.score)
         for relation in document.relations
-        if relation.head in placed and relation.tail in placed
+        if relation.head in span_index and relation.tail in span_index
     ]
-    notes[UNLINKED] += len(document.relations) - len(findings.relations)
-    _set_ents(doc, spans, _others(doc, spans_key or ""), overwrite_ents)
+    notes[DROPPED_RELATION] += len(document.relations) - len(annotations.relations)
+    _set_ents(doc, spans, _other_ents(doc, spans_key or ""), overwrite_ents)
     if spans_key:
-        scores = [entity.score for entity in placed]
+        scores = [entity.score for entity in span_index]
         doc.spans[spans_key] = SpanGroup(doc, name=spans_key, spans=spans, attrs={"scores": scores})
-    store_annotations(doc, spans_key or "", findings)
+    store_annotations(doc, spans_key or "", annotations)
     return +notes
 
 
-def _others(doc: Doc, spans_key: str) -> list[Span]:
-    """The entities of a `Doc` but for those that an earlier call put there."""
+def _other_ents(doc: Doc, spans_key: str) -> list[Span]:
+    """Return the entities in `doc.ents` that no earlier call has set."""
     earlier = load_annotations(doc).get(spans_key)
-    ours = set(map(_place, _spans(doc, earlier))) if earlier else ()
-    return [span for span in doc.ents if _place(span) not in ours]
+    ours = set(map(_key, _build_spans(doc, earlier))) if earlier else ()
+    return [span for span in doc.ents if _key(span) not in ours]
 
 
-def _place(span: Span) -> tuple[int, int, str]:
+def _key(span: Span) -> tuple[int, int, str]:
     return span.start, span.end, span.label_
 
 
 def _set_ents(doc: Doc, spans: list[Span], others: list[Span], overwrite: bool) -> None:
+    """Set `doc.ents`, which may not overlap."""
     winners, losers = (spans, others) if overwrite else (others, spans)
-    taken = {place for span in winners for place in range(span.start, span.end)}
-    doc.ents = [*winners, *(span for span in losers if taken.isdisjoint(range(span.start, span.end)))]
+    occupied = {i for span in winners for i in range(span.start, span.end)}
+    doc.ents = [*winners, *(span for span in losers if occupied.isdisjoint(range(span.start, span.end)))]
 
 
-def _spans(doc: Doc, findings: SpanAnnotations) -> list[Span]:
-    """Entities on the tokens that there are now."""
+def _build_spans(doc: Doc, annotations: SpanAnnotations) -> list[Span]:
+    """Build the spans of entities from their character offsets, because tokens may have been merged or split."""
     return [
-        doc.char_span(start, end, label=label, alignment_mode="expand") for start, end, label, _ in findings.entities
+        doc.char_span(start, end, label=label, alignment_mode="expand") for start, end, label, _ in annotations.entities
     ]
 
 
-def relations_of(doc: Doc) -> list[SpanRelation]:
-    """The relations of all models, whatever became of the tokens since."""
-    found = load_annotations(doc).values()
-    if not found and USER_DATA_KEY in doc.user_data:  # a `Doc` of the format `spacy`
+def get_relations(doc: Doc) -> list[SpanRelation]:
+    """Return the relations of all models, on the present tokens."""
+    stored = load_annotations(doc).values()
+    if not stored and USER_DATA_KEY in doc.user_data:  # a `Doc` of the format `spacy`
         group: Any = doc.spans[GROUP]
         items = doc.user_data.get(RELATIONS_KEY, ())
         return [SpanRelation(group[i["head"]], group[i["tail"]], i["label"], i.get("score")) for i in items]
     return [
         SpanRelation(spans[head], spans[tail], label, score)
-        for findings in found
-        for spans in (_spans(doc, findings),)
-        for head, tail, label, score in findings.relations
+        for annotations in stored
+        for spans in (_build_spans(doc, annotations),)
+        for head, tail, label, score in annotations.relations
     ]
 
 
-def unaligned_of(doc: Doc) -> list[tuple[int, int, str]]:
-    """First character, end and label of the entities that do not begin and end where tokens do."""
-    return [place for findings in load_annotations(doc).values() for place in findings.unaligned]
+def get_unaligned(doc: Doc) -> list[tuple[int, int, str]]:
+    """Return start character, end character and label of the entities that do not align with tokens."""
+    return [entity for annotations in load_annotations(doc).values() for entity in annotations.unaligned]
 
 
-def score_of(span: Span) -> float | None:
-    """The chance that an entity is right; nothing for spans that are none of ours."""
+def get_score(span: Span) -> float | None:
+    """Return the calibrated probability of an entity, or `None` for spans that no model of unire has set."""
     return get_entity_score(span.doc, span.start_char, span.end_char, span.label_)
 
 
 EXTENSIONS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-    (Doc, "relations", relations_of),
-    (Doc, "unaligned", unaligned_of),
-    (Span, "score", score_of),
+    (Doc, "relations", get_relations),
+    (Doc, "unaligned", get_unaligned),
+    (Span, "score", get_score),
 )
 
 
 def register_extensions(prefix: str = "") -> None:
-    """Make spaCy know `doc._.relations`, `doc._.unaligned` and `span._.score`, unless a name is somebody else's.
+    """Register the extensions `doc._.relations`, `doc._.unaligned` and `span._.score`.
 
     Args:
-        prefix: Put before each of the three names.
+        prefix: Prefix of the three names.
+
+    Raises:
+        UnireError: If another package has registered one of the names.
     """
     for cls, name, getter in EXTENSIONS:
         if not cls.has_extension(prefix + name):
             cls.set_extension(prefix + name, getter=getter)
         elif getattr(cls.get_extension(prefix + name)[2], "__module__", None) != __name__:
             raise UnireError(
-                f"`{cls.__name__.lower()}._.{prefix}{name}` is there already, and not unire's; "
-                f'let the names of unire begin otherwise, as in nlp.add_pipe("unire", config={{"prefix": "unire_"}})'
+                f"`{cls.__name__.lower()}._.{prefix}{name}` already exists and is not from unire; "
+                f'choose a prefix, as in nlp.add_pipe("unire", config={{"prefix": "unire_"}})'
             )
 
 
 def arcs(doc: Doc) -> list[dict[str, Any]]:
-    """Sentences with relations, for `displacy.render(arcs(doc), style="dep", manual=True)`.
+    """Return sentences with relations for `displacy.render(arcs(doc), style="dep", manual=True)`.
 
-    An entity is one word, with its label below it; an arc leads from the head of a relation to its tail. Sentences
-    that a relation joins, since they were split anew, are one picture.
+    An entity is one word with its label below it. An arc leads from the head of a relation to its tail. If a relation
+    crosses a sentence boundary, because sentences were split again, both sentences are one picture.
     """
     pictures: list[tuple[Span, list[SpanRelation]]] = []
-    relations = relations_of(doc)
+    relations = get_relations(doc)
     for sentence in doc.sents if doc.has_annotation("SENT_START") else [doc[:]]:
         inside = [r for r in relations if sentence.start <= min(r.head.start, r.tail.start) < sentence.end]
         if pictures and any(max(r.head.start, r.tail.start) >= sentence.start for r in pictures[-1][1]):
             earlier, others = pictures.pop()
             sentence, inside = doc[earlier.start : sentence.end], others + inside
         pictures.append((sentence, inside))
-    return [_drawn(stretch, inside) for stretch, inside in pictures if inside]
+    return [_build_picture(sentence, inside) for sentence, inside in pictures if inside]
 
 
-def _drawn(sentence: Span, relations: list[SpanRelation]) -> dict[str, Any]:
+def _build_picture(sentence: Span, relations: list[SpanRelation]) -> dict[str, Any]:
+    """Build the words and arcs of a sentence in displaCy's format."""
     entities = {span.start: span for relation in relations for span in (relation.head, relation.tail)}
     entities |= {span.start: span for span in sentence.ents if span.start not in entities}
     words: list[dict[str, str]] = []
-    places: dict[int, int] = {}
-    """Which word a token has become; those of an entity, the same one."""
+    word_of_token: dict[int, int] = {}
+    """All tokens of an entity have the same word."""
     for token in sentence:
-        if token.i in places or token.is_space:
+        if token.i in word_of_token or token.is_space:
             continue
         span = entities.get(token.i)
-        places |= dict.fromkeys(range(span.start, span.end) if span is not None else (token.i,), len(words))
+        word_of_token |= dict.fromkeys(range(span.start, span.end) if span is not None else (token.i,), len(words))
         words.append({"text": span.text if span else token.text, "tag": span.label_ if span else ""})
-    drawn = []
+    arcs = []
     for relation in relations:
-        head, tail = places[relation.head.start], places[relation.tail.start]
-        if head == tail:  # tokens were merged since, and displaCy draws no loops
+        head, tail = word_of_token[relation.head.start], word_of_token[relation.tail.start]
+        if head == tail:  # tokens were merged, and displaCy draws no loops
             continue
         direction = "right" if head < tail else "left"
-        drawn.append({"start": min(head, tail), "end": max(head, tail), "label": relation.label, "dir": direction})
-    return {"words": words, "arcs": drawn, "settings": {"lang": sentence.doc.lang_}}
+        arcs.append({"start": min(head, tail), "end": max(head, tail), "label": relation.label, "dir": direction})
+    return {"words": words, "arcs": arcs, "settings": {"lang": sentence.doc.lang_}}
