@@ -289,13 +289,13 @@ def distillation(*, stored: bool, relabelled: bool = False) -> Part:
 
     def run(shop: Workshop, folder: Path) -> dict[str, Any]:
         if stored:
-            tutor = [shop.soft_labels(folder), shop.needed(origin, "soft")]
+            source = [shop.soft_labels(folder), shop.needed(origin, "soft")]
         else:
-            tutor = ["--teacher", shop.needed("further", "model"), "--corpus", corpus(shop, folder).name]
+            source = ["--teacher", shop.needed("further", "model"), "--corpus", corpus(shop, folder).name]
         options = ["--epochs", 2, "--batch-size", 16, "--soft-batch", 16, "--lr", 1e-4, "--head-lr", 2e-3]
         options += ["--set", "evaluate_after=0", "--set", "evaluate_every=1", "--seed", SEED, "--workers", 1]
         data = small_data(shop, folder)
-        result = shop.json(folder, "distill", *tutor, "--student", TEACHABLE, *data, "--out", "model", *options)
+        result = shop.json(folder, "distill", *source, "--student", TEACHABLE, *data, "--out", "model", *options)
         return {"result": result, "model": files(folder / "model")}
 
     return Part(run, (origin,) if stored else ("further",))

@@ -1,9 +1,9 @@
-"""How a model is trained: one dataclass, and the named presets.
+"""Training configurations: dataclasses and presets.
 
-A preset is data. `paper` follows the paper's text, `released` its authors' code; `best` is what does best on dev, by
-`docs/results.md`. Where the paper is silent, `paper`
-mostly takes what the released code does, with two exceptions: `eps` is AdamW's own, and dev is looked at from the first
-epoch, since a short training would never get to see it. `docs/paper-to-code.md` says where the two differ.
+Preset `paper` follows the text of the paper, `released` follows its authors' code, and `best` has the highest scores on
+dev (`docs/results.md`). Where the paper does not name a value, `paper` uses that of the released code, with two
+exceptions. `eps` is the default of AdamW, and evaluation on dev begins with the first epoch, because a short training
+would otherwise have none. `docs/paper-to-code.md` lists all differences.
 """
 
 from __future__ import annotations
@@ -79,22 +79,22 @@ class TrainingConfig:
     patience: int = 30
     """Epochs without a better Ent + Rel F1 on dev before training stops."""
     decoder: Literal["split", "hard", "likely"] = "split"
-    """The paper's, its baseline, or the most likely squares."""
+    """`split` (the paper), `hard` (its baseline) or `likely` (maximum-weight spans)."""
     alpha: float | None = None
-    """α while training, that of its decoder when left out; tuned on dev at the end."""
+    """α of the decoder during training; the default of the decoder if `None`. It is tuned on dev at the end."""
     tune_alpha: bool = True
     relation_odds: float = 1.0
-    """How many times as probable as ⊥ a relation must be to be found."""
+    """A relation is predicted if it is this many times as probable as ⊥."""
     tune_odds: bool = False
-    """Whether these odds are tuned on dev at the end too, by Rel F1."""
+    """Whether `relation_odds` is tuned on dev at the end, by Rel F1."""
 
     seed: int = 0
     bf16: bool | None = None
-    """Mixed precision; by default where the hardware has it."""
+    """Whether to train in mixed precision; by default if the hardware supports it."""
     max_cells: int = 250_000
-    """Padded cells computed at once: a larger step is computed in parts whose gradients add up to the same."""
+    """Padded cells of a batch. A larger step is split into batches, whose gradients add up."""
     max_pieces: int = 16_384
-    """Padded tokens computed at once, likewise."""
+    """Padded tokens of a batch, as for `max_cells`."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "training setting")
@@ -117,16 +117,16 @@ class TrainingConfig:
         settings = [field.name for field in fields(cls) if field.name != "preset"]
         for setting in changes:
             if setting == "preset":
-                raise UnireError("preset is not a setting to be changed; choose a preset by its name (--preset)")
+                raise UnireError("preset is not a setting to be changed; choose one with preset=...")
             if setting not in settings:
                 raise UnireError(f"no training setting {setting!r}; there are {', '.join(settings)}")
         return replace(PRESETS[name], **changes)
 
     @classmethod
     def further(cls, model: str | Path, preset: str = "best", **changes: Any) -> TrainingConfig:
-        """A preset by which all of a trained model is trained further.
+        """A preset for continuing the training of a model, head included.
 
-        Unless it is changed, the model reads and decodes as it did.
+        Layout, window, head and decoder are those of the model unless `changes` has others.
         """
         settings = ModelConfig.load(locate_model(model))
         kept = {name: getattr(settings, name) for name in READING}
@@ -135,7 +135,7 @@ class TrainingConfig:
 
 
 READING = ("layout", "window", "max_table", "decoder", "alpha", "relation_odds", "constraints")
-"""What a model that is trained further takes over of the settings that it has."""
+"""Settings that a model keeps when it is trained further."""
 
 
 RANGES = {

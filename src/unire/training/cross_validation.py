@@ -49,6 +49,8 @@ def cross_validate(
     Raises:
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
+    if beyond := [number for number in only if not 1 <= number <= len(folds)]:
+        raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {len(folds)}")
     chosen = [
         (number, fold, fold_folder(out, number))
         for number, fold in enumerate(folds, start=1)

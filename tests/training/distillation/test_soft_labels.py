@@ -39,19 +39,19 @@ def asked(*teachers: Path, corpus: Path = TWENTY) -> TeacherEnsemble:
     return TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([corpus]), [corpus.name])
 
 
-def targets(tutor: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def targets(provider: SoftLabelProvider, student: UniRE, steps: int = 3) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """What a student is given of every sentence of its first steps, and what it is to find there.
 
-    Every tutor is asked about the same sentences, in the same order.
+    Every provider gets the same sentences in the same order.
     """
     beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
     own = Extractor(None, student.tokenizer, student.config, student.labels).window_builder  # type: ignore[arg-type]
-    window_builders = [own, *tutor.start(student, beside, bf16=False)]
-    options = {"overlap_filter": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "index": tutor.index}
+    window_builders = [own, *provider.start(student, beside, bf16=False)]
+    options = {"overlap_filter": OverlapFilter(()), "size": 8, "config": quick(max_pieces=200), "index": provider.index}
     return [
-        tuple(table_of[row, : len(table), : len(table)] for table_of in (target, tutor.distribution(target)))
-        for step in steps_of(DistillationBatches(tutor.texts, window_builders, **options), steps)
-        for batch, target in zip(step.views[0], tutor.targets(step)(), strict=True)
+        tuple(table_of[row, : len(table), : len(table)] for table_of in (target, provider.distribution(target)))
+        for step in steps_of(DistillationBatches(provider.texts, window_builders, **options), steps)
+        for batch, target in zip(step.views[0], provider.targets(step)(), strict=True)
         for row, table in enumerate(batch.tables)
     ]
 
@@ -97,10 +97,10 @@ def test_the_examples_of_soft_labels_are_what_each_teacher_finds(soft_labels, te
     def key(document: Document) -> tuple[object, ...]:
         return document.words, [(e.span, e.label) for e in document.entities], len(document.relations)
 
-    tutors = SoftLabelStore(soft_labels), asked(teacher, other)
+    providers = SoftLabelStore(soft_labels), asked(teacher, other)
     beside = GraphRunner(lambda tensors: tensors["x"], torch.device("cpu"), capture=False)
-    tutors[1].start(UniRE.from_pretrained(teacher), beside, bf16=False)
-    found, expected = ([key(d) for d in tutor.examples(OverlapFilter(()))()] for tutor in tutors)
+    providers[1].start(UniRE.from_pretrained(teacher), beside, bf16=False)
+    found, expected = ([key(d) for d in provider.examples(OverlapFilter(()))()] for provider in providers)
     assert found == expected
     assert len(found) == 14
     first = next(iter(UnlabelledCorpus.read([TWENTY])))

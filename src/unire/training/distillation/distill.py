@@ -128,8 +128,8 @@ def distill(
     if distillation.minutes is not None:
         require_single_process("distillation by the clock", "give epochs instead of minutes")
     budget = TrainingBudget(distillation.minutes, epochs=config.epochs)  # loading takes from the time
-    tutor = _tutor(teachers, corpus, soft_labels, distillation.documents)
-    labels = labels or tutor.labels
+    provider = _soft_label_provider(teachers, corpus, soft_labels, distillation.documents)
+    labels = labels or provider.labels
     labels.check([*dev, *test])
     model, accelerator = init_training(student, documents, dev=dev, labels=labels, config=config, data=data)
     task = DistillationTask(
@@ -138,8 +138,8 @@ def distill(
         dev,
         config,
         accelerator,
-        tutor=tutor,
-        held_out=OverlapFilter(document.text for document in [*dev, *test]),
+        provider=provider,
+        overlap_filter=OverlapFilter(document.text for document in [*dev, *test]),
         distillation=distillation,
         workers=min(12, max(1, cpu_count() - 1)) if workers is None else workers,
     )
@@ -154,7 +154,7 @@ def distill(
     return run(trainer, task, out, test, resume=resume)
 
 
-def _tutor(
+def _soft_label_provider(
     teachers: Sequence[str | Path], corpus: Sequence[str | Path], soft_labels: str | Path | None, limit: int | None
 ) -> SoftLabelProvider:
     if soft_labels is not None:
@@ -173,8 +173,8 @@ def _tutor(
 class DistillationTask(TableTask):
     """Adds to every step unlabelled sentences, for which teachers provide the target distributions."""
 
-    tutor: SoftLabelProvider = field(kw_only=True)
-    held_out: OverlapFilter = field(kw_only=True)
+    provider: SoftLabelProvider = field(kw_only=True)
+    overlap_filter: OverlapFilter = field(kw_only=True)
     distillation: DistillConfig = field(kw_only=True)
     workers: int = field(kw_only=True)
 
@@ -184,16 +184,16 @@ class DistillationTask(TableTask):
         super().__post_init__()
         device, gradients = self.accelerator.device, self.gradients
         self.soft_gradients = GraphRunner(self._soft_gradients, device, capture=gradients.captures, parent=gradients)
-        window_builders = self.tutor.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
+        window_builders = self.provider.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
         self.unlabelled = DistillationBatches(
-            self.tutor.texts,
+            self.provider.texts,
             [self.extractor.window_builder, *window_builders],
-            overlap_filter=self.held_out,
+            overlap_filter=self.overlap_filter,
             size=self.distillation.soft_batch,
             config=self.config,
             padding=self.data.padding,
             max_padding=self.data.max_padding,
-            index=self.tutor.index,
+            index=self.provider.index,
         )
         self.corpus_position = [0, 0]
         """Completed chunks of the corpus, and completed steps of the present chunk."""
@@ -203,16 +203,16 @@ class DistillationTask(TableTask):
         self._found_by_teachers: Callable[[], Sequence[Document]] = list
         if not self.dev and self.config.tunes:
             # before training, so that an error in the corpus is reported at once
-            self._found_by_teachers = self.tutor.examples(self.held_out)
-        if not self.dev and self.config.tune_alpha and self.config.decoder == self.tutor.decoder:
-            self.model.config = self.extractor.config = self.model.config.with_(alpha=self.tutor.alpha)
+            self._found_by_teachers = self.provider.examples(self.overlap_filter)
+        if not self.dev and self.config.tune_alpha and self.config.decoder == self.provider.decoder:
+            self.model.config = self.extractor.config = self.model.config.with_(alpha=self.provider.alpha)
         settings = {name: value for name, value in asdict(self.distillation).items() if name != "minutes"}
-        self.settings |= {**settings, **self._teacher_info(), "soft labels": self.tutor.digest}
+        self.settings |= {**settings, **self._teacher_info(), "soft labels": self.provider.digest}
 
     # Data
 
     def _encoders(self) -> Sequence[nn.Module]:
-        return [*super()._encoders(), *self.tutor.encoders]
+        return [*super()._encoders(), *self.provider.encoders]
 
     def _rebatch(self) -> None:
         super()._rebatch()
@@ -231,7 +231,7 @@ class DistillationTask(TableTask):
         )
         with closing(steps):
             for step, position, notes in steps:
-                yield step, self.tutor.targets(step), position, notes
+                yield step, self.provider.targets(step), position, notes
 
     def close(self) -> None:
         if self._soft_steps is not None:
@@ -285,7 +285,7 @@ class DistillationTask(TableTask):
         batch = TensorBatch.from_dict(tensors)
         logits = self.wrapped(batch).float()
         weights = TableWeights(tensors["cell"], tensors["cell"])
-        loss = soft_entry_loss(logits, self.tutor.distribution(tensors["target"]), batch.mask, weights)
+        loss = soft_entry_loss(logits, self.provider.distribution(tensors["target"]), batch.mask, weights)
         self.accelerator.backward(self.distillation.soft_weight * loss)
         return loss.detach()
 
@@ -319,11 +319,11 @@ class DistillationTask(TableTask):
         }
 
     def _teacher_info(self) -> dict[str, Any]:
-        return {"teachers": self.tutor.teachers, "corpus": list(self.tutor.corpus)}
+        return {"teachers": self.provider.teachers, "corpus": list(self.provider.corpus)}
 
     def run_info(self) -> dict[str, Any]:
         return {
             **super().run_info(),
-            "teachers": [teacher["name"] for teacher in self.tutor.teachers],
-            "unlabelled documents": len(self.tutor.texts),
+            "teachers": [teacher["name"] for teacher in self.provider.teachers],
+            "unlabelled documents": len(self.provider.texts),
         }
