@@ -27,8 +27,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from unire.models.encoder import build_encoder, load_encoder
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.config import AdaptationConfig
 from unire.training.trainer import Trainer
 
 GPU = torch.cuda.is_available()

@@ -50,8 +50,8 @@ def out_of_reach(gold: Document, found: Document) -> tuple[int, int]:
 
 
 def compare(gold: Sequence[Document], found: Sequence[Document], model: str, device: str | None) -> dict[str, Any]:
-    from unire.evaluation.protocol import Protocol
     from unire.evaluation.scorer import score
+    from unire.evaluation.scores import Protocol
     from unire.extractor import Extractor
 
     extractor = Extractor.load(model, device=device)

@@ -15,8 +15,8 @@ from script import run
 
 from unire import Extractor, formats
 from unire.analysis.splits import read_folds, split_folds
-from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Protocol
 from unire.training.cross_validation import over_folds
 
 

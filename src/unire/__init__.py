@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AdaptationConfig": "unire.training.adaptation.adapt",
-    "CalibrationReport": "unire.evaluation.calibrate",
+    "CalibrationReport": "unire.evaluation.tuning",
     "DistillConfig": "unire.training.distillation.distill",
     "Document": "unire.documents",
     "Documents": "unire.document_list",
@@ -30,7 +30,7 @@ _HOMES = {
     "UniRE": "unire.models.unire",
     "UnireError": "unire.errors",
     "adapt": "unire.training.adaptation.adapt",
-    "calibrate": "unire.evaluation.calibrate",
+    "calibrate": "unire.evaluation.tuning",
     "cross_validate": "unire.training.cross_validation",
     "distill": "unire.training.distillation.distill",
     "evaluate": "unire.evaluation.evaluate",
@@ -94,11 +94,10 @@ if TYPE_CHECKING:
     from unire.document_list import Documents, to_dataframe
     from unire.documents import Document, Entity, Relation, Sentence
     from unire.errors import UnireError
-    from unire.evaluation.calibrate import CalibrationReport, calibrate
-    from unire.evaluation.counts import Scores
     from unire.evaluation.evaluate import Report, evaluate, evaluate_oracle, evaluate_predictions
-    from unire.evaluation.protocol import Protocol
     from unire.evaluation.scorer import score
+    from unire.evaluation.scores import Protocol, Scores
+    from unire.evaluation.tuning import CalibrationReport, calibrate
     from unire.export.export import ExportReport, export_onnx
     from unire.extractor import Extractor
     from unire.formats import read_documents

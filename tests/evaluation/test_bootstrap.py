@@ -11,8 +11,8 @@ import pytest
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.bootstrap import Interval, bootstrap, paired_bootstrap
-from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Protocol
 from unire.labels import LabelSpace
 
 LABELS = LabelSpace(("Task", "Method"), ("Used-for", "Compare"), frozenset({"Compare"}))

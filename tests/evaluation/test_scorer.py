@@ -27,9 +27,8 @@ from unire import formats
 from unire.documents import Document, Relation
 from unire.errors import UnireError
 from unire.evaluation.bootstrap import bootstrap
-from unire.evaluation.counts import Counts
-from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import count_one_way, score
+from unire.evaluation.scores import Counts, Protocol
 from unire.labels import LabelSpace
 
 

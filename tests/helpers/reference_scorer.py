@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from helpers.scored_documents import LABELS
 from unire.documents import Document, Entity
-from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.evaluation.protocol import Protocol
+from unire.evaluation.scores import Counts, Protocol, Scores, TypedCounts
 from unire.tables import fill_table, read_table
 
 

@@ -19,12 +19,12 @@ from helpers.paths import ROOT, TWENTY
 from unire import Extractor, formats
 from unire.cli.main import app
 from unire.errors import UnireError
-from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Protocol
 from unire.training import trainer
 from unire.training.adaptation import adapt as adaptation
-from unire.training.adaptation import config as adaptation_config
 from unire.training.callbacks import Callback
+from unire.training.config import AdaptationConfig
 from unire.training.resume import has_checkpoint
 
 RECIPES = ROOT / "recipes"
@@ -246,7 +246,7 @@ def test_an_adaptation_that_was_stopped_goes_on(recipes, parts, encoder, tmp_pat
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(trainer, "LOG_SECONDS", 0)
-    config = adaptation_config.AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
+    config = AdaptationConfig(max_steps=2, length=32, batch_tokens=64)
     with pytest.raises(KeyboardInterrupt):
         adaptation.adapt(encoder, [text], work / "adapted", config, device="cpu", callbacks=[Stop()])
     assert has_checkpoint(work / "adapted")

@@ -25,8 +25,8 @@ from unire.cli.training_options import distributed_errors
 from unire.config import ModelConfig
 from unire.documents import Document
 from unire.training.adaptation.adapt import adapt
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.callbacks import SIGNALS
+from unire.training.config import AdaptationConfig
 
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 MODULES = {

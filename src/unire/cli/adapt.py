@@ -68,7 +68,7 @@ def adapt(
     The learning-rate schedule ends at the limit of time or steps.
     """
     from unire.training.adaptation.adapt import adapt as run
-    from unire.training.adaptation.config import AdaptationConfig
+    from unire.training.config import AdaptationConfig
     from unire.training.resume import has_checkpoint
 
     config = AdaptationConfig(

@@ -24,10 +24,10 @@ from unire.cli.options import (
     label_space,
 )
 from unire.errors import UnireError
-from unire.evaluation import calibrate as calibration
 from unire.evaluation import evaluate as evaluation
+from unire.evaluation import tuning
 from unire.evaluation.evaluate import Report
-from unire.evaluation.protocol import Average, Protocol, RelationMatch, SpanUnit, SymmetricGold
+from unire.evaluation.scores import Average, Protocol, RelationMatch, SpanUnit, SymmetricGold
 from unire.extractor import Extractor
 from unire.files import is_stream
 
@@ -242,7 +242,7 @@ def calibrate(
     The weights stay the same. Without --tune, the predictions and their ranking do too.
     `unire train` tunes and calibrates on dev by itself.
     """
-    report = calibration.calibrate(
+    report = tuning.calibrate(
         model,
         documents_from(data, format),
         test=documents_from(test or [], format),

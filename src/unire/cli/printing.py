@@ -15,7 +15,7 @@ from rich.text import Text
 
 from unire.evaluation.bootstrap import Intervals
 from unire.evaluation.calibration_error import CalibrationErrors
-from unire.evaluation.counts import Counts, Scores, TypedCounts
+from unire.evaluation.scores import Counts, Scores, TypedCounts
 from unire.rendering.common import escape_controls
 
 __all__ = [

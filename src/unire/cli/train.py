@@ -21,7 +21,7 @@ from unire.cli.training_options import (
 )
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.training.resume import check_output_dir
+from unire.training.resume import check_folds, check_output_dir
 
 if TYPE_CHECKING:
     from unire.training.callbacks import Callback
@@ -168,6 +168,7 @@ def _train_folds(
     """Train a model per fold and print the mean over folds."""
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
+    check_folds(out, len(ids), only, resume=shared["resume"])
     from unire.training.cross_validation import cross_validate, over_folds
     from unire.training.distributed import is_main
 

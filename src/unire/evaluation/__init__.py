@@ -19,9 +19,8 @@ from unire.evaluation.bootstrap import (
     paired_bootstrap,
 )
 from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, Reliability, collect_outcomes
-from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import count_one_way, score
+from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, TypedCounts
 
 __all__ = [
     "DEFAULT_PROTOCOL",

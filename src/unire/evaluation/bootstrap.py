@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.counts import average_rates
-from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import MatchCounts, count_matches
+from unire.evaluation.scores import DEFAULT_PROTOCOL, Protocol, average_rates
 from unire.labels import LabelSpace
 
 __all__ = [

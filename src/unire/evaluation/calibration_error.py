@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.documents import Document
-from unire.evaluation.protocol import DEFAULT_PROTOCOL
 from unire.evaluation.scorer import Matches, match_documents
+from unire.evaluation.scores import DEFAULT_PROTOCOL
 from unire.labels import LabelSpace
 
 __all__ = [

@@ -24,9 +24,7 @@ from unire.documents import Document
 from unire.errors import UnireError, require_extra
 from unire.evaluation.bootstrap import Intervals, bootstrap_counts
 from unire.evaluation.calibration_error import CalibrationErrors, outcomes_of_matches
-from unire.evaluation.counts import Counts, Scores, TypedCounts
 from unire.evaluation.errors import ERROR_KINDS, diagnose
-from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import (
     Matches,
     align_documents,
@@ -35,6 +33,7 @@ from unire.evaluation.scorer import (
     match_documents,
     sum_scores,
 )
+from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, TypedCounts
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from unire.documents import CHARACTERS, Document, Entity, Sentence
 from unire.errors import UnireError
-from unire.evaluation.counts import Counts, Scores, TypedCounts
-from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
+from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, TypedCounts
 from unire.labels import LabelSpace
 from unire.tables import keep_longest
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import unire
 from unire.documents import Document
-from unire.evaluation.counts import Scores
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Scores
 from unire.export.onnx_graph import Precision, write_graph
 from unire.export.parity import SENTENCES, Parity, compare_engines
 from unire.extractor import Extractor

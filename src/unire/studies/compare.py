@@ -11,8 +11,8 @@ from unire import formats
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.errors import UnireError
 from unire.evaluation.bootstrap import paired_bootstrap
-from unire.evaluation.protocol import DEFAULT_PROTOCOL, Protocol
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import DEFAULT_PROTOCOL, Protocol
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
 from unire.studies.results import (

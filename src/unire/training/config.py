@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from unire.config import Layout, ModelConfig
 from unire.decoding.decoders import SPAN_DECODERS
 from unire.errors import COUNT, FRACTION, NATURAL, POSITIVE, Range, UnireError, check_kinds, check_ranges
 from unire.hub.model_dir import locate_model
 
-__all__ = ["MARKER_SETTINGS", "PRESETS", "TrainingConfig", "marker_config"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["MARKER_SETTINGS", "PRESETS", "AdaptationConfig", "TrainingConfig", "marker_config"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class TrainingConfig:
         settings = [field.name for field in fields(cls) if field.name != "preset"]
         for setting in changes:
             if setting == "preset":
-                raise UnireError("preset is not a setting to be changed; choose one with preset=...")
+                raise UnireError("preset is not a setting; choose a preset with preset=...")
             if setting not in settings:
                 raise UnireError(f"no training setting {setting!r}; there are {', '.join(settings)}")
         return replace(PRESETS[name], **changes)
@@ -176,6 +179,8 @@ PRESETS = {
 }
 
 
+# Marker models
+
 MARKER_SETTINGS: dict[str, Any] = {
     "epochs": 5,
     "batch_size": 64,
@@ -201,3 +206,71 @@ def marker_config(**changes: Any) -> TrainingConfig:
         if name not in MARKER_FIELDS:
             raise UnireError(f"marker models have no setting {name!r}; there are {', '.join(MARKER_FIELDS)}")
     return TrainingConfig.from_preset("best", **{**MARKER_SETTINGS, **changes})
+
+
+# Adaptation
+
+BATCH_TOKENS = {"cuda": 65_536, "cpu": 4_096}
+"""Tokens of one optimiser step by default. A CPU gets few, so that it takes more than one step in the time."""
+
+
+@dataclass(frozen=True)
+class AdaptationConfig:
+    """Settings of an adaptation, which ends when the time or the steps are used up."""
+
+    minutes: float | None = None
+    """Time limit for the whole run, from loading to saving."""
+    max_steps: int | None = None
+    """Number of optimiser steps; with a limit of steps alone, results are reproducible on a CPU."""
+    length: int = 256
+    """Tokens per row, including special tokens."""
+    batch_tokens: int | None = None
+    """Tokens per optimiser step; by default 65,536 on a GPU and 4,096 on a CPU."""
+    lr: float = 1e-4
+    """Peak learning rate of the encoder."""
+    warmup: float = 0.06
+    """Fraction of the training in which the learning rate rises; then it decays linearly to zero."""
+    mask_rate: float = 0.2
+    """Fraction of tokens to mask."""
+    case_marks: bool = False
+    """Whether an uncased encoder gets tokens that mark capitals, for trainings with the same setting."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.minutes is None and self.max_steps is None:
+            raise UnireError("adaptation needs an end: give the minutes or the steps that it may take")
+        check_kinds(type(self), vars(self), "adaptation setting")
+        check_ranges(vars(self), ADAPTATION_RANGES, "adaptation setting")
+        if self.batch_tokens is not None and self.batch_tokens < self.length:
+            raise UnireError(
+                f"adaptation setting batch_tokens = {self.batch_tokens} is less than a row, of length = {self.length}"
+            )
+        if round(self.mask_rate * self.length) < 1:
+            raise UnireError(
+                f"adaptation setting mask_rate = {self.mask_rate} hides nothing of a row, of length = {self.length}"
+            )
+
+    def on(self, device: torch.device) -> AdaptationConfig:
+        """The same settings, with the default `batch_tokens` of the device unless it is set."""
+        usual = BATCH_TOKENS["cuda" if device.type == "cuda" else "cpu"]
+        return replace(self, batch_tokens=self.batch_tokens or max(usual, self.length))
+
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """The settings that a resumed adaptation must have too: all but time and steps."""
+        return {name: value for name, value in asdict(self).items() if name not in ("minutes", "max_steps")}
+
+    @property
+    def rows(self) -> int:
+        """Rows of one optimiser step: `batch_tokens`, rounded down; 0 before `on` has set `batch_tokens`."""
+        return (self.batch_tokens or 0) // self.length
+
+
+ADAPTATION_RANGES = {
+    **dict.fromkeys(("minutes", "lr"), POSITIVE),
+    "max_steps": COUNT,
+    "length": Range(8),
+    "warmup": FRACTION,
+    "mask_rate": Range(0, 0.5, with_low=False, with_high=True),
+    "seed": Range(0, 2**32),
+}

@@ -11,9 +11,8 @@ from typing import Any
 
 from unire.analysis.splits import Fold
 from unire.errors import UnireError
-from unire.evaluation.counts import Scores
-from unire.evaluation.protocol import Average
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Average, Scores
 from unire.extractor import Extractor
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
@@ -49,14 +48,12 @@ def cross_validate(
     Raises:
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
-    if beyond := [number for number in only if not 1 <= number <= len(folds)]:
-        raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {len(folds)}")
+    check_folds(out, len(folds), only, resume=resume)  # before the first is trained
     chosen = [
         (number, fold, fold_folder(out, number))
         for number, fold in enumerate(folds, start=1)
         if not only or number in only
     ]
-    check_folds(out, [number for number, _, _ in chosen], resume=resume)  # before the first is trained
     results = []
     for number, fold, folder in chosen:
         unfinished = has_checkpoint(folder)

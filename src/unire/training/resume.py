@@ -15,7 +15,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -88,9 +88,11 @@ def _check_writable(out: Path) -> None:
         raise UnireError(f"the model cannot be written to {str(out)!r}: {error.strerror or error}") from None
 
 
-def check_folds(out: Path, numbers: Iterable[int], *, resume: bool) -> None:
-    """Check the output directories of the folds with these numbers. With `resume`, some may be finished."""
-    for number in () if resume else numbers:
+def check_folds(out: Path, n_folds: int, only: Collection[int] = (), *, resume: bool) -> None:
+    """Check the numbers of the folds to train, and their output directories. With `resume`, some may be finished."""
+    if beyond := [number for number in only if not 1 <= number <= n_folds]:
+        raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {n_folds}")
+    for number in () if resume else only or range(1, n_folds + 1):
         check_output_dir(fold_folder(out, number), resume=False, remedy="resume the folds, or pass a new folder")
 
 

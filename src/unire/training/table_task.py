@@ -15,8 +15,8 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor, nn
 
 from unire.documents import Document
-from unire.evaluation.counts import Scores
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Scores
 from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
 from unire.extractor import Extractor
 from unire.inference.streaming import Prefetcher

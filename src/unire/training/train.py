@@ -18,7 +18,7 @@ from unire.config import HeadConfig, ModelConfig
 from unire.decoding.decoders import default_alpha
 from unire.documents import Document
 from unire.errors import UnireError, fits
-from unire.evaluation.counts import Scores
+from unire.evaluation.scores import Scores
 from unire.hub.model_dir import ModelDir, is_model_dir, locate_model
 from unire.labels import LabelSpace
 from unire.models.encoder import digest_weights, load_encoder

@@ -29,10 +29,9 @@ from unire.training import optimizer, trainer
 from unire.training.adaptation import adapt as adapt_module
 from unire.training.adaptation import masked_lm
 from unire.training.adaptation.adapt import adapt
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.masked_lm import MaskedLMTask
 from unire.training.callbacks import Callback
-from unire.training.config import TrainingConfig
+from unire.training.config import AdaptationConfig, TrainingConfig
 from unire.training.resume import has_checkpoint
 from unire.training.train import init_model
 

@@ -14,8 +14,8 @@ from torch import nn
 from helpers.tiny_encoders import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.models.encoder import load_encoder
 from unire.training.adaptation import masked_lm
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule
 from unire.training.trainer import Trainer
 

@@ -68,8 +68,8 @@ def distillation_task(teachers: Sequence[Path], student: Path, labels: LabelSpac
         (),
         config,
         accelerator,
-        tutor=TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([TWENTY]), [TWENTY.name]),
-        held_out=OverlapFilter(()),
+        provider=TeacherEnsemble(load_teachers(teachers), UnlabelledCorpus.read([TWENTY]), [TWENTY.name]),
+        overlap_filter=OverlapFilter(()),
         distillation=DistillConfig(soft_batch=10),
         workers=0,
     )
@@ -121,7 +121,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
     for step in steps_of(ensemble.unlabelled, 2):
         assert len(step.views) == 2  # the first teacher lays documents out as the student does
         assert len(step.views[0]) > 1
-        for number, (batch, target) in enumerate(zip(step.views[0], ensemble.tutor.targets(step)(), strict=True)):
+        for number, (batch, target) in enumerate(zip(step.views[0], ensemble.provider.targets(step)(), strict=True)):
             for row, table in enumerate(batch.tables):
                 n = len(table)
                 for batches, places in zip(step.views, step.places, strict=True):
@@ -201,7 +201,7 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
     plain = distillation_task([teacher], encoder, scierc_labels)
     other = distillation_task([teacher], encoder, turned)
     (step,) = steps_of(plain.unlabelled, 1)
-    assert torch.equal(other.tutor.targets(step)()[0], plain.tutor.targets(step)()[0][..., order])
+    assert torch.equal(other.provider.targets(step)()[0], plain.provider.targets(step)()[0][..., order])
 
 
 @pytest.mark.parametrize(

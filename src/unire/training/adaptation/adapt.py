@@ -22,10 +22,10 @@ from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.inference.torch_engine import choose_device
 from unire.models.encoder import load_encoder, load_tokenizer, quiet_transformers
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
 from unire.training.callbacks import Callback
+from unire.training.config import AdaptationConfig
 from unire.training.distributed import require_single_process
 from unire.training.optimizer import TrainingBudget
 from unire.training.resume import check_output_dir

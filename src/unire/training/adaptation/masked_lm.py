@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from unire.errors import UnireError
 from unire.models.attention import attention_kernels
-from unire.training.adaptation.config import AdaptationConfig
 from unire.training.adaptation.corpus import PackedCorpus
+from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule
 from unire.training.trainer import Task, Trainer
 from unire.utils import has_bf16

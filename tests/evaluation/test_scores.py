@@ -9,9 +9,8 @@ import pytest
 
 from helpers.scored_documents import BOTH_WAYS, GOLD, LABELS, NEITHER_WAY, ONE_WAY, WRONG_TYPE, predict
 from unire.errors import UnireError
-from unire.evaluation.counts import Counts, TypedCounts
-from unire.evaluation.protocol import Protocol
 from unire.evaluation.scorer import score
+from unire.evaluation.scores import Counts, Protocol, TypedCounts
 from unire.labels import LabelSpace
 
 
