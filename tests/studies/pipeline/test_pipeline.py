@@ -20,9 +20,10 @@ from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import TOO_LONG, RelationData
-from unire.training.markers.inference import batch_by_length, shuffle_into_steps
+from unire.training.markers.classifier import shuffle_into_steps
 from unire.training.markers.train import MarkerTask
 from unire.training.trainer import Trainer
+from unire.windows.collator import bucket_by_length
 
 # Both models learn
 
@@ -201,7 +202,7 @@ def test_an_epoch_takes_every_item_once_in_steps_of_enough_weight(items, size, s
 
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(1, 100))
 def test_a_part_is_no_larger_than_asked_unless_it_is_one_item(lengths, max_tokens):
-    parts = list(batch_by_length(range(len(lengths)), lengths, max_tokens))
+    parts = list(bucket_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
     assert sorted(item for part in parts for item in part) == list(range(len(lengths)))
     assert all(len(part) == 1 or len(part) * max(lengths[item] for item in part) <= max_tokens for part in parts)
 

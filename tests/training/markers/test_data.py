@@ -21,7 +21,7 @@ from unire.training.markers.data import (
     build_rows,
     collate_rows,
 )
-from unire.training.markers.inference import RelationClassifier
+from unire.training.markers.classifier import RelationClassifier
 from unire.training.markers.model import NoPositionsError
 
 TYING = ("bert", "electra", "roberta", "albert", "mpnet")

@@ -27,7 +27,7 @@ from unire.training.markers import checkpoint as checkpoint
 from unire.training.markers import checkpoint as folders
 from unire.training.markers import relabel as relabel_module
 from unire.training.markers import train as training
-from unire.training.markers.checkpoint import init_classifier, load_marker, save_classifier
+from unire.training.markers.classifier import init_classifier, load_marker, save_classifier
 from unire.training.markers.train import train_markers
 
 CPU = torch.device("cpu")

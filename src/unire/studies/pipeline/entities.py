@@ -19,7 +19,7 @@ from unire.models.unire import encode_tokens
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import list_spanning
 from unire.training.markers.data import SentenceReader, TokenizedSentence
-from unire.training.markers.inference import best_class, iter_chunks, predict_batches
+from unire.training.markers.classifier import best_class, iter_chunks, predict_batches
 from unire.windows.collator import collate
 
 __all__ = ["TWO_TYPES", "EntityClassifier", "EntityData", "SpanModel", "count_unreachable"]

@@ -39,10 +39,11 @@ from unire.training.distillation.soft_labels import (
 )
 from unire.training.distillation.teachers import align_labels
 from unire.training.distributed import require_single_process
-from unire.training.markers.checkpoint import TrainedMarker, load_marker
-from unire.training.markers.inference import PairScores, RelationClassifier, batch_by_length
+from unire.training.markers.classifier import TrainedMarker, load_marker
+from unire.training.markers.classifier import PairScores, RelationClassifier
 from unire.training.markers.model import MarkerEnsemble
 from unire.utils import concat_ranges, copy_to_device
+from unire.windows.collator import bucket_by_length
 from unire.windows.spans import TableSpan
 
 __all__ = ["RelabelCounts", "relabel"]
@@ -218,8 +219,7 @@ class _Relabeller:
         lengths = np.array([len(table) for table in tables], np.int64)
         firsts = (lengths**2).cumsum() - lengths**2
         stored = copy_to_device(cells, self.device)
-        areas = (lengths**2).tolist()
-        for batch in batch_by_length(chosen, areas, MAX_DECODED_CELLS):
+        for batch in bucket_by_length(chosen, lambda place: len(tables[place]) ** 2, MAX_DECODED_CELLS):
             T, N = len(batch), len(tables[batch[0]])
             places, sources = locate_cells(np.arange(T), firsts[batch], lengths[batch], N, self.device)
             P = torch.zeros(T * N * N, len(self.labels), device=self.device)

@@ -1,7 +1,4 @@
-"""Training a marker model, and the task of the trainer that models of spans share with it.
-
-train_markers("encoders/mine", documents, "markers", labels=labels, dev=dev)
-"""
+"""`train_markers`, and the training task that marker models share with the span model of the pipeline study."""
 
 from __future__ import annotations
 
@@ -21,18 +18,19 @@ from unire.evaluation.scorer import score
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
-from unire.models.batch import Tensors
+from unire.models.batch import Tensors, move_tensors, pin_tensors
 from unire.models.encoder import load_encoder
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process
-from unire.training.markers.checkpoint import init_classifier, save_classifier
+from unire.training.markers.classifier import init_classifier, save_classifier
 from unire.training.markers.data import RelationData
-from unire.training.markers.inference import batch_by_length, pin_tensors, shuffle_into_steps, tensors_to_device
+from unire.training.markers.classifier import shuffle_into_steps
 from unire.training.optimizer import build_optimizer, build_schedule
 from unire.training.resume import check_output_dir, fingerprint
 from unire.training.train import encoder_provenance
 from unire.training.trainer import Evaluation, Task, Trainer, use_bf16
+from unire.windows.collator import bucket_by_length
 
 __all__ = ["MarkerData", "MarkerTask", "TrainedMarkers", "train_markers"]
 
@@ -90,8 +88,10 @@ class MarkerTask(Task):
 
     def _collate(self, step: Sequence[int]) -> tuple[list[Tensors], int]:
         """A step that is too large to compute at once has several batches, whose gradients add up."""
-        parts = batch_by_length(step, self.data.lengths, self.config.max_pieces)
-        batches = [pin_tensors(self.data.collate(part), self.device) for part in parts]
+        parts = bucket_by_length(step, self.data.lengths.__getitem__, self.config.max_pieces)
+        batches = [self.data.collate(part) for part in parts]
+        if self.device.type == "cuda":
+            batches = [pin_tensors(batch) for batch in batches]
         return batches, sum(self.data.weights[item] for item in step)
 
     def backward(self, step: tuple[list[Tensors], int], out_of_time: Callable[[], bool]) -> None:
@@ -99,7 +99,7 @@ class MarkerTask(Task):
         batches, weight = step
         for tensors in batches:
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16):
-                loss = self.model.loss(tensors_to_device(tensors, self.device)) / weight
+                loss = self.model.loss(move_tensors(tensors, self.device)) / weight
             loss.backward()
             self.loss_sums += loss.detach()
 

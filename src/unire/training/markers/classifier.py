@@ -1,53 +1,73 @@
-"""Running marker models: batches of similar length, prepared in advance, and relations between given entities."""
+"""The relation classifier: a marker model that runs in batches on given entities, and its checkpoint.
+
+A checkpoint is a folder of weights, tokenizer and `markers.json`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor
 
+from unire.config import EncoderSpec
 from unire.documents import Document, Entity, Relation
+from unire.errors import UnireError
+from unire.files import replace_atomically
+from unire.hub.model_dir import WEIGHTS
 from unire.inference.streaming import Prefetcher
-from unire.inference.torch_engine import TorchEngine
+from unire.inference.torch_engine import TorchEngine, choose_device, store_in_bf16
 from unire.labels import LabelSpace
-from unire.models.batch import Tensors
+from unire.models.batch import Tensors, move_tensors, pin_tensors
+from unire.models.checkpoint import load_weights, read_tensors, write_tensors
+from unire.models.encoder import build_encoder
+from unire.training.config import TrainingConfig
 from unire.training.markers.data import (
     MarkerRow,
     SentenceReader,
     TokenizedSentence,
     build_rows,
     collate_rows,
+    count_text_markers,
     distinct_entities,
 )
 from unire.training.markers.model import MarkerEnsemble, MarkerModel
-from unire.utils import pin_memory
-from unire.windows.collator import MAX_SLICE_TOKENS
+from unire.training.train import portable_config
+from unire.training.trainer import use_bf16
+from unire.windows.collator import MAX_SLICE_TOKENS, bucket_by_length
 from unire.windows.spans import TableSpan
 
 __all__ = [
     "PairScores",
     "RelationClassifier",
+    "TrainedMarker",
     "all_probabilities",
-    "batch_by_length",
     "best_class",
+    "init_classifier",
     "iter_chunks",
+    "load_marker",
     "max_batch_tokens",
-    "pin_tensors",
     "predict_batches",
+    "replace_model",
+    "save_classifier",
     "shuffle_into_steps",
-    "tensors_to_device",
 ]
 
 T = TypeVar("T")
 Result = TypeVar("Result", bound=tuple[Tensor, ...])
 
+TOKENIZER = "tokenizer.json"
+INFO = "markers.json"
 POOL_ITEMS = 2048
 """Items that are sorted by length together. The order between pools and between steps is random."""
 CHUNK_SENTENCES = 1024
@@ -72,30 +92,9 @@ def shuffle_into_steps(
     return [steps[place] for place in rng.permutation(len(steps))]
 
 
-def batch_by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Batches of items, longest first, with at most `max_tokens` padded tokens. A longer item has its own batch."""
-    batch: list[int] = []
-    for item in sorted(items, key=lengths.__getitem__, reverse=True):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
-            yield batch
-            batch = []
-        batch.append(item)
-    if batch:
-        yield batch
-
-
 def max_batch_tokens(model: Any) -> int:
     """Padded tokens of a batch: the same limit as for the encoder of a table model on this device."""
     return min(MAX_SLICE_TOKENS, TorchEngine.max_batch_tokens(model.device, model.encoder.config.hidden_size))
-
-
-def pin_tensors(tensors: Tensors, device: torch.device) -> Tensors:
-    """Copy tensors to pinned memory if the device is a GPU, so that later copies are asynchronous."""
-    return {name: pin_memory(tensor) for name, tensor in tensors.items()} if device.type == "cuda" else tensors
-
-
-def tensors_to_device(tensors: Tensors, device: torch.device) -> Tensors:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
 
 
 def best_class(probabilities: Tensor) -> tuple[Tensor, Tensor]:
@@ -143,15 +142,14 @@ def predict_batches(
 
     def prepare() -> Iterator[tuple[list[T], Tensors]]:
         for chunk in chunks:
-            lengths = [length(item) for item in chunk]
-            for batch in batch_by_length(range(len(chunk)), lengths, max_tokens):
-                items = [chunk[place] for place in batch]
-                yield items, pin_tensors(collate(items), device)
+            for items in bucket_by_length(chunk, length, max_tokens):
+                tensors = collate(items)
+                yield items, pin_tensors(tensors) if device.type == "cuda" else tensors
 
     results = []
     for items, tensors in Prefetcher(prepare()):
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16):
-            logits = model(tensors_to_device(tensors, device))
+            logits = model(move_tensors(tensors, device))
         results.append((items, select(logits.float().softmax(-1))))
     return [(items, cast("Result", tuple(tensor.cpu() for tensor in result))) for items, result in results]
 
@@ -261,3 +259,99 @@ class _SentenceRow(NamedTuple):
     span: TableSpan
     entities: Sequence[Entity]
     row: MarkerRow
+
+
+# Checkpoints
+
+
+@dataclass(frozen=True)
+class TrainedMarker:
+    """A trained marker model."""
+
+    info: dict[str, Any]
+    """Name, encoder and scores, in the form of a teacher's."""
+    classifier: RelationClassifier
+
+
+def init_classifier(
+    encoder: Any,
+    tokenizer: Tokenizer,
+    spec: EncoderSpec,
+    labels: LabelSpace,
+    config: TrainingConfig,
+    *,
+    approximate: bool,
+    device: torch.device,
+) -> RelationClassifier:
+    """An untrained marker model over an encoder."""
+    model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
+    reader = SentenceReader(tokenizer, spec, config.window, reserved=count_text_markers(approximate))
+    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), max_batch_tokens(model))
+
+
+def save_classifier(classifier: RelationClassifier, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
+    """Write a marker model atomically. The model of an earlier run is replaced.
+
+    Args:
+        classifier: With a single model, not an ensemble.
+        folder: A new folder, or one of a marker model.
+        encoder: Name of the pretrained encoder.
+        config: The training configuration.
+    """
+    model: Any = classifier.model
+    info = {
+        "encoder": encoder,
+        "approximate": model.approximate,
+        "labels": classifier.labels.to_dict(),
+        "spec": classifier.reader.spec.to_dict(),
+        # of the encoder without the embeddings of markers
+        "encoder_config": {**portable_config(model.encoder.config), "vocab_size": model.markers.first},
+        "training": asdict(config),
+    }
+    with replace_model(folder) as temporary:
+        write_tensors(temporary / WEIGHTS, model.state_dict())
+        (temporary / TOKENIZER).write_text(classifier.reader.tokenizer.to_str(), encoding="utf-8")
+        (temporary / INFO).write_text(json.dumps(info, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def replace_model(folder: Path) -> Iterator[Path]:
+    """A temporary folder for a model, which then replaces that of an earlier run."""
+    try:
+        with replace_atomically(folder, directory=True) as temporary:
+            yield temporary
+    except OSError as error:
+        raise UnireError(f"the model could not be saved as {str(folder)!r}: {error.strerror or error}") from None
+
+
+def load_marker(folder: str | Path, device: str | None = None) -> TrainedMarker:
+    """Load a marker model for inference. By default it is on a GPU if there is one."""
+    folder, place = Path(folder), choose_device(device)
+    if not (folder / INFO).exists():
+        if (folder / "cell.json").exists():
+            raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; train it again")
+        raise UnireError(f"there is no marker model in {str(folder)!r}; `unire markers` trains one")
+    try:
+        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        name = str(info["encoder"])
+        encoder, tokenizer = build_encoder(info["encoder_config"]), _load_tokenizer(folder)
+        labels, spec = LabelSpace.from_dict(info["labels"]), EncoderSpec.from_dict(info["spec"])
+        training = TrainingConfig(**info["training"])
+        if training.bf16:  # decide by the present device
+            training = replace(training, bf16=None)
+        approximate = info["approximate"]
+        classifier = init_classifier(encoder, tokenizer, spec, labels, training, approximate=approximate, device=place)
+    except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
+    load_weights(classifier.model, read_tensors(folder / WEIGHTS), folder)
+    if classifier.bf16:
+        store_in_bf16(classifier.model)
+    return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, classifier)
+
+
+def _load_tokenizer(folder: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise UnireError(f"{TOKENIZER} is missing or broken: {error}") from None
