@@ -8,8 +8,8 @@ from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
 from unire.studies.pipeline.entities import EntityClassifier, SpanModel
 from unire.studies.pipeline.study import PipelineConfig
-from unire.training.markers.data import SentenceReader, count_text_markers
 from unire.training.markers.classifier import RelationClassifier
+from unire.training.markers.data import SentenceReader, count_text_markers
 from unire.training.markers.model import MarkerModel
 
 QUICK = PipelineConfig(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from helpers.pipeline import marker_stage
 from unire.documents import Document
 from unire.models.encoder import load_encoder
+from unire.training.markers.classifier import RelationClassifier
 from unire.training.markers.data import (
     MAX_PAIRS_PER_ROW,
     MarkerVocabulary,
@@ -21,7 +22,6 @@ from unire.training.markers.data import (
     build_rows,
     collate_rows,
 )
-from unire.training.markers.classifier import RelationClassifier
 from unire.training.markers.model import NoPositionsError
 
 TYING = ("bert", "electra", "roberta", "albert", "mpnet")

@@ -26,9 +26,8 @@ from unire.training.distillation import soft_labels as storage
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
 from unire.training.markers import relabel as relabel_module
-from unire.training.markers.classifier import TrainedMarker
+from unire.training.markers.classifier import RelationClassifier, TrainedMarker
 from unire.training.markers.data import build_rows, collate_rows
-from unire.training.markers.classifier import RelationClassifier
 from unire.training.markers.relabel import SPLIT, TOO_LONG, relabel
 
 

@@ -18,8 +18,8 @@ from unire.models.batch import TensorBatch, Tensors
 from unire.models.unire import encode_tokens
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import list_spanning
-from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.training.markers.classifier import best_class, iter_chunks, predict_batches
+from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.windows.collator import collate
 
 __all__ = ["TWO_TYPES", "EntityClassifier", "EntityData", "SpanModel", "count_unreachable"]

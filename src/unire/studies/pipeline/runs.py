@@ -35,9 +35,8 @@ from unire.studies.speed import describe_machine
 from unire.studies.variants import DEFAULT
 from unire.training.callbacks import Callback, exit_status
 from unire.training.config import TrainingConfig
-from unire.training.markers.classifier import load_marker, replace_model
+from unire.training.markers.classifier import RelationClassifier, load_marker, max_batch_tokens, replace_model
 from unire.training.markers.data import SentenceReader
-from unire.training.markers.classifier import RelationClassifier, max_batch_tokens
 from unire.training.markers.model import NoPositionsError
 from unire.training.markers.train import MarkerTask, train_markers
 from unire.training.trainer import Trainer, use_bf16

@@ -39,8 +39,7 @@ from unire.training.distillation.soft_labels import (
 )
 from unire.training.distillation.teachers import align_labels
 from unire.training.distributed import require_single_process
-from unire.training.markers.classifier import TrainedMarker, load_marker
-from unire.training.markers.classifier import PairScores, RelationClassifier
+from unire.training.markers.classifier import PairScores, RelationClassifier, TrainedMarker, load_marker
 from unire.training.markers.model import MarkerEnsemble
 from unire.utils import concat_ranges, copy_to_device
 from unire.windows.collator import bucket_by_length

@@ -23,9 +23,8 @@ from unire.models.encoder import load_encoder
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process
-from unire.training.markers.classifier import init_classifier, save_classifier
+from unire.training.markers.classifier import init_classifier, save_classifier, shuffle_into_steps
 from unire.training.markers.data import RelationData
-from unire.training.markers.classifier import shuffle_into_steps
 from unire.training.optimizer import build_optimizer, build_schedule
 from unire.training.resume import check_output_dir, fingerprint
 from unire.training.train import encoder_provenance
