@@ -50,6 +50,9 @@ def score(
 ) -> Scores:
     """Compare predictions with gold, document by document; both may be streams.
 
+    >>> score(gold, extractor.annotate(gold), extractor.labels).relations.f1  # doctest: +SKIP
+    0.407
+
     Split positions (span F1) are cuts between two words of a gold sentence. In gold they are the boundaries of the
     entities that a table can represent: the longest ones where entities overlap. In predictions they are the `cuts` of
     the sentence or, if there are none, the boundaries of its entities by the same rule.
@@ -59,6 +62,12 @@ def score(
         predicted: The same documents with predicted annotation. The order may differ if all documents have ids.
         labels: The types to count, and which relations are symmetric. Any other type is an error.
         protocol: What counts as correct.
+
+    Returns:
+        Counts, precision, recall and F1 of entities and relations, overall and by type, and of split positions.
+
+    Raises:
+        UnireError: The documents differ, or have types that the label space does not have.
     """
     return sum_scores(count_matches(gold, predicted, labels, protocol), labels, protocol)
 

@@ -105,15 +105,18 @@ def push_to_hub(
 ) -> str:
     """Publish a model on the Hugging Face Hub, where `Extractor.load(name)` finds it.
 
-    Who you are, the Hub's client knows from `hf auth login` or `HF_TOKEN`. All files go up in one commit; those of an
-    earlier model that this one has not are deleted.
+    Log in with `hf auth login`, or set `HF_TOKEN`. All files are uploaded in one commit. Files of an earlier model that
+    this one does not have are deleted.
+
+    >>> push_to_hub("models/mine", "USER/MODEL", about={"licence": "mit"})  # doctest: +SKIP
+    'https://huggingface.co/USER/MODEL'
 
     Args:
-        source: A model's folder, or its name in the box.
-        name: `USER/MODEL`; made if it is not there.
-        private: Whether a new repository is; as the account has it when left out.
-        about: What the card should say that the model does not know: `base` (the checkpoint that the encoder comes
-            from), `licence`, `language` (`en`), `datasets` (names on the Hub).
+        source: The folder of a model, or the name of a bundled one.
+        name: `USER/MODEL`. The repository is created if it does not exist.
+        private: Whether a new repository is private. By default the account decides.
+        about: More facts for the model card: `base` (the checkpoint that the encoder comes from), `licence`,
+            `language` (`en`), `datasets` (names on the Hub).
 
     Returns:
         The address of the model.

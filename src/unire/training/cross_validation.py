@@ -35,6 +35,9 @@ def cross_validate(
 ) -> list[Scores]:
     """Train a model per fold, in `out/fold-01` and so on, and score each on its fold's test documents.
 
+    >>> folds = list(split_folds(documents, draw_folds(documents, 10)))  # doctest: +SKIP
+    >>> scores = cross_validate("bert-base-uncased", folds, out=Path("models"), config=config)  # doctest: +SKIP
+
     Args:
         encoder: A pretrained encoder, by Hub name or folder.
         folds: Training, dev and test documents of each.
@@ -45,7 +48,11 @@ def cross_validate(
         resume: Keep finished folds, and continue the one that was interrupted.
         options: Passed on to `train`.
 
+    Returns:
+        The scores of each fold on its test documents.
+
     Raises:
+        UnireError: There is no fold of a number in `only`, or the folder of a fold is not empty.
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
     check_folds(out, len(folds), only, resume=resume)  # before the first is trained

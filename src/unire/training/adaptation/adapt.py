@@ -72,6 +72,8 @@ def adapt(
 ) -> AdaptationReport:
     """Train `encoder` to predict masked words of plain text, and save it as `out`.
 
+    >>> adapt("bert-base-uncased", ["abstracts.txt"], "adapted", AdaptationConfig(minutes=10))  # doctest: +SKIP
+
     Args:
         encoder: A Hub name or a folder, with a fast tokenizer; or a unire model, whose encoder is used.
         corpus: UTF-8 text files with one document per line; `.gz`, `.xz` and `.bz2` are decompressed.
@@ -82,8 +84,12 @@ def adapt(
         save_every_minutes: Write a checkpoint every N minutes; `None` for never.
         device: `cuda` or `cpu`; by default the GPU if there is one.
 
+    Returns:
+        The number of steps and tokens, the speed, and the loss at the start and at the end.
+
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM; a checkpoint was written if there was a step.
+        UnireError: A file cannot be read, `out` is not empty, or the time was over before the first step.
+        KeyboardInterrupt: Ctrl-C or SIGTERM. A checkpoint was written if there was a step.
     """
     require_single_process("adaptation")
     out, files = Path(out), [Path(file) for file in corpus]

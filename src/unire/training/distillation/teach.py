@@ -71,6 +71,8 @@ def teach(
 ) -> SoftLabelCounts:
     """Write the soft labels of teachers for a corpus. An error, Ctrl-C or SIGTERM leaves nothing behind.
 
+    >>> teach(["models/seed-1", "models/seed-2"], ["abstracts.txt"], "abstracts.soft")  # doctest: +SKIP
+
     Args:
         teachers: Trained models of one label space. Tokenizers and layouts may differ.
         corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
@@ -78,6 +80,12 @@ def teach(
         documents: Use only this many documents, from the start of the corpus. `None` uses all.
         device: `cpu` or `cuda`. By default a GPU if there is one.
         on_progress: Called with the number of finished documents and of all documents.
+
+    Returns:
+        How many documents, tables and words were written, and notes on text that was not.
+
+    Raises:
+        UnireError: `out` exists, the label spaces of the teachers differ, or the corpus has no words.
     """
     require_single_process("teaching")
     start = time.monotonic()

@@ -82,6 +82,8 @@ def relabel(
 ) -> RelabelCounts:
     """Write soft labels whose relations come from marker models. An error, Ctrl-C or SIGTERM leaves nothing behind.
 
+    >>> relabel("abstracts.soft", ["markers/1", "markers/2"], "relabelled.soft")  # doctest: +SKIP
+
     Args:
         soft_labels: A folder that `teach` or `relabel` wrote.
         markers: Marker models, or their folders. They have the labels of the soft labels, in any order, and are on one
@@ -90,6 +92,12 @@ def relabel(
         share: Weight of the marker models in the mean of their and the teachers' relation probabilities, up to 1.
         device: `cpu` or `cuda`, for marker models that are given as folders. By default a GPU if there is one.
         on_progress: Called with the number of finished documents and of all documents.
+
+    Returns:
+        How many documents, sentences and entity pairs were relabelled, and notes on sentences that were not.
+
+    Raises:
+        UnireError: `out` exists, or the labels of a marker model differ from those of the soft labels.
     """
     require_single_process("relabelling")
     start = time.monotonic()

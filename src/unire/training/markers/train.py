@@ -139,6 +139,8 @@ def train_markers(
 ) -> TrainedMarkers:
     """Train a model that classifies the relations between given entities, and save it.
 
+    >>> train_markers("bert-base-uncased", documents, "markers/1", labels=labels, dev=dev)  # doctest: +SKIP
+
     Args:
         encoder: Hub name, folder, or a unire model, whose encoder is used.
         documents: Annotated documents.
@@ -154,8 +156,12 @@ def train_markers(
         save_every_minutes: Write a checkpoint every N minutes; `None` for never.
         device: `cpu` or `cuda`; by default the GPU if there is one.
 
+    Returns:
+        The loss and dev score of every epoch, and the score of the epoch that was kept.
+
     Raises:
-        KeyboardInterrupt: Ctrl-C or SIGTERM; a checkpoint was written if there was a step.
+        UnireError: `out` is not empty, or the documents have unknown labels.
+        KeyboardInterrupt: Ctrl-C or SIGTERM. A checkpoint was written if there was a step.
     """
     require_single_process("the training of a marker model")
     began = time.monotonic()
