@@ -95,8 +95,8 @@ def test_a_row_is_the_same_however_it_is_asked_for(corpus: Path) -> None:
 def test_text_that_does_not_fit_into_memory_is_read_in_shards(corpus: Path, monkeypatch) -> None:
     with packed(corpus) as rows:
         expected = np.bincount(rows.rows(0, pass_of(rows)).flatten())
-    monkeypatch.setattr(corpus_module, "SHARD", 500)
-    monkeypatch.setattr(corpus_module, "CHUNK", 3)
+    monkeypatch.setattr(corpus_module, "SHARD_CHARACTERS", 500)
+    monkeypatch.setattr(corpus_module, "CHUNK_DOCUMENTS", 3)
     with packed(corpus) as rows:
         found = np.bincount(rows.rows(0, pass_of(rows)).flatten())
     assert np.abs(found - expected).max() <= 16  # but for what the last row repeats

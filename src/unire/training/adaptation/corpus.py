@@ -1,4 +1,4 @@
-"""Plain text as rows of packed tokens, tokenised in the background while the first rows are already in use."""
+"""Plain text as rows of packed tokens. Threads tokenize it while the training already uses the first rows."""
 
 from __future__ import annotations
 
@@ -22,29 +22,37 @@ from unire.training.text_corpus import no_text, read_documents
 
 __all__ = ["PackedCorpus"]
 
-SHARD = 1 << 30
-"""Characters of text that are held in memory, and shuffled, at a time."""
-CHUNK = 256
-"""Documents that a thread tokenises at a time."""
+SHARD_CHARACTERS = 1 << 30
+"""Characters of text that are read into memory and shuffled together."""
+CHUNK_DOCUMENTS = 256
+"""Documents that a thread tokenizes in one call."""
 
 _WORD = re.compile(
     rf"(?=[^a-z\s!-@\[-`{{-~])(?<!{LETTER})(?<!{LETTER}[{JOINTS}])(?<![{SIGNS}])(?:{WORD.pattern})", re.VERBOSE
 )
-"""Words of `segment` that may begin with a capital: most do not, and are passed over at their first letter."""
+"""Words of `segment` that may begin with a capital. The lookahead skips all other words at their first letter."""
 
 
 class PackedCorpus:
     """An endless sequence of rows of `length` tokens, without padding.
 
-    Documents are shuffled and joined, each followed by `suffix`; the result is cut into rows, and each row is put
-    between `prefix` and `suffix`. A row may hold parts of several documents. The first pass over the text comes in
-    that order, as far as it is tokenised; every further pass takes the same rows in a new order. Row n is the same in
-    every run with the same seed, so a place in the corpus is a number. With `case_marks`, an encoder that knows no
-    capitals is told of them by a token behind every word that begins with one, as in `windows/`: `U.S.` and `Jean-Luc`
-    are one word each. Sentences are not split for that, so an initial that ends one keeps its full stop.
+    Documents are shuffled and joined, each followed by `suffix`. The result is cut into rows, and each row is put
+    between `prefix` and `suffix`. A row may have parts of several documents. The first pass uses the rows in this
+    order; every later pass shuffles them again. Row n is the same in every run with the same seed, so a number is
+    enough to resume.
 
         with PackedCorpus(files, tokenizer, prefix=(0,), suffix=(2,), length=256) as corpus:
             corpus.rows(0, 64)  # [64, 256]
+
+    Args:
+        files: Text files with one document per line.
+        tokenizer: The tokenizer of the encoder.
+        prefix: Special tokens at the start of a row.
+        suffix: Special tokens at the end of a row and of a document.
+        length: Tokens of a row, including special tokens.
+        seed: Seed of the shuffling.
+        case_marks: The tokens that mark a capital and a word in capitals, for an uncased encoder. They follow the word,
+            as in `windows/`. Text is not split into sentences, so an initial at the end of one keeps its full stop.
     """
 
     def __init__(
@@ -69,46 +77,46 @@ class PackedCorpus:
         dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.int32
         self._store: NDArray[Any] = np.empty((1024, length - len(prefix) - len(suffix)), dtype)
         self._stored = 0
-        self._whole = False
+        self._complete = False
         self._closed = False
         self._error: Exception | None = None
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._fill, name="tokenising", daemon=True)
+        self._thread = threading.Thread(target=self._fill, name="tokenizing", daemon=True)
         self._thread.start()
 
     def __enter__(self) -> PackedCorpus:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop tokenising."""
+        """Stop tokenizing."""
         self._closed = True
         self._thread.join()
 
     @property
     def pass_rows(self) -> int | None:
-        """Rows of one pass over the text; `None` until all of it is tokenised."""
-        return self._stored if self._whole else None
+        """Rows of one pass over the text; `None` until all of it is tokenized."""
+        return self._stored if self._complete else None
 
     def rows(self, start: int, count: int) -> NDArray[np.int32]:
-        """Rows `start` to `start + count` of the endless sequence, waiting for the tokeniser where it is behind.
+        """Rows `start` to `start + count` of the endless sequence. Waits until they are tokenized.
 
         Raises:
             UnireError: A file cannot be read, or there is no text in any of them.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._stored >= start + count or self._whole or self._error)
+            self._changed.wait_for(lambda: self._stored >= start + count or self._complete or self._error)
             if self._error:
                 raise self._error
             rows = np.empty((count, self.length), np.int32)
             rows[:, : len(self.prefix)] = self.prefix
             rows[:, self.length - len(self.suffix) :] = self.suffix
-            rows[:, len(self.prefix) : self.length - len(self.suffix)] = self._store[self._places(start, count)]
+            rows[:, len(self.prefix) : self.length - len(self.suffix)] = self._store[self._row_indices(start, count)]
             return rows
 
-    def _places(self, start: int, count: int) -> NDArray[np.int64]:
+    def _row_indices(self, start: int, count: int) -> NDArray[np.int64]:
         """Where these rows of the endless sequence are stored."""
         numbers = np.arange(start, start + count)
-        if not self._whole:
+        if not self._complete:
             return numbers
         passes, places = np.divmod(numbers, self._stored)
         for repeat in np.unique(passes[passes > 0]):
@@ -116,25 +124,25 @@ class PackedCorpus:
         return places
 
     def _fill(self) -> None:
-        """Read, shuffle, tokenise and pack; what goes wrong is handed to whoever asks for rows."""
-        # threads of our own: those of the tokenizer stand idle where TOKENIZERS_PARALLELISM=false
-        threads = ThreadPoolExecutor(thread_name_prefix="tokenising")
+        """Read, shuffle, tokenize and pack the text. `rows` raises any error."""
+        # not the threads of the tokenizer, which are idle if TOKENIZERS_PARALLELISM=false
+        threads = ThreadPoolExecutor(thread_name_prefix="tokenizing")
         try:
             rest = np.empty(0, self._store.dtype)
             shuffle = random.Random(self.seed).shuffle  # noqa: S311
             for shard in _shards(takewhile(lambda _: not self._closed, read_documents(self.files))):
                 shuffle(shard)
-                chunks = (shard[first : first + CHUNK] for first in range(0, len(shard), CHUNK))
-                for tokens in threads.map(self._tokenise, chunks):
+                chunks = (shard[first : first + CHUNK_DOCUMENTS] for first in range(0, len(shard), CHUNK_DOCUMENTS))
+                for tokens in threads.map(self._tokenize, chunks):
                     if self._closed:
                         return
                     rest = self._append(np.concatenate([rest, tokens]))
             if len(rest):
-                self._append(np.resize(rest, self._store.shape[1]))  # the last row repeats itself to be full
+                self._append(np.resize(rest, self._store.shape[1]))  # the last row is filled by repeating it
             if not self._stored:
                 raise no_text(self.files)
             with self._changed:
-                self._whole = True
+                self._complete = True
                 self._changed.notify_all()
         except Exception as error:
             with self._changed:
@@ -143,14 +151,14 @@ class PackedCorpus:
         finally:
             threads.shutdown(cancel_futures=True)
 
-    def _tokenise(self, documents: list[str]) -> NDArray[Any]:
-        texts = [_WORD.sub(self._marked, text) for text in documents] if self._marks else documents
+    def _tokenize(self, documents: list[str]) -> NDArray[Any]:
+        texts = [_WORD.sub(self._mark_word, text) for text in documents] if self._marks else documents
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = chain.from_iterable(chain(encoding.ids, self.suffix) for encoding in encodings)
         return np.fromiter(ids, self._store.dtype)
 
-    def _marked(self, match: re.Match[str]) -> str:
-        """What `segment` makes of a word, and behind it the mark that `windows/` would put there."""
+    def _mark_word(self, match: re.Match[str]) -> str:
+        """Split a word as `segment` does, and add the case marks that `windows/` would add."""
         word = match[0]
         cut = contraction(word)
         return f"{self._with_mark(word[:cut])}{self._with_mark(word[cut:])}" if cut else self._with_mark(word)
@@ -162,7 +170,7 @@ class PackedCorpus:
         return f"{word} {all_capitals if len(word) > 1 and word.isupper() else capital} "
 
     def _append(self, tokens: NDArray[Any]) -> NDArray[Any]:
-        """Store the full rows of `tokens` and return what is left."""
+        """Store the full rows of `tokens` and return the rest."""
         width = self._store.shape[1]
         count = len(tokens) // width
         end = self._stored + count
@@ -187,7 +195,7 @@ def _shards(documents: Iterable[str]) -> Iterator[list[str]]:
     for document in documents:
         shard.append(document)
         size += len(document)
-        if size >= SHARD:
+        if size >= SHARD_CHARACTERS:
             yield shard
             shard, size = [], 0
     yield shard
