@@ -31,7 +31,7 @@ _HOMES = {
     "UnireError": "unire.errors",
     "adapt": "unire.training.adaptation.adapt",
     "calibrate": "unire.evaluation.tuning",
-    "cross_validate": "unire.training.cross_validation",
+    "cross_validate": "unire.training.train",
     "distill": "unire.training.distillation.distill",
     "evaluate": "unire.evaluation.evaluate",
     "evaluate_oracle": "unire.evaluation.evaluate",
@@ -107,12 +107,11 @@ if TYPE_CHECKING:
     from unire.pretrained import ModelInfo, list_models
     from unire.training.adaptation.adapt import AdaptationConfig, adapt
     from unire.training.config import TrainingConfig
-    from unire.training.cross_validation import cross_validate
     from unire.training.distillation.distill import DistillConfig, distill
     from unire.training.distillation.teach import teach
     from unire.training.markers.relabel import relabel
     from unire.training.markers.train import train_markers
-    from unire.training.train import train
+    from unire.training.train import cross_validate, train
 
 
 def __getattr__(name: str) -> Any:

@@ -16,11 +16,10 @@ from unire.errors import UnireError
 from unire.hub.model_dir import ModelDir, fingerprint
 from unire.training import train as train_module
 from unire.training.callbacks import Callback
-from unire.training.cross_validation import cross_validate
 from unire.training.distillation import distill as distilling
 from unire.training.resume import CheckpointManager, is_finished
 from unire.training.table_task import TableTask
-from unire.training.train import train
+from unire.training.train import cross_validate, train
 
 
 @pytest.fixture

@@ -30,11 +30,10 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import load_encoder, supports_position_ids
 from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.cross_validation import cross_validate
 from unire.training.dataset import to_tensors
 from unire.training.optimizer import build_schedule, rate_at
 from unire.training.table_task import TableTask
-from unire.training.train import init_model, train
+from unire.training.train import cross_validate, init_model, train
 from unire.training.trainer import Trainer
 from unire.windows.collator import Batch
 

@@ -169,8 +169,8 @@ def _train_folds(
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
     check_folds(out, len(ids), only, resume=shared["resume"])
-    from unire.training.cross_validation import cross_validate, over_folds
     from unire.training.distributed import is_main
+    from unire.training.train import cross_validate, over_folds
 
     def callbacks_for(number: int) -> list[Callback]:
         if not json and is_main():

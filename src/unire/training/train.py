@@ -1,12 +1,14 @@
-"""Training a model in one call: initialisation, training, tuning on dev, scores, and the saved model."""
+"""Training in one call: `train` trains, tunes, scores and saves a model, `cross_validate` one model per fold."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import signal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from accelerate import Accelerator
@@ -14,11 +16,14 @@ from accelerate.utils import set_seed
 
 import unire
 from unire.analysis.checks import count_types
+from unire.analysis.splits import Fold
 from unire.config import HeadConfig, ModelConfig
 from unire.decoding.decoders import default_alpha
 from unire.documents import Document
 from unire.errors import UnireError, fits
-from unire.evaluation.scores import Scores
+from unire.evaluation.scorer import score
+from unire.evaluation.scores import Average, Scores
+from unire.extractor import Extractor
 from unire.hub.model_dir import ModelDir, is_model_dir, locate_model
 from unire.labels import LabelSpace
 from unire.models.encoder import digest_weights, load_encoder
@@ -26,11 +31,28 @@ from unire.models.unire import UniRE
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
 from unire.training.distributed import new_accelerator
-from unire.training.resume import check_output_dir, fingerprint
+from unire.training.resume import (
+    check_folds,
+    check_output_dir,
+    fingerprint,
+    fold_folder,
+    has_checkpoint,
+    is_finished,
+)
 from unire.training.table_task import TableTask
 from unire.training.trainer import Trainer, use_bf16
 
-__all__ = ["TrainResult", "encoder_provenance", "init_model", "init_training", "portable_config", "run", "train"]
+__all__ = [
+    "TrainResult",
+    "cross_validate",
+    "encoder_provenance",
+    "init_model",
+    "init_training",
+    "over_folds",
+    "portable_config",
+    "run",
+    "train",
+]
 
 ADAPTATION_FIELDS = {"encoder": str, "corpus": list, "tokens": int}
 """What a model card says of an adaptation."""
@@ -308,3 +330,95 @@ def portable_config(config: Any) -> dict[str, Any]:
     """An encoder's configuration as plain JSON values, without the paths of this machine."""
     settings = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
+
+
+# Cross-validation
+
+
+def cross_validate(
+    encoder: str | Path,
+    folds: Sequence[Fold],
+    *,
+    out: Path,
+    config: TrainingConfig,
+    only: Collection[int] = (),
+    callbacks_for: Callable[[int], Sequence[Callback]] = lambda number: (),
+    resume: bool = False,
+    **options: Any,
+) -> list[Scores]:
+    """Train a model per fold, in `out/fold-01` and so on, and score each on its fold's test documents.
+
+    >>> folds = list(split_folds(documents, draw_folds(documents, 10)))  # doctest: +SKIP
+    >>> scores = cross_validate("bert-base-uncased", folds, out=Path("models"), config=config)  # doctest: +SKIP
+
+    Args:
+        encoder: A pretrained encoder, by Hub name or folder.
+        folds: Training, dev and test documents of each.
+        out: The folder for the models; it may hold those of other folds.
+        config: How each model is trained.
+        only: Numbers of the folds to train, from 1; all of them by default.
+        callbacks_for: Makes the callbacks of a fold, given its number from 1.
+        resume: Keep finished folds, and continue the one that was interrupted.
+        options: Passed on to `train`.
+
+    Returns:
+        The scores of each fold on its test documents.
+
+    Raises:
+        UnireError: There is no fold of a number in `only`, or the folder of a fold is not empty.
+        KeyboardInterrupt: A fold was interrupted; `resume` continues it.
+    """
+    check_folds(out, len(folds), only, resume=resume)  # before the first is trained
+    chosen = [
+        (number, fold, fold_folder(out, number))
+        for number, fold in enumerate(folds, start=1)
+        if not only or number in only
+    ]
+    results = []
+    for number, fold, folder in chosen:
+        unfinished = has_checkpoint(folder)
+        if resume and is_finished(folder) and not unfinished:
+            results.append(_score_again(folder, fold, encoder, config))
+            continue
+        trained = train(
+            encoder,
+            fold.train,
+            dev=fold.dev,
+            test=fold.test,
+            out=folder,
+            callbacks=callbacks_for(number),
+            resume=resume and unfinished,
+            config=config,
+            **options,
+        )
+        if trained.test is None:
+            raise KeyboardInterrupt(trained.stopped_by or signal.SIGINT)
+        results.append(trained.test)
+    return results
+
+
+def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
+    """Mean precision, recall and F1 over folds, and the standard deviation of F1, as plain JSON values."""
+    row: dict[str, Any] = {"average": average}
+    for part in ("entities", "relations"):
+        folds = [replace(getattr(scores, part), average=average) for scores in results]
+        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
+        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
+    return row
+
+
+def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
+    """The scores of a fold that an earlier run with the same settings has finished."""
+    extractor = Extractor.load(folder)
+    provenance = extractor.config.provenance
+    same = {
+        "config": provenance.get("config") == asdict(config),
+        "encoder": provenance.get("encoder") == encoder_provenance(str(encoder))["encoder"],
+        "data": provenance.get("fingerprint") == fingerprint(fold.train, fold.dev),
+    }
+    if other := [what for what, equal in same.items() if not equal]:
+        raise UnireError(
+            f"the model in {str(folder)!r} was trained with another {other[0]}; resume with the same settings, "
+            "or give a new folder"
+        )
+    return score(fold.test, extractor.annotate(fold.test), extractor.labels)

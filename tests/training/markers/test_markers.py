@@ -23,8 +23,7 @@ from unire.training.callbacks import SIGNALS
 from unire.training.config import MARKER_SETTINGS, TrainingConfig, marker_config
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
-from unire.training.markers import checkpoint as checkpoint
-from unire.training.markers import checkpoint as folders
+from unire.training.markers import classifier as classifier_module
 from unire.training.markers import relabel as relabel_module
 from unire.training.markers import train as training
 from unire.training.markers.classifier import init_classifier, load_marker, save_classifier
@@ -65,7 +64,7 @@ def run(*arguments: object):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-# As folders
+# As classifier_module
 
 
 @pytest.mark.parametrize("approximate", [False, True])
@@ -73,7 +72,7 @@ def test_a_marker_model_says_the_same_when_it_is_loaded_even_without_its_encoder
     approximate, encoders, scierc_labels, few, tmp_path, monkeypatch
 ):
     trained = []
-    save = checkpoint.save_classifier
+    save = classifier_module.save_classifier
 
     def seen(finder, *arguments, **more):
         trained.append(finder.score_pairs(few))
@@ -116,7 +115,7 @@ def test_a_model_that_cannot_be_saved_leaves_the_one_before_whole(encoders, scie
         path.write_bytes(b"half")
         raise OSError("No space left on device (os error 28)")
 
-    monkeypatch.setattr(folders, "write_tensors", full)
+    monkeypatch.setattr(classifier_module, "write_tensors", full)
     with pytest.raises(UnireError, match=r"could not be saved as '.*m': No space left on device"):
         train_markers(encoders("mpnet"), documents, folder, labels=scierc_labels, config=QUICK, again=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
