@@ -64,7 +64,7 @@ def run(*arguments: object):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-# As classifier_module
+# As folders
 
 
 @pytest.mark.parametrize("approximate", [False, True])
