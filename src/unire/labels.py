@@ -67,7 +67,7 @@ class LabelSpace:
             return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
         if symmetric is not None:
             raise UnireError(
-                "symmetric types go with labels learnt from the data; a label space that is given says which they are"
+                "symmetric=... is only for labels learned from the data; a label space names its own symmetric types"
             )
         return cls.load(name)
 

@@ -225,7 +225,7 @@ def test_mistakes_get_one_sentence(tmp_path):
     assert "--oracle" in error("evaluate", "--data", TWENTY)
     assert "no model folder" in error("evaluate", "--data", TWENTY, "--model", tmp_path / "nothing")
     assert "no model folder" in error("extract", TWENTY, "--model", tmp_path / "nothing")
-    assert "symmetric types go with labels learnt from the data" in error(
+    assert "--symmetric is only for labels learned from the data" in error(
         "score", TWENTY, TWENTY, "--labels", "scierc", "--symmetric", "A"
     )
     assert "encoder" in error_of_process("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")

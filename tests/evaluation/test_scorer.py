@@ -268,9 +268,9 @@ def test_an_unknown_protocol_is_refused_with_the_choices(field: str) -> None:
         (
             named("abcb"),
             named("acbb"),
-            "document 'b' of the gold stands against document 'c' .* and of the gold 2 are called 'b'; sort both alike",
+            "document 'b' of gold is at the position of document 'c' .* and in the gold 2 are called 'b'; sort both",
         ),
-        (named("abc"), [*named("acb"), replace(GOLD, id="")], "of the predictions some have no id; sort both alike"),
+        (named("abc"), [*named("acb"), replace(GOLD, id="")], "in the predictions some have no id; sort both"),
         ([GOLD], [Document.from_words(WORDS[:1])], "document 'paper': 8 words in the gold but 6 in the predictions"),
         (
             [replace(GOLD, id="")],

@@ -178,7 +178,7 @@ def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkey
 
     monkeypatch.setattr(variants, "run_jobs", interrupted)
     ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
-    assert "the same command goes on from there" in ran.stderr
+    assert "the same command continues with the others" in ran.stderr
 
 
 # The page about them

@@ -368,7 +368,7 @@ def _report_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; what is finished is kept, and the same command goes on from there")
+        printing.say("interrupted; finished runs are kept, and the same command continues with the others")
         raise stopped(*interrupt.args) from None
 
 

@@ -215,6 +215,6 @@ def _resample(
 def _bounds(resampled: Floats, confidence: float) -> Floats:
     """The lower and upper percentiles of the resampled values."""
     if not 0 < confidence < 1:
-        raise UnireError(f"a confidence lies between 0 and 1, not at {confidence:g}; 0.95 is customary")
+        raise UnireError(f"the confidence must be between 0 and 1, not {confidence:g}; 0.95 is customary")
     bounds: Floats = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return bounds

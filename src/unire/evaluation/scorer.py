@@ -197,8 +197,8 @@ def _align_by_id(gold: Sequence[Document], predicted: Sequence[Document]) -> Ite
             name, count = times.most_common(1)[0]
             fault = "some have no id" if times[""] else f"{count} are called {name!r}"
             raise UnireError(
-                f"document {gold[0].id!r} of the gold stands against document {predicted[0].id!r} of the predictions, "
-                f"and of the {side} {fault}; sort both alike"
+                f"document {gold[0].id!r} of gold is at the position of document {predicted[0].id!r} of the "
+                f"predictions, and in the {side} {fault}; sort both in the same order"
             )
     by_id = {document.id: document for document in predicted}
     missing = [document.id for document in gold if document.id not in by_id]

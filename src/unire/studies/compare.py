@@ -59,7 +59,7 @@ def study_systems(
         samples: Bootstrap samples of the documents, for each pair and protocol.
         out: Folder of studies in which the numbers are saved.
         notes: Counts what the readers of the data changed or skipped.
-        log: Told if results of another model with the same name are replaced.
+        log: Called with a line if results of another model with the same name are replaced.
     """
     check_result_folder(out, "compare", systems, data)
     gold = formats.read_documents(data, format, notes=notes)

@@ -51,7 +51,7 @@ def study_errors(
         device: `cpu` or `cuda`. By default a GPU if there is one.
         out: Folder of studies in which the numbers are saved.
         notes: Counts what the readers of the data changed or skipped.
-        log: Told if results of another model with the same name are replaced.
+        log: Called with a line if results of another model with the same name are replaced.
     """
     check_result_folder(out, "errors", [system], data)
     gold = formats.read_documents(data, format, notes=notes)

@@ -82,7 +82,7 @@ def run_all(
         config: The pipeline.
         seeds: Seeds 0 to `seeds` - 1 are trained. Seeds that were trained before count too.
         jobs: Trainings in parallel.
-        log: Told about every start and end.
+        log: Called with a line at every start and end.
     """
     draw.matplotlib()
     earlier = {name: load_result(setup.folder, name) for name in STUDIES}

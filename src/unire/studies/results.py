@@ -145,7 +145,7 @@ def save_result(result: Json, out: Path | None, log: Callable[[str], None] = lam
     Args:
         result: The numbers.
         out: The folder.
-        log: Told if results of another model with the same name are replaced.
+        log: Called with a line if results of another model with the same name are replaced.
     """
     if out is None:
         return

@@ -120,7 +120,7 @@ def run_jobs(
     Args:
         jobs: Their needs must not be circular.
         max_parallel: Jobs in parallel.
-        log: Told about every start and end.
+        log: Called with a line at every start and end.
         on_finished: Called with a job and its record before the record is written.
 
     Raises:

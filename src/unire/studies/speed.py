@@ -118,7 +118,7 @@ def study_speed(
         rounds: The best of this many rounds counts.
         out: Folder of studies in which the numbers are saved.
         notes: Counts what the readers of the data changed or skipped.
-        log: Told about every case.
+        log: Called with a line for every case.
     """
     check_result_folder(out, "speed", models, data)
     documents = formats.read_documents(data, format, notes=notes)
@@ -143,7 +143,7 @@ def measure_speed(
         documents: The model is scored on them too.
         device: `cpu` or `cuda`, for torch. By default a GPU if there is one.
         rounds: The best of this many rounds counts.
-        log: Told about every case.
+        log: Called with a line for every case.
     """
     from unire.inference.torch_engine import choose_device
     from unire.models.unire import UniRE

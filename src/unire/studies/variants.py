@@ -317,7 +317,7 @@ def run_studies(
         setup: What all runs share.
         seeds: Seeds 0 to `seeds` - 1 are trained. Seeds that were trained before count too.
         jobs: Trainings in parallel.
-        log: Told about every start and end.
+        log: Called with a line at every start and end.
     """
     run_jobs(plan_jobs(studies, setup, seeds), jobs, log=log)
     results = [study.collect(setup) for study in studies]

@@ -24,42 +24,42 @@ __all__ = [
 
 
 AGREE_EVERY_STEPS = 8
-"""Steps between two agreements of several processes: each one waits for its GPU."""
+"""Steps between two calls of `all_agree` that communicate. Each of them waits for the GPU."""
 
 
 class SingleProcess:
-    """Stands in for `Accelerator` where a training runs in one process, on a device of its own choice."""
+    """Replaces `Accelerator` in a training that always has one process and chooses its own device."""
 
     num_processes: ClassVar[int] = 1
     process_index: ClassVar[int] = 0
     is_main_process: ClassVar[bool] = True
 
     def wait_for_everyone(self) -> None:
-        """There is nobody else."""
+        """Return at once."""
 
 
 SINGLE_PROCESS = SingleProcess()
 
 
 def new_accelerator(precision: str) -> Accelerator:
-    """Accelerate's handle on this process and those that were started with it.
+    """Connect this process with those that were started with it.
 
-    Without a GPU it must be told so, or processes that `torchrun` has started do not know of each other.
+    Without a GPU, `cpu=True` is needed. Otherwise Accelerate does not connect the processes of `torchrun`.
     """
     n = n_started()
     accelerator = Accelerator(cpu=n > 1 and not torch.cuda.is_available(), mixed_precision=precision)
     if accelerator.num_processes != n:
         raise UnireError(
-            f"{n} processes were started, and they do not know of each other; start them by `accelerate launch` or "
+            f"{n} processes were started, but they are not connected; start them with `accelerate launch` or "
             "`torchrun`, with a GPU for each or with ACCELERATE_USE_CPU=true"
         )
     return accelerator
 
 
 def all_agree(processes: Accelerator | SingleProcess, *flags: bool, step: int = 0) -> tuple[bool, ...]:
-    """Flags as any process has them: their clocks differ, and so does the step at which each receives a signal.
+    """Combine the flags of all processes by logical or. Clocks and the arrival of signals differ between processes.
 
-    Several processes exchange them every few steps only; at other steps all flags are false.
+    Several processes communicate only every `AGREE_EVERY_STEPS` steps. At other steps all flags are false.
     """
     if isinstance(processes, SingleProcess) or processes.num_processes == 1:
         return flags
@@ -72,8 +72,8 @@ def all_agree(processes: Accelerator | SingleProcess, *flags: bool, step: int = 
 def shutdown() -> None:
     """Leave the group of processes.
 
-    A thread that has sent tensors to other processes may release one when Python ends, which would crash it. Threads
-    end with the group, and the group with its last reference: a finished training that only refers to itself.
+    A thread that has sent tensors to other processes may release one at exit, which would crash Python. These threads
+    end when the group is deleted. The last reference to it may be in a reference cycle, which `gc.collect` frees.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -86,7 +86,7 @@ def is_main() -> bool:
 
 
 def require_single_process(what: str, remedy: str = "start it without a launcher") -> None:
-    """Refuse several processes where something runs in one."""
+    """Raise an error if a launcher has started several processes."""
     if (n := n_started()) > 1:
         raise UnireError(f"{what} runs in one process, but {n} were started; {remedy}")
 

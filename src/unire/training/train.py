@@ -286,7 +286,7 @@ def _keep_head(model: UniRE, source: str) -> None:
             f"the head of {source!r} can only be kept with its own labels; leave others out, or train a new head"
         )
     if known.head.d != model.config.head.d:
-        raise UnireError(f"the head of {source!r} can only be kept as it is, with d = {known.head.d}")
+        raise UnireError(f"the head of {source!r} can only be kept with d = {known.head.d}")
     model.config = model.config.with_(signatures=known.signatures)
     if known.decoder == model.config.decoder:
         model.config = model.config.with_(calibration=known.calibration)

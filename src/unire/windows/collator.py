@@ -58,7 +58,7 @@ class Batch:
     input_ids: NDArray[np.int64]
     """[B, L]"""
     row_lengths: NDArray[np.int64]
-    """[B], tokens of each row. It is 1 for a row of padding, because attention to nothing is not a number."""
+    """[B], tokens of each row. It is 1 for a row of padding, because attention over no token would be NaN."""
     window_starts: NDArray[np.int64] | None
     """[B, L], where the window of each token begins in its row; `None` unless packed."""
     segment_b_starts: NDArray[np.int64] | None
@@ -163,7 +163,7 @@ class _Rows(NamedTuple):
 
 
 def _arrange_rows(n_tokens: NDArray[np.int64], max_length: int, padding: Padding) -> _Rows:
-    """Arrange windows of so many tokens [W] in rows of up to `max_length` tokens, which holds every window."""
+    """Arrange windows, whose lengths are [W], in rows of up to `max_length` tokens, which holds every window."""
     row, offset = np.arange(len(n_tokens)), np.zeros(len(n_tokens), np.int64)
     n_rows, length = len(n_tokens), int(n_tokens.max())
     if padding == "bucketed":

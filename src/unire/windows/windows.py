@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 SHARED_TABLE_WORDS = 512
-"""The tables that share a window have, padded, at most as many cells as one table of so many words."""
+"""The padded tables of a shared window have at most as many cells as one table of this many words."""
 MAX_WORD_SHARE = 4
 """A word gets at most 1/4 of a window. Then windows that overlap by half cannot miss a word."""
 

@@ -108,7 +108,7 @@ def run_study(
         config: The pipeline.
         seeds: Seeds 0 to `seeds` - 1. Seeds that were measured before count too.
         jobs: Trainings in parallel. Nothing runs beside a measurement.
-        log: Told about every start and end.
+        log: Called with a line at every start and end.
     """
     run_jobs(plan_jobs(setup, config, seeds), jobs, log=log)
     result = _collect(setup, config)

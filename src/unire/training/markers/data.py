@@ -167,7 +167,7 @@ def build_exact_rows(
     """One row per pair, with the markers in the text."""
     n_pairs, length = len(pairs), len(text)
     ids = markers.ids(subjects, objects)
-    # the token before which each marker stands; of several before one token, closing markers come first
+    # the token that follows each marker; of several before one token, closing markers come first
     before = np.stack([subjects[:, 0], subjects[:, 1] + 1, objects[:, 0], objects[:, 1] + 1], 1)  # [P, 4]
     order = MARKERS_PER_PAIR * before + np.array([2, 0, 3, 1])
     places = before + (order[:, None, :] < order[:, :, None]).sum(2)
@@ -235,7 +235,7 @@ def build_rows(
 
 
 def count_text_markers(approximate: bool) -> int:
-    """Markers that take positions in a window: none if they stand behind the text and share positions."""
+    """Markers that take positions in a window: 0 if they follow the text and share positions."""
     return 0 if approximate else MARKERS_PER_PAIR
 
 

@@ -30,7 +30,7 @@ class MarkerModel(nn.Module):
         n_entity_types: Markers are typed by these.
         n_relation_types: Class 0 is none.
         approximate: If true, all pairs of a sentence share one pass: markers follow the text and have the positions of
-            its words. If false, markers stand in the text and every pair has its own pass.
+            its words. If false, markers are inserted into the text and every pair has its own pass.
     """
 
     def __init__(self, encoder: nn.Module, n_entity_types: int, n_relation_types: int, *, approximate: bool) -> None:
