@@ -1,4 +1,4 @@
-"""`unire extract`: texts in, entities and relations out."""
+"""`unire extract`: find entities and relations in texts."""
 
 from __future__ import annotations
 
@@ -42,71 +42,68 @@ def extract(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="Texts, files or folders; - or nothing for standard input. A file is one document, but for JSON lines "
-            "(.jsonl), CSV, TSV and Parquet (.csv, .tsv, .parquet) and annotated files in a known format; .gz, .xz and "
-            ".bz2 are unpacked.",
-            show_default=False,
+            help="Texts, files or folders; - reads standard input. A text file is one document. JSON lines (.jsonl), "
+            "CSV, TSV, Parquet (.csv, .tsv, .parquet) and annotated files hold several. Reads .gz, .xz and .bz2.",
+            show_default="standard input",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
             "--model",
-            help=f"In the box (unire models), a folder, or a Hub name; {pretrained.DEFAULT} when left out.",
-            show_default=False,
+            help="A bundled model (see `unire models`), a folder or a Hub name.",
+            show_default=f"{pretrained.DEFAULT}",
         ),
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Every line is a document.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="Read every line as a document.")] = False,
     field: Annotated[
         str | None,
         typer.Option(
             "--field",
             metavar="NAME",
-            help="Field or column of the text; `text` when left out. With it, standard input is JSON lines, CSV or "
-            "TSV, by its first line.",
-            show_default=False,
+            help="Field or column with the text. With this option, standard input may be JSON lines, CSV or TSV.",
+            show_default="text",
         ),
     ] = None,
     words: Annotated[
         bool,
         typer.Option(
             "--words",
-            help="Words already split: a sentence a line, words between spaces, an empty line between documents.",
+            help="Input is tokenized: one sentence per line, spaces between words, empty lines between documents.",
         ),
     ] = False,
     source_format: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help=f"Format of annotated documents in files, whose words are taken: {', '.join(formats.FORMATS)}.",
-            show_default=False,
+            help=f"Format of annotated files, whose words are used: {', '.join(formats.FORMATS)}.",
+            show_default="guessed",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write to this file instead of standard output, which is -.", show_default=False),
+        typer.Option("--out", help="Output file; - is standard output.", show_default="-"),
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help=f"What to write: {', '.join(WRITERS)}. By the ending of --out; else text on a terminal, and elsewhere "
-            "jsonl, or unire, which keeps the words, where words were given.",
-            show_default=False,
+            help=f"Output format: {', '.join(WRITERS)}.",
+            show_default="by the suffix of --out; else text on a terminal, unire for tokenized input, jsonl otherwise",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an --out that was stopped; none is lost or doubled.")
+        bool, typer.Option("--resume", help="Continue an interrupted run; already written documents are kept.")
     ] = False,
     skip_errors: Annotated[
         bool,
-        typer.Option(
-            "--skip-errors", help="Go on after a line, row or file that cannot be read; each is told, and counted."
-        ),
+        typer.Option("--skip-errors", help="Skip and report unreadable lines, rows and files instead of stopping."),
     ] = False,
     min_score: Annotated[
         float,
-        typer.Option("--min-score", min=0, max=1, help="Leave out what has a lower score: a chance of being right."),
+        typer.Option(
+            "--min-score", min=0, max=1, help="Drop entities and relations with a lower score (calibrated probability)."
+        ),
     ] = 0.0,
     constraints: Constraints = None,
     device: Device = None,
@@ -114,21 +111,23 @@ def extract(
         bool,
         typer.Option(
             "--ray",
-            help="On a Ray cluster, into an --out that is a folder of Parquet files. An ADDRESS may follow: HOST:PORT, "
-            "auto for the cluster that this machine is in; without one, RAY_ADDRESS, or the cores of this machine. A "
-            "document that cannot be read has a row that says why, and the exit status is 1 when all others are done.",
+            help="Run on a Ray cluster and write a folder of Parquet files to --out. An ADDRESS may follow: HOST:PORT, "
+            "or auto for the cluster of this machine. Without one: RAY_ADDRESS, else the cores of this machine. "
+            "An unreadable document gets a row with its error; the exit status is then 1.",
         ),
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", min=1, help="Workers of --ray; one for every core when left out.", show_default=False
-        ),
+        typer.Option("--workers", min=1, help="Number of workers of --ray.", show_default="one per core"),
     ] = None,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Workers of --ray with a GPU each, instead.")] = 0,
+    gpus: Annotated[
+        int, typer.Option("--gpus", min=0, help="Number of GPU workers of --ray, instead of CPU workers.")
+    ] = 0,
     json: Annotated[
         bool,
-        typer.Option("--json", help="Write JSON lines on a terminal too; with --out, print a summary as one object."),
+        typer.Option(
+            "--json", help="Print JSON lines on a terminal too; with --out, print a summary as a JSON object."
+        ),
     ] = False,
 ) -> None:
     """Find entities and relations in texts.
@@ -147,19 +146,22 @@ def extract(
         cat papers.csv | unire extract --field abstract
         echo "Ada lives in London ." | unire extract --model mine --words
 
-    On a terminal the texts are shown with what was found in them. Anywhere else there are JSON lines, a document each.
+    On a terminal, the output is the text with entities and relations marked. Elsewhere it is one JSON line per
+    document.
     """
     address, inputs = split_address(inputs or ()) if ray else (None, inputs)
     sources = TextSources(inputs or (), lines=lines, field=field, words=words, source_format=source_format)
     if not inputs and _waits_for_typing():
-        raise UnireError("give a text, a file or a folder, or pipe text into standard input; --help has examples")
+        raise UnireError("no input; pass a text, a file or a folder, or pipe text to standard input (examples: --help)")
     out = None if out == Path("-") else out
     name = model or pretrained.DEFAULT
     if ray:
         if format not in (None, "parquet") or device is not None:
-            raise UnireError("--ray writes Parquet, and computes on cores or with --gpus; leave --format and --device")
+            raise UnireError("--ray writes Parquet and runs on CPU cores or --gpus; leave out --format and --device")
         if skip_errors:
-            raise UnireError("--ray goes on after what cannot be read, and has a row for it; leave out --skip-errors")
+            raise UnireError(
+                "--ray always skips unreadable documents and writes a row for each; leave out --skip-errors"
+            )
         _extract_on_cluster(
             sources,
             out,
@@ -174,7 +176,7 @@ def extract(
         )
         return
     if workers or gpus:
-        raise UnireError("--workers and --gpus go with --ray")
+        raise UnireError("--workers and --gpus need --ray")
     on_terminal = out is None and sys.stdout.isatty()
     output_format = format or ("text" if on_terminal and not json else default_format(sources, out))
     show = on_terminal and output_format in ("text", "tables")

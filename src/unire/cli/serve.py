@@ -1,4 +1,4 @@
-"""`unire serve`: a model behind an address."""
+"""`unire serve`: serve a model over HTTP."""
 
 from __future__ import annotations
 
@@ -16,43 +16,49 @@ from unire.extractor import Extractor
 
 __all__ = ["serve"]
 
-KEY = "UNIRE_API_KEY"
+KEY_VARIABLE = "UNIRE_API_KEY"
+"""Environment variable with the API key."""
 
 
 def serve(
     model: Annotated[
-        str, typer.Option("--model", help="In the box (unire models), a folder, or a Hub name.")
+        str, typer.Option("--model", help="A bundled model (see `unire models`), a folder or a Hub name.")
     ] = pretrained.DEFAULT,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 listens on all.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 8000,
     api_key: Annotated[
         str | None,
         typer.Option(
             "--api-key",
-            envvar=KEY,
-            help="What callers must send as `Authorization: Bearer KEY`. Others can read a command line: prefer the "
-            "environment.",
-            show_default=False,
+            envvar=KEY_VARIABLE,
+            help="Key that clients must send as `Authorization: Bearer KEY`. Prefer the environment variable: other "
+            "users can see command lines.",
+            show_default="no key",
             show_envvar=True,
         ),
     ] = None,
-    max_body: Annotated[int, typer.Option("--max-body", help="Bytes of a request.")] = 2**18,
-    max_text: Annotated[int, typer.Option("--max-text", help="Characters of a text.")] = 20_000,
-    max_texts: Annotated[int, typer.Option("--max-texts", help="Texts of a request.")] = 64,
-    queue: Annotated[int, typer.Option("--queue", help="Requests that may wait; more are answered with 429.")] = 256,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds until a request is given up.")] = 30.0,
+    max_body: Annotated[int, typer.Option("--max-body", help="Maximum bytes of a request.")] = 2**18,
+    max_text: Annotated[int, typer.Option("--max-text", help="Maximum characters of a text.")] = 20_000,
+    max_texts: Annotated[int, typer.Option("--max-texts", help="Maximum texts of a request.")] = 64,
+    queue: Annotated[
+        int, typer.Option("--queue", help="Maximum requests in the queue; further ones get status 429.")
+    ] = 256,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds after which a request is cancelled.")] = 30.0,
     grace: Annotated[
-        float, typer.Option("--grace", help="Seconds for what was accepted, once the server is told to stop.")
+        float, typer.Option("--grace", help="Seconds to answer accepted requests after SIGTERM or Ctrl-C.")
     ] = 20.0,
-    connections: Annotated[int, typer.Option("--connections", help="Connections that are open at a time.")] = 512,
-    batch: Annotated[int, typer.Option("--batch", help="Characters that are computed together.")] = 2**13,
+    connections: Annotated[int, typer.Option("--connections", help="Maximum open connections.")] = 512,
+    batch: Annotated[int, typer.Option("--batch", help="Maximum characters of a batch.")] = 2**13,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Milliseconds, at most, that a request waits for others.")
+        float,
+        typer.Option("--wait", min=0, help="Maximum milliseconds that a request waits for others to share a batch."),
     ] = 5.0,
     constraints: Constraints = None,
     device: Device = None,
 ) -> None:
-    """Serve a model over HTTP, with a page to try it on.
+    """Serve a model over HTTP, with a web page to try it.
 
     \b
         unire serve
@@ -60,14 +66,14 @@ def serve(
         UNIRE_API_KEY=secret unire serve --host 0.0.0.0
         curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser on the Penn Treebank."}'
 
-    Requests of all callers are computed together. SIGTERM or Ctrl-C stops it, after all that it accepted is answered or
-    the grace is over; a second one ends the grace.
+    Requests are batched dynamically. On SIGTERM or Ctrl-C, the server answers all accepted requests for up to --grace
+    seconds and stops; a second signal stops it at once.
     """
-    # a variable that is there and empty is a secret that went missing, and no wish to serve everybody
-    if api_key == "" or (api_key is None and os.environ.get(KEY) == ""):
-        raise UnireError(f"the API key is empty; give one that nobody guesses, or none at all (unset {KEY})")
+    # an empty variable is probably a missing secret, not the wish to serve without a key
+    if api_key == "" or (api_key is None and os.environ.get(KEY_VARIABLE) == ""):
+        raise UnireError(f"the API key is empty; set a secret key, or none at all (unset {KEY_VARIABLE})")
     if api_key is not None and api_key != api_key.strip():
-        raise UnireError("the API key begins or ends with white space, which no request can have; leave it out")
+        raise UnireError("the API key begins or ends with white space, which no request can send; remove it")
     from unire.serving import server
     from unire.serving.app import make_app
     from unire.serving.schemas import ServingLimits
@@ -89,16 +95,20 @@ def serve(
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
     server.serve(app, listening, lambda: printing.say(f"{model} at {address} (Ctrl-C stops it)"))
-    printing.say(f"stopped; requests: {_ends(app.state.service.ended)}")
+    printing.say(f"stopped; requests: {_describe_outcomes(app.state.service.ended)}")
 
 
-def _ends(ended: Counter[str]) -> str:
-    """How the requests that were accepted have ended."""
-    ways = {
+def _describe_outcomes(outcomes: Counter[str]) -> str:
+    """Count the accepted requests by how they ended."""
+    descriptions = {
         "answered": "answered",
         "failed": "failed",
         "late": "not done in time",
         "left": "left by their callers",
         "stopped": "given up",
     }
-    return ", ".join(f"{ended[how]:,} {way}" for how, way in ways.items() if ended[how] or how == "answered")
+    return ", ".join(
+        f"{outcomes[outcome]:,} {description}"
+        for outcome, description in descriptions.items()
+        if outcomes[outcome] or outcome == "answered"
+    )

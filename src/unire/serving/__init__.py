@@ -1,6 +1,6 @@
-"""Serving: one model behind an address, for many callers at once, and a page to try it on.
+"""The HTTP server: one model for many clients, with dynamic batching and a web page.
 
-Needs the extra `serve`. What callers send is computed and forgotten: no text is logged, not even where something fails.
+Needs the extra `serve`. The server stores no texts and logs none, not even in errors.
 """
 
 from __future__ import annotations

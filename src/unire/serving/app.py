@@ -45,9 +45,9 @@ def _describe_error(description: str, *headers: str) -> dict[str, Any]:
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     408: _describe_error("The body did not come in time."),
     413: _describe_error("The body is too large."),
-    415: _describe_error("The body is not said to be JSON."),
+    415: _describe_error("The Content-Type is not JSON."),
     422: _describe_error("The body cannot be used, or a text is too long."),
-    429: _describe_error("Too many requests wait; `Retry-After` says when to ask again.", "Retry-After"),
+    429: _describe_error("The queue is full; `Retry-After` says when to try again.", "Retry-After"),
     500: _describe_error("The server is at fault."),
     503: _describe_error("Not done in time, or the server is stopping.", "Retry-After"),
 }
@@ -79,8 +79,8 @@ def make_app(
     app = FastAPI(
         title="unire",
         version=__version__,
-        description=f"Entities and relations, found by the model `{name}`. A request may have {limits.body:,} bytes "
-        f"and {limits.texts:,} texts, a text {limits.text:,} characters. What goes wrong is said in one sentence.",
+        description=f"Extracts entities and relations with the model `{name}`. A request may have {limits.body:,} "
+        f"bytes and {limits.texts:,} texts, a text {limits.text:,} characters. Errors are one sentence.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to an address that proxies need not have
@@ -106,7 +106,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         responses={200: {"model": Answer}, **PROBLEMS, **locked},
     )
     async def extract(request: Request) -> Response:
-        """Find entities and relations in a text, in several, or in words that are already split."""
+        """Extract entities and relations from a text, several texts, or a tokenized document."""
         return await _answer(service, request, ExtractRequest)
 
     @app.post(
@@ -116,17 +116,17 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         responses={200: {"model": ViewAnswer}, **PROBLEMS, **locked},
     )
     async def view(request: Request) -> Response:
-        """What the page at `/` shows: the text, its tables, and what is found with any α."""
+        """Return what the page at `/` shows: the text, its tables, and the results for any α."""
         return await _answer(service, request, ViewRequest)
 
     @app.get("/health")
     async def health() -> State:
-        """Whether the server lives."""
+        """Whether the server is alive."""
         return State(status="alive", model=service.name)
 
     @app.get("/ready", responses={503: {"model": State, "description": "The server is stopping."}})
     async def ready(response: Response) -> State:
-        """Whether the server takes on requests."""
+        """Whether the server accepts requests."""
         if service.stopping:
             response.status_code = 503
         return State(status="stopping" if service.stopping else "ready", model=service.name)
@@ -138,7 +138,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **locked},
     )
     async def metrics_() -> Response:
-        """What is counted, for Prometheus."""
+        """Metrics for Prometheus."""
         return Response(metrics.to_text(), media_type=metrics.content_type)
 
     @app.get("/", response_class=HTMLResponse)

@@ -104,11 +104,9 @@ class ExtractRequest(_Request):
 
     text: str = _optional("A text.")
     texts: list[str] = _optional("Several texts.")
-    words: list[list[str]] = _optional(
-        "The sentences of one document, each a list of its words, which stay as they are."
-    )
+    words: list[list[str]] = _optional("The sentences of one tokenized document, each a list of its words.")
     min_score: Annotated[
-        float, Field(ge=0, le=1, description="Leave out what has a lower score: a chance of being right.")
+        float, Field(ge=0, le=1, description="Drop entities and relations with a lower score (calibrated probability).")
     ] = 0.0
 
     def to_job(self, limits: ServingLimits) -> ExtractJob:
@@ -133,12 +131,10 @@ class ViewRequest(_Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"text": EXAMPLE, "alpha": 1.2, "cells": [0]}]})
 
     text: Annotated[str, Field(description="The text.")]
-    alpha: Annotated[float, Field(gt=0, le=1000)] = _optional(
-        "The threshold by which tables are cut; the model's own when left out."
-    )
+    alpha: Annotated[float, Field(gt=0, le=1000)] = _optional("Threshold of the decoder. [default: the model's own]")
     cells: Annotated[
         list[Annotated[int, Field(ge=0, le=2**31), BeforeValidator(_to_integer)]],
-        Field(description="Sentences, counted from 0, whose tables are to come with the probabilities of every cell."),
+        Field(description="Sentences, counted from 0, for which the answer has the probabilities of every cell."),
     ] = []
 
     def to_job(self, limits: ServingLimits) -> ViewJob:
@@ -210,7 +206,7 @@ class FoundRelation(BaseModel):
 
 
 class TextDocument(BaseModel):
-    """A text with what was found in it, as `Document.to_dict()` has it."""
+    """A text with entities and relations, as from `Document.to_dict()`."""
 
     model_config = ConfigDict(extra="forbid")
     id: str
@@ -232,7 +228,7 @@ class WordsRelation(BaseModel):
 
 
 class WordsDocument(BaseModel):
-    """A document that came as words, with what was found in it, in the format `unire`."""
+    """A tokenized document with entities and relations, in the format `unire`."""
 
     model_config = ConfigDict(extra="forbid")
     id: str
@@ -246,7 +242,7 @@ class WordsDocument(BaseModel):
 
 class Answer(BaseModel):
     documents: Annotated[
-        list[TextDocument | WordsDocument], Field(description="In the order of the texts; one where words were sent.")
+        list[TextDocument | WordsDocument], Field(description="In the order of the texts; a single one for `words`.")
     ]
 
 

@@ -1,4 +1,4 @@
-"""The service: one model, the queue in front of it, and what is counted for Prometheus."""
+"""The service: one model, its queue, and the metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -53,11 +53,11 @@ def test_each_mistake_is_one_sentence(error, tmp_path):
         f"{tmp_path / 'into' / 'it'} is inside the input folder {tmp_path}; write to another folder"
     )
     assert "leave out --skip-errors" in error(text, "--out", out, "--skip-errors")
-    assert "leave --format and --device" in error(text, "--out", out, "--format", "csv")
+    assert "leave out --format and --device" in error(text, "--out", out, "--format", "csv")
     assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
     assert not out.exists()
     ran = CliRunner().invoke(app, ["extract", str(text), "--workers", "2"])
-    assert "--workers and --gpus go with --ray" in str(ran.exception)
+    assert "--workers and --gpus need --ray" in str(ran.exception)
 
 
 def test_a_missing_cluster_is_an_error_at_once(error, tmp_path, monkeypatch):
