@@ -40,8 +40,8 @@ def adapt(
         int | None,
         typer.Option(
             "--batch-tokens",
-            help="Tokens per optimiser step. [default: 65,536 on a GPU, 4,096 on a CPU]",
-            show_default=False,
+            help="Tokens per optimiser step.",
+            show_default="65,536 on a GPU, 4,096 on a CPU",
         ),
     ] = None,
     lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = 1e-4,

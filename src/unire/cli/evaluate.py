@@ -73,17 +73,17 @@ def evaluate(
     format: Format = None,
     decoder: Annotated[
         str | None,
-        typer.Option("--decoder", help="`split`, `likely` or `hard`. [default: the model's own]", show_default=False),
+        typer.Option("--decoder", help="`split`, `likely` or `hard`.", show_default="the model's own"),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option("--alpha", help="α of the decoder. [default: the model's own]", show_default=False)
+        float | None, typer.Option("--alpha", help="α of the decoder.", show_default="the model's own")
     ] = None,
     odds: Annotated[
         float | None,
         typer.Option(
             "--odds",
-            help="A relation must be this many times as probable as ⊥. [default: the model's own]",
-            show_default=False,
+            help="A relation must be this many times as probable as ⊥.",
+            show_default="the model's own",
         ),
     ] = None,
     constraints: Constraints = None,
@@ -158,8 +158,8 @@ def score(
         str | None,
         typer.Option(
             "--predictions-format",
-            help="Format of the predictions. [default: guessed; for a pipe, that of --format]",
-            show_default=False,
+            help="Format of the predictions.",
+            show_default="guessed; for a pipe, that of --format",
         ),
     ] = None,
     match: Match = "strict",
@@ -215,17 +215,15 @@ def calibrate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", help="New folder for the calibrated model. [default: change MODEL itself]", show_default=False
-        ),
+        typer.Option("--out", help="New folder for the calibrated model.", show_default="change MODEL itself"),
     ] = None,
     tune: Annotated[bool, typer.Option("--tune", help="First tune α and the relation odds.")] = False,
     decoder: Annotated[
         str | None,
         typer.Option(
             "--decoder",
-            help="With --tune: the decoder to use from now on, `split` or `likely`. [default: the model's own]",
-            show_default=False,
+            help="With --tune: the decoder to use from now on, `split` or `likely`.",
+            show_default="the model's own",
         ),
     ] = None,
     format: Format = None,

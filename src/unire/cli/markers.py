@@ -127,9 +127,8 @@ def relabel(
         float | None,
         typer.Option(
             "--share",
-            help="Weight of the marker models when averaging with the teachers' relation probabilities (0 to 1). "
-            "[default: 0.75]",
-            show_default=False,
+            help="Weight of the marker models when averaging with the teachers' relation probabilities (0 to 1).",
+            show_default="0.75",
         ),
     ] = None,
     device: Device = None,

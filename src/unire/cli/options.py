@@ -24,8 +24,8 @@ Labels = Annotated[
     str | None,
     typer.Option(
         "--labels",
-        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file. [default: learnt from the data]",
-        show_default=False,
+        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file.",
+        show_default="learnt from the data",
     ),
 ]
 Symmetric = Annotated[
@@ -41,8 +41,8 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help=f"Format of the data: {', '.join(formats.FORMATS)}. [default: guessed]",
-        show_default=False,
+        help=f"Format of the data: {', '.join(formats.FORMATS)}.",
+        show_default="guessed",
     ),
 ]
 Constraints = Annotated[
@@ -51,13 +51,11 @@ Constraints = Annotated[
         "--constraints",
         metavar="none|learnt|FILE",
         help="Entity types that a relation may join: any, those of the training data, or those of a JSON file such as "
-        '{"Work_For": [["Peop", "Org"]]}. [default: the model\'s own choice]',
-        show_default=False,
+        '{"Work_For": [["Peop", "Org"]]}.',
+        show_default="the model's own choice",
     ),
 ]
-Device = Annotated[
-    str | None, typer.Option("--device", help="`cpu`, `cuda`, … [default: a GPU if there is one]", show_default=False)
-]
+Device = Annotated[str | None, typer.Option("--device", help="`cpu`, `cuda`, …", show_default="a GPU if there is one")]
 Words = Annotated[
     bool,
     typer.Option(

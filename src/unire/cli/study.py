@@ -31,9 +31,7 @@ Out = Annotated[
     Path, typer.Option("--out", help="Folder for runs, models and results. Studies in one folder share runs.")
 ]
 Preset = Annotated[str, typer.Option("--preset", help=f"Settings that variants depart from: {PRESETS}.")]
-Epochs = Annotated[
-    int | None, typer.Option("--epochs", help="Passes over the data. [default: the preset's]", show_default=False)
-]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Passes over the data.", show_default="the preset's")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any other TrainingConfig field.", show_default=False),
@@ -42,15 +40,11 @@ Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Trainings of every v
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Trainings in parallel. 2 to 5 share a large GPU well.")]
 EntityEpochs = Annotated[
     int | None,
-    typer.Option(
-        "--entity-epochs", min=1, help="Epochs of the pipeline's span model. [default: 10]", show_default=False
-    ),
+    typer.Option("--entity-epochs", min=1, help="Epochs of the pipeline's span model.", show_default="10"),
 ]
 RelationEpochs = Annotated[
     int | None,
-    typer.Option(
-        "--relation-epochs", min=1, help="Epochs of the pipeline's marker models. [default: 5]", show_default=False
-    ),
+    typer.Option("--relation-epochs", min=1, help="Epochs of the pipeline's marker models.", show_default="5"),
 ]
 PipelineSettings = Annotated[
     list[str] | None,
