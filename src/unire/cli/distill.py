@@ -29,7 +29,7 @@ CORPUS = (
     "Unlabelled text: one document per line (.txt, also .gz, .xz, .bz2), or documents in one of our formats (.json, "
     ".jsonl). May be repeated."
 )
-DOCUMENTS = "Use only the first N documents of the corpus. [default: all]"
+DOCUMENTS = "Use only the first N documents of the corpus."
 
 
 @distributed_errors()
@@ -38,7 +38,7 @@ def teach(
     corpus: Annotated[list[Path], typer.Option("--corpus", help=CORPUS)],
     out: Annotated[Path, typer.Option("--out", help="New folder for the soft labels.")],
     documents: Annotated[
-        int | None, typer.Option("--documents", metavar="N", min=1, help=DOCUMENTS, show_default=False)
+        int | None, typer.Option("--documents", metavar="N", min=1, help=DOCUMENTS, show_default="all")
     ] = None,
     device: Device = None,
     json: Json = False,
@@ -109,13 +109,16 @@ def distill(
             show_default=True,
         ),
     ] = 1.0,
-    n_documents: Annotated[int | None, option("--documents", metavar="N", help=DOCUMENTS, panel=SOFT_LABELS)] = None,
+    n_documents: Annotated[
+        int | None, option("--documents", metavar="N", help=DOCUMENTS, panel=SOFT_LABELS, show_default="all")
+    ] = None,
     workers: Annotated[
         int | None,
         option(
             "--workers",
             min=0,
-            help="Processes that prepare the corpus. [default: CPU cores − 1, at most 12]",
+            help="Processes that prepare the corpus.",
+            show_default="CPU cores − 1, at most 12",
             panel=SOFT_LABELS,
         ),
     ] = None,

@@ -146,8 +146,8 @@ def extract(
         cat papers.csv | unire extract --field abstract
         echo "Ada lives in London ." | unire extract --model mine --words
 
-    On a terminal, the output is the text with entities and relations marked. Elsewhere it is one JSON line per
-    document.
+    On a terminal, the output is the text with entities and relations marked.
+    Elsewhere it is one JSON line per document.
     """
     address, inputs = split_address(inputs or ()) if ray else (None, inputs)
     sources = TextSources(inputs or (), lines=lines, field=field, words=words, source_format=source_format)

@@ -34,20 +34,23 @@ def markers(
         bool,
         option("--exact", help="Run the encoder once per entity pair: slower, but for any encoder.", panel=MODEL),
     ] = False,
-    epochs: Annotated[int | None, option("--epochs", help="Passes over the data. [default: 5]", panel=MODEL)] = None,
+    epochs: Annotated[
+        int | None, option("--epochs", help="Passes over the data.", panel=MODEL, show_default="5")
+    ] = None,
     batch_size: Annotated[
-        int | None, option("--batch-size", help="Entity pairs per step. [default: 64]", panel=MODEL)
+        int | None, option("--batch-size", help="Entity pairs per step.", panel=MODEL, show_default="64")
     ] = None,
     lr: Annotated[
-        float | None, option("--lr", help="Peak learning rate of the encoder. [default: 5e-5]", panel=MODEL)
+        float | None, option("--lr", help="Peak learning rate of the encoder.", panel=MODEL, show_default="5e-5")
     ] = None,
     head_lr: Annotated[
-        float | None, option("--head-lr", help="Peak learning rate of the head. [default: 5e-4]", panel=MODEL)
+        float | None, option("--head-lr", help="Peak learning rate of the head.", panel=MODEL, show_default="5e-4")
     ] = None,
     window: Annotated[
-        int | None, option("--window", help="Words of a window, including the sentence. [default: 100]", panel=MODEL)
+        int | None,
+        option("--window", help="Words of a window, including the sentence.", panel=MODEL, show_default="100"),
     ] = None,
-    seed: Annotated[int | None, option("--seed", help="Seed of the training. [default: 0]", panel=MODEL)] = None,
+    seed: Annotated[int | None, option("--seed", help="Seed of the training.", panel=MODEL, show_default="0")] = None,
     settings: Annotated[
         list[str] | None,
         option(

@@ -109,7 +109,7 @@ def push(
     name: Annotated[str, typer.Argument(help="USER/MODEL on the Hub; created if necessary.", show_default=False)],
     private: Annotated[
         bool | None,
-        typer.Option("--private/--public", help="Visibility of a new repository. [default: that of your account]"),
+        typer.Option("--private/--public", help="Visibility of a new repository.", show_default="that of your account"),
     ] = None,
     base: Annotated[
         str | None,

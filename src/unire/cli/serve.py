@@ -66,8 +66,8 @@ def serve(
         UNIRE_API_KEY=secret unire serve --host 0.0.0.0
         curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser on the Penn Treebank."}'
 
-    Requests are batched dynamically. On SIGTERM or Ctrl-C, the server answers all accepted requests for up to --grace
-    seconds and stops; a second signal stops it at once.
+    Requests are batched dynamically. On SIGTERM or Ctrl-C, the server first answers accepted requests.
+    That takes at most --grace seconds; a second signal stops it at once.
     """
     # an empty variable is probably a missing secret, not the wish to serve without a key
     if api_key == "" or (api_key is None and os.environ.get(KEY_VARIABLE) == ""):

@@ -58,12 +58,12 @@ __all__ = [
     "stopped",
 ]
 
-MODEL = "Model and schedule [default: those of the preset]"
+MODEL = "Model and schedule (defaults: those of the preset)"
 RUN = "Run"
 PRESETS = "`best` (best on dev), `paper` (as in its text) or `released` (as in its authors' code)"
 
 
-def option(*names: str, help: str, panel: str | None = None, show_default: bool = False, **more: Any) -> Any:
+def option(*names: str, help: str, panel: str | None = None, show_default: bool | str = False, **more: Any) -> Any:
     """An option in a panel of `--help`. Options without a panel come first."""
     return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
 
