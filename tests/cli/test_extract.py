@@ -328,7 +328,7 @@ def test_a_folder_that_is_no_model_is_told(tmp_path):
 
 def test_a_terminal_without_input_is_asked_for_some(error, monkeypatch):
     monkeypatch.setattr("unire.cli.extract._waits_for_typing", lambda: True)
-    assert "give a text, a file or a folder" in error()
+    assert "pass a text, a file or a folder" in error()
 
 
 def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_none_is_needed(

@@ -48,7 +48,7 @@ def markers(
     ] = None,
     window: Annotated[
         int | None,
-        option("--window", help="Words of a window, including the sentence.", panel=MODEL, show_default="100"),
+        option("--window", help="Words of a window with the sentence.", panel=MODEL, show_default="100"),
     ] = None,
     seed: Annotated[int | None, option("--seed", help="Seed of the training.", panel=MODEL, show_default="0")] = None,
     settings: Annotated[
