@@ -25,7 +25,7 @@ from unire.hub.model_dir import ModelDir
 from unire.inference import engine as engine_module
 from unire.inference import onnx_engine
 from unire.inference.engine import choose_engine
-from unire.inference.onnx_check import check_graph, places_in
+from unire.inference.onnx_check import check_graph, read_tensor_locations
 from unire.inference.onnx_engine import OnnxEngine
 from unire.windows.collator import collate
 
@@ -274,7 +274,7 @@ def test_weights_that_are_cut_short_are_refused(copy):
 def test_weights_that_are_none_are_refused(copy, content):
     (copy / "model.safetensors").write_bytes(content)
     with pytest.raises(UnireError, match="no safetensors file"):
-        places_in(copy / "model.safetensors")
+        read_tensor_locations(copy / "model.safetensors")
 
 
 def test_weights_of_another_model_are_refused(copy, unexported):

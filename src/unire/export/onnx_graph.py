@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from unire.errors import UnireError
 from unire.export.onnx_layers import export_attention, replace_layers
 from unire.hub.model_dir import GRAPH, WEIGHTS
-from unire.inference.onnx_check import GraphPosition, again, in_file, places_in
+from unire.inference.onnx_check import TensorLocation, duplicate_name, original_name, read_tensor_locations
 from unire.models.batch import TensorBatch
 from unire.models.checkpoint import INT8_SUFFIX, SCALE_SUFFIX, write_tensors
 from unire.models.unire import UniRE
@@ -35,7 +35,7 @@ def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, T
     tensors = module.tensors()
     write_tensors(folder / WEIGHTS, tensors)
     graph = _trace(module, token_types=model.config.spec.token_types)
-    _refer_to_weights(graph, places_in(folder / WEIGHTS))
+    _refer_to_weights(graph, read_tensor_locations(folder / WEIGHTS))
     (folder / GRAPH).write_bytes(graph.SerializeToString())
     return tensors
 
@@ -97,7 +97,7 @@ def _trace(module: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
     return graph
 
 
-def _refer_to_weights(model: onnx.ModelProto, places: dict[str, GraphPosition]) -> None:
+def _refer_to_weights(model: onnx.ModelProto, places: dict[str, TensorLocation]) -> None:
     """Replace initializers by references into the file of the weights, and remove metadata of the tracing."""
     graph = model.graph
     del graph.value_info[:]
@@ -111,7 +111,7 @@ def _refer_to_weights(model: onnx.ModelProto, places: dict[str, GraphPosition]) 
         tensor.name = tensor.name.removeprefix("model.")
     _duplicate_shared_weights(graph)
     for tensor in graph.initializer:
-        place = places.get(in_file(tensor.name))
+        place = places.get(original_name(tensor.name))
         if place is None:
             continue
         tensor.ClearField("raw_data")
@@ -133,7 +133,7 @@ def _duplicate_shared_weights(graph: onnx.GraphProto) -> None:
                 continue
             uses[name] += 1
             if uses[name] > 1:
-                node.input[i] = again(name, uses[name])
+                node.input[i] = duplicate_name(name, uses[name])
                 graph.initializer.add().CopyFrom(weights[name])
                 graph.initializer[-1].name = node.input[i]
 

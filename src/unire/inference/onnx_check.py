@@ -1,9 +1,9 @@
-"""What an ONNX graph reads from beside itself, without the onnx package: places in `model.safetensors`.
+"""Check what an ONNX graph reads from other files, without the onnx package.
 
-A graph may name any file of the machine as the home of its weights. Before onnxruntime is shown one, it is looked
-through here: each of its outside tensors must be a tensor of the folder's own weights, of the same kind and place, and
-of the same name or of one that is made of it (`again`). So a graph cannot read what is not the model's, and a graph and
-weights that do not belong together are noticed.
+A graph may name any file of the machine as the home of its weights. `check_graph` runs before onnxruntime opens a
+graph: every external tensor must be a tensor of the folder's own `model.safetensors`, with the same dtype and location,
+and with the same name or a name derived from it (`duplicate_name`). So a graph cannot read other files, and a graph that
+does not belong to the weights is refused.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ from typing import Any, NamedTuple
 from unire.errors import UnireError
 from unire.hub.model_dir import GRAPH, WEIGHTS
 
-__all__ = ["GraphPosition", "again", "check_graph", "in_file", "places_in"]
+__all__ = ["TensorLocation", "check_graph", "duplicate_name", "original_name", "read_tensor_locations"]
 
-KINDS = {"F32": 1, "U8": 2, "I8": 3, "I64": 7, "BOOL": 9, "F16": 10}
-"""Kinds of numbers as safetensors and as ONNX call them."""
-
-
-AGAIN = "@"
-"""Stands in a graph between the name of a tensor and a number, where the graph has it more than once."""
+ONNX_DTYPES = {"F32": 1, "U8": 2, "I8": 3, "I64": 7, "BOOL": 9, "F16": 10}
+"""The number of a safetensors dtype in ONNX."""
+DUPLICATE_SEPARATOR = "@"
+"""Separates the name of a tensor from a number, if the graph holds the tensor more than once."""
 
 
-class GraphPosition(NamedTuple):
-    """Where a tensor lies in the file of the weights."""
+class TensorLocation(NamedTuple):
+    """Where a tensor lies in the weights file."""
 
-    kind: int
+    dtype: int
     start: int
     length: int
 
 
-def places_in(path: Path) -> dict[str, GraphPosition]:
-    """Every tensor of a safetensors file, which is whole."""
+def read_tensor_locations(path: Path) -> dict[str, TensorLocation]:
+    """Read the header of a complete safetensors file: the location of every tensor."""
     damaged = UnireError(f"{str(path)!r} is missing, cut short or no safetensors file")
     try:
         size = path.stat().st_size
@@ -45,62 +43,62 @@ def places_in(path: Path) -> dict[str, GraphPosition]:
                 raise damaged
             header = json.loads(file.read(begin - 8))
         header.pop("__metadata__", None)
-        places = {}
+        locations = {}
         for name, entry in header.items():
             first, end = entry["data_offsets"]
             if not 0 <= first <= end <= size - begin:
                 raise damaged
-            places[name] = GraphPosition(KINDS[entry["dtype"]], begin + first, end - first)
+            locations[name] = TensorLocation(ONNX_DTYPES[entry["dtype"]], begin + first, end - first)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise damaged from None
-    return places
+    return locations
 
 
-def again(name: str, number: int) -> str:
-    """Another name for a tensor in a graph."""
-    return f"{name}{AGAIN}{number}"
+def duplicate_name(name: str, number: int) -> str:
+    """Name the copy of a tensor in a graph."""
+    return f"{name}{DUPLICATE_SEPARATOR}{number}"
 
 
-def in_file(name: str) -> str:
-    """What a tensor of a graph is called in the file of the weights."""
-    return name.partition(AGAIN)[0]
+def original_name(name: str) -> str:
+    """Return the name that a tensor of a graph has in the weights file."""
+    return name.partition(DUPLICATE_SEPARATOR)[0]
 
 
 def check_graph(folder: Path) -> None:
-    """Refuse a graph that asks for anything but the tensors of the folder's own weights."""
-    path, places = folder / GRAPH, places_in(folder / WEIGHTS)
+    """Refuse a graph that reads anything but the tensors of the folder's own weights."""
+    path, locations = folder / GRAPH, read_tensor_locations(folder / WEIGHTS)
     try:
-        outside = list(_outside(path.read_bytes()))
+        external = list(_iter_external_tensors(path.read_bytes()))
     except OSError as error:
         raise UnireError(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
     except (LookupError, ValueError, TypeError, AttributeError):
         raise UnireError(f"{str(path)!r} is damaged, or not a graph that `unire export` wrote") from None
-    for name, kind, about in outside:
-        if about.get("location") != WEIGHTS:
-            raise UnireError(f"{str(path)!r} wants to read {about.get('location')!r}; it is not used")
-        place = places.get(in_file(name))
-        if place is None or about != _about(place) or kind != place.kind:
+    for name, dtype, data in external:
+        if data.get("location") != WEIGHTS:
+            raise UnireError(f"{str(path)!r} wants to read {data.get('location')!r}; it is not used")
+        location = locations.get(original_name(name))
+        if location is None or data != _external_data(location) or dtype != location.dtype:
             raise UnireError(
                 f"{GRAPH} and {WEIGHTS} of {str(folder)!r} do not belong together (tensor {name!r}); "
                 "export the model again"
             )
 
 
-def _about(place: GraphPosition) -> dict[str, str]:
-    return {"location": WEIGHTS, "offset": str(place.start), "length": str(place.length)}
+def _external_data(location: TensorLocation) -> dict[str, str]:
+    return {"location": WEIGHTS, "offset": str(location.start), "length": str(location.length)}
 
 
-# Of ONNX's messages only what leads to a tensor is read. The numbers are those of onnx.proto.
+# The parser reads only the ONNX messages that lead to tensors. The field numbers are those of onnx.proto.
 
 MODEL_GRAPH, MODEL_TRAINING, MODEL_FUNCTIONS = 7, 20, 25
 GRAPH_NODE, GRAPH_INITIALIZER, GRAPH_SPARSE = 1, 5, 15
 NODE_ATTRIBUTE = 5
 ATTRIBUTE_TENSOR, ATTRIBUTES_WITH_MORE = 5, {6, 10, 11, 22, 23}
-TENSOR_KIND, TENSOR_NAME, TENSOR_OUTSIDE, TENSOR_LOCATION = 2, 8, 13, 14
+TENSOR_DTYPE, TENSOR_NAME, TENSOR_EXTERNAL, TENSOR_LOCATION = 2, 8, 13, 14
 
 
-def _outside(model: bytes) -> Iterator[tuple[str, int, dict[str, str]]]:
-    """Name, kind and place of each tensor that is stored outside; whatever could hide another one is an error."""
+def _iter_external_tensors(model: bytes) -> Iterator[tuple[str, int, dict[str, str]]]:
+    """Yield name, dtype and location of each external tensor; whatever could hide another one is an error."""
     names: set[str] = set()
     for number, graph in _fields(model):
         if number in (MODEL_TRAINING, MODEL_FUNCTIONS):
@@ -111,42 +109,42 @@ def _outside(model: bytes) -> Iterator[tuple[str, int, dict[str, str]]]:
             if part == GRAPH_SPARSE:
                 raise ValueError("sparse tensor")
             if part == GRAPH_INITIALIZER:
-                tensor = _tensor(value)
+                tensor = _parse_tensor(value)
                 if tensor[TENSOR_NAME] in names:
                     raise ValueError("two tensors of one name")
                 names.add(tensor[TENSOR_NAME])
-                if tensor[TENSOR_OUTSIDE]:
-                    yield tensor[TENSOR_NAME], tensor[TENSOR_KIND], tensor[TENSOR_OUTSIDE]
+                if tensor[TENSOR_EXTERNAL]:
+                    yield tensor[TENSOR_NAME], tensor[TENSOR_DTYPE], tensor[TENSOR_EXTERNAL]
             elif part == GRAPH_NODE:
                 _check_node(value)
 
 
 def _check_node(node: bytes) -> None:
-    """Refuse nodes with graphs of their own, or with tensors outside."""
+    """Refuse nodes with sub-graphs or external tensors."""
     for number, attribute in _fields(node):
         if number != NODE_ATTRIBUTE:
             continue
         for part, value in _fields(attribute):
-            if part in ATTRIBUTES_WITH_MORE or (part == ATTRIBUTE_TENSOR and _tensor(value)[TENSOR_OUTSIDE]):
+            if part in ATTRIBUTES_WITH_MORE or (part == ATTRIBUTE_TENSOR and _parse_tensor(value)[TENSOR_EXTERNAL]):
                 raise ValueError("a node with a graph, or with a tensor outside")
 
 
-def _tensor(message: bytes) -> Mapping[int, Any]:
-    found: dict[int, Any] = {TENSOR_KIND: 0, TENSOR_NAME: "", TENSOR_OUTSIDE: {}}
+def _parse_tensor(message: bytes) -> Mapping[int, Any]:
+    fields: dict[int, Any] = {TENSOR_DTYPE: 0, TENSOR_NAME: "", TENSOR_EXTERNAL: {}}
     for number, value in _fields(message):
-        if number == TENSOR_OUTSIDE:
+        if number == TENSOR_EXTERNAL:
             entry = dict(_fields(value))
             key = entry[1].decode()
-            if key in found[number]:
-                raise ValueError("a tensor in two places")
-            found[number][key] = entry[2].decode()
+            if key in fields[number]:
+                raise ValueError("a tensor in two locations")
+            fields[number][key] = entry[2].decode()
         elif number == TENSOR_NAME:
-            found[number] = value.decode()
-        elif number in (TENSOR_KIND, TENSOR_LOCATION):
-            found[number] = value
-    if found.get(TENSOR_LOCATION) and not found[TENSOR_OUTSIDE]:
+            fields[number] = value.decode()
+        elif number in (TENSOR_DTYPE, TENSOR_LOCATION):
+            fields[number] = value
+    if fields.get(TENSOR_LOCATION) and not fields[TENSOR_EXTERNAL]:
         raise ValueError("a tensor that is nowhere")
-    return found
+    return fields
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
