@@ -2,8 +2,8 @@
 
 A graph may name any file of the machine as the home of its weights. `check_graph` runs before onnxruntime opens a
 graph: every external tensor must be a tensor of the folder's own `model.safetensors`, with the same dtype and location,
-and with the same name or a name derived from it (`duplicate_name`). So a graph cannot read other files, and a graph that
-does not belong to the weights is refused.
+and with the same name or a name derived from it (`duplicate_name`). So a graph cannot read other files, and a graph
+that does not belong to the weights is refused.
 """
 
 from __future__ import annotations
