@@ -30,7 +30,7 @@ def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProces
 
 @pytest.fixture(scope="module")
 def wheel(exported, tmp_path_factory) -> Path:
-    """Built from a copy of the tree, which stays as it was; in the copy, a tiny model is in the box."""
+    """Built from a copy of the tree, which stays as it was; in the copy, a tiny model is bundled."""
     copy = tmp_path_factory.mktemp("tree")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)

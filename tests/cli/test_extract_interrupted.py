@@ -31,7 +31,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
     assert not out.exists()
     assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 8
     lines.write_text("\n".join(good))
-    assert "go on with --resume" in str(extract("--lines", lines, "--out", out).exception)
+    assert "continue it with resume=True" in str(extract("--lines", lines, "--out", out).exception)
     assert extract("--lines", lines, "--out", out, "--resume").exit_code == 0
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == good
     ran = extract("--lines", lines, "--out", out, "--resume")
@@ -155,11 +155,11 @@ def test_another_model_or_other_constraints_are_not_resumed(extract, random_mode
     assert "not UTF-8" in str(extract(*options).exception)
     lines.write_text("A line.\n" * 7)
     types.write_text(json.dumps({labels.relation_types[0]: pairs[:1]}))
-    assert "was begun with another constraints; give the same" in str(extract(*options, "--resume").exception)
+    assert "was started with another constraints; pass the same" in str(extract(*options, "--resume").exception)
     types.write_text(json.dumps({labels.relation_types[0]: pairs[::-1]}))  # the same, in another order
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "relation_odds": 0.5}))
-    assert "was begun with another model; give the same" in str(extract(*options, "--resume").exception)
+    assert "was started with another model; pass the same" in str(extract(*options, "--resume").exception)
     (model / "config.json").write_bytes((random_model / "config.json").read_bytes())
     assert extract(*options, "--resume").exit_code == 0
 
@@ -171,12 +171,12 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
     assert "not valid JSON" in str(extract(lines, "--out", out).exception)
     assert "begun with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
     lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
-    assert "the input is not what it was" in str(extract(lines, "--out", out, "--resume").exception)
+    assert "the input has changed" in str(extract(lines, "--out", out, "--resume").exception)
     lines.write_text('{"id": "0", "text": "Line."}\n')
     ran = extract(lines, "--out", out, "--resume")
     assert "goes on" not in ran.stderr
     message = str(ran.exception)
-    assert re.search(r"document (\d) of it should be '\d'; delete .* to begin anew", message)
+    assert re.search(r"document (\d) of it should be '\d'; delete .* to start again", message)
 
 
 @pytest.mark.parametrize("hashed", [True, False])
@@ -188,7 +188,7 @@ def test_lines_that_were_changed_meanwhile_are_not_resumed(hashed, extract, tmp_
     lines.write_text("Another line.\n" * 6)
     if hashed:
         message = str(extract("--lines", lines, "--out", out, "--resume").exception)
-        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to begin anew", message)
+        assert re.search(r"document (\d) of it, '.*/lines.txt:\1', has another text; delete .* to start again", message)
         lines.write_text("A line.\n" * 7)
     else:  # as earlier versions noted it
         note = tmp_path / "found.jsonl.part.json"

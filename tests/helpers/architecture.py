@@ -42,7 +42,7 @@ UNFINISHED_NAMES: set[str] = set()
 UNFINISHED_VARIABLES = {"export", "hub"}
 """Packages in which variables or arguments still do."""
 
-UNFINISHED_FLAGS = {"rendering", "writers"}
+UNFINISHED_FLAGS = {"rendering"}
 """Packages with errors that still name options of the command line."""
 
 STARTS_COMMANDS = {"studies/variants.py"}

@@ -1,4 +1,4 @@
-"""The models in the box, as a newcomer meets them: found by name, quick to start, and sane whatever they are given."""
+"""The bundled models for a new user: found by name, quick to start, and robust to any input."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(ending):
 def test_a_folder_that_is_no_model_is_told(tmp_path):
     folder = f"model folder {str(tmp_path)!r} has no config.json; is it a unire model?"
     assert error(SENTENCE, "--model", tmp_path) == folder
-    assert "the box holds news and science" in error(SENTENCE, "--model", "sciense")
+    assert "the bundled models are news and science" in error(SENTENCE, "--model", "sciense")
 
 
 @pytest.mark.slow

@@ -56,12 +56,12 @@ def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, u
 
 def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
     for load in (pretrained.find, locate_model, Extractor.load):
-        with pytest.raises(UnireError, match=r"'sciense'.* the box holds tiny$"):
+        with pytest.raises(UnireError, match=r"'sciense'.* the bundled models are tiny$"):
             load("sciense")
 
 
 def test_an_empty_box_says_so(empty_box):
-    with pytest.raises(UnireError, match="the box is empty"):
+    with pytest.raises(UnireError, match="no model is bundled"):
         locate_model("science")
     assert "No model is bundled" in run("models")
     assert json.loads(run("models", "--json")) == {"models": []}

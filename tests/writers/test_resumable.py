@@ -103,7 +103,7 @@ def test_a_run_that_fails_before_its_first_document_leaves_nothing(tmp_path):
 
 def test_hours_of_work_are_not_overwritten_by_a_forgotten_option(tmp_path):
     begin(tmp_path / "out")
-    with pytest.raises(UnireError, match=r"out\.part holds 3 documents of an earlier run; go on with --resume"):
+    with pytest.raises(UnireError, match=r"out\.part holds 3 documents of an earlier run; continue .*resume=True"):
         ResumableFile(tmp_path / "out", about, resume=False)
 
 
@@ -153,7 +153,7 @@ def test_damage_is_told(tmp_path):
 def test_a_note_of_another_form_is_told(tmp_path, note):
     begin(tmp_path / "out")
     (tmp_path / "out.part.json").write_text(note)
-    with pytest.raises(UnireError, match=r"out\.part\.json does not say how far .*; delete it to begin anew"):
+    with pytest.raises(UnireError, match=r"out\.part\.json does not record the progress .*; delete it to start again"):
         ResumableFile(tmp_path / "out", about, resume=True)
 
 
@@ -164,10 +164,10 @@ def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
         raise KeyboardInterrupt
     for _ in range(2):
         with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=True) as file:
-            file.refuse_another_last("0", "text 0")
+            file.check_last("0", "text 0")
             for name, text in ((None, ""), ("1", "text 0"), ("0", "text 1")):
-                with pytest.raises(UnireError, match="the input is not what it was: document 1 of it"):
-                    file.refuse_another_last(name, text)
+                with pytest.raises(UnireError, match="the input has changed: document 1 of it"):
+                    file.check_last(name, text)
             raise KeyboardInterrupt
 
 

@@ -26,7 +26,7 @@ from unire.rendering.common import Palette
 from unire.sources.sources import TextSources
 from unire.windows.collator import Batch
 from unire.writers.extraction import ExtractionCallback, ExtractionRun, default_format
-from unire.writers.resumable import so_many
+from unire.writers.resumable import count_documents
 from unire.writers.writers import WRITERS, LineWriter
 
 __all__ = ["INTERRUPTED", "extract", "split_address", "tune_gc"]
@@ -194,7 +194,7 @@ def extract(
         _write(run, output_format, out, resume=resume)
     if out is not None:
         summary = {"documents": run.n_documents, "model": name, "out": str(out), "notes": dict(+run.notes)}
-        sentence = f"{so_many(run.n_documents)}, read by {name}, written to {out}"
+        sentence = f"{count_documents(run.n_documents)}, read by {name}, written to {out}"
         printing.print_json(summary) if json else printing.say(sentence)
     printing.print_notes(run.notes)
 
@@ -217,7 +217,8 @@ def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -
             path, n_documents = run.partial_output
             fix = "" if interrupted else "fix the error; then "
             printing.say(
-                f"stopped after {so_many(n_documents)}, kept in {path}; {fix}the same command with --resume goes on"
+                f"stopped after {count_documents(n_documents)}, kept in {path}; {fix}"
+                "the same command with --resume goes on"
             )
         elif interrupted and not isinstance(WRITERS[format], LineWriter):
             printing.say(f"stopped: {format} is written at the end; --format jsonl keeps what it has, and resumes")
@@ -342,7 +343,7 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
         summary = {"documents": total.documents, "failed": total.failed, "errors": total.errors}
         printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
     else:
-        printing.say(f"{so_many(total.documents)}, read by {model}, written to {out}")
+        printing.say(f"{count_documents(total.documents)}, read by {model}, written to {out}")
     printing.print_notes(total.notes)
     if total.failed:
         printing.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")

@@ -1,4 +1,4 @@
-"""Files of a repository on the Hugging Face Hub: brought here, or published. Only files that are asked for by name."""
+"""Download files from the Hugging Face Hub, or upload them; only files that are named explicitly."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from unire.errors import UnireError
 
 __all__ = ["download", "is_reachable", "quiet_client", "upload"]
 
-WAITS = (0.0, 1.0, 2.0)
-"""Seconds before each time that the Hub is asked whether it is there."""
-PATIENCE = 5.0
-"""Seconds in which a connection must stand, and somebody answer over it."""
-REFUSED = ("ConnectError", "ConnectionError", "ProxyError")
-"""What the HTTP libraries of the Hub's clients call an error where there is no connection: now, which may be soon."""
-SILENT = "ConnectTimeout"
-"""… and where nobody says anything."""
+RETRY_DELAYS_SECONDS = (0.0, 1.0, 2.0)
+"""Seconds before each attempt to reach the Hub."""
+CONNECT_TIMEOUT_SECONDS = 5.0
+"""Seconds to wait for a connection and for a response."""
+CONNECTION_ERRORS = ("ConnectError", "ConnectionError", "ProxyError")
+"""Errors of the HTTP libraries of the Hub's client without a connection; a later attempt may succeed."""
+TIMEOUT_ERROR = "ConnectTimeout"
+"""The error if nobody responds."""
 
 
 def download(name: str, files: Collection[str]) -> Path:
-    """A folder with those of `files` that a repository has; what was brought before is not brought again.
+    """Download files of a repository, unless they are in the cache, and return their folder.
 
     Args:
         name: `USER/MODEL`, or `USER/MODEL@REVISION` for a branch, a tag or a commit.
-        files: Names; nothing else is brought.
+        files: Names of files. Those that the repository lacks are skipped.
     """
     import huggingface_hub
 
@@ -39,14 +39,14 @@ def download(name: str, files: Collection[str]) -> Path:
 
 
 def is_reachable(name: str, file: str) -> bool:
-    """Whether somebody answers at the Hub; asked for a file, and of one that is not here a few seconds long.
+    """Whether the Hub responds to a request for a file. Tries once if the file is cached, else for a few seconds.
 
-    Its client goes on asking for half a minute, several times over, even for what it can do without. One that is told
-    to look for what is here, and nowhere else, does not.
+    The Hub's own client retries for half a minute, several times, even for optional files. If the Hub is unreachable,
+    the caller can use the client in offline mode instead.
 
     Args:
-        name: Of a repository, as it is passed to the client.
-        file: Of the repository.
+        name: The name of a repository, as it is passed to the client.
+        file: A file of the repository.
     """
     from huggingface_hub import constants, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -54,37 +54,37 @@ def is_reachable(name: str, file: str) -> bool:
 
     try:
         address = hf_hub_url(name, file)
-        is_here = try_to_load_from_cache(name, file) is not None
-    except HFValidationError:  # which the client finds wrong by itself
+        is_cached = try_to_load_from_cache(name, file) is not None
+    except HFValidationError:  # the client reports it itself
         return True
-    for wait in (0.0,) if is_here else WAITS:
+    for wait in (0.0,) if is_cached else RETRY_DELAYS_SECONDS:
         time.sleep(wait)
         try:
-            get_session().head(address, timeout=min(PATIENCE, constants.HF_HUB_ETAG_TIMEOUT))
+            get_session().head(address, timeout=min(CONNECT_TIMEOUT_SECONDS, constants.HF_HUB_ETAG_TIMEOUT))
             return True
-        except Exception as error:  # of one HTTP library or another
+        except Exception as error:  # depends on the HTTP library
             kind = type(error).__name__
-            if kind == SILENT:
+            if kind == TIMEOUT_ERROR:
                 return False
-            if kind not in REFUSED:
-                return True  # slow, say, with which the client is more patient
+            if kind not in CONNECTION_ERRORS:
+                return True  # such as a slow response, for which the client waits longer
     return False
 
 
 def upload(
     name: str, files: Mapping[str, Path | bytes], *, known: Collection[str], message: str, private: bool | None = None
 ) -> str:
-    """Make files the content of a repository, in one commit, so that nobody ever finds half of them.
+    """Upload files to a repository in one commit, so that nobody sees a part of them.
 
     Args:
-        name: `USER/MODEL`; made if it is not there.
-        files: What is written, by name.
-        known: Names of files that are deleted where `files` has none of that name; other files stay as they are.
-        message: Of the commit.
-        private: Whether a new repository is; as the account has it when left out.
+        name: `USER/MODEL`; created if necessary.
+        files: Contents or paths of the files, by name.
+        known: Names of files to delete if `files` lacks them. Other files of the repository stay.
+        message: The commit message.
+        private: Visibility of a new repository. [default: that of the account]
 
     Returns:
-        The address of the repository.
+        The URL of the repository.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -102,7 +102,7 @@ def upload(
 
 @contextmanager
 def quiet_client() -> Iterator[None]:
-    """Without the Hub client's warnings, which it gives for each time that it tries again: what fails is told once."""
+    """Silence the warnings of the Hub's client about every retry. A failure is still raised."""
     logger = logging.getLogger("huggingface_hub")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -114,7 +114,7 @@ def quiet_client() -> Iterator[None]:
 
 @contextmanager
 def _plain_errors(name: str) -> Iterator[None]:
-    """One sentence for whatever the Hub, its client or the network object to."""
+    """Turn errors of the Hub, its client and the network into one sentence."""
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
@@ -129,7 +129,7 @@ def _plain_errors(name: str) -> Iterator[None]:
         raise UnireError(f"the Hub has no {name!r}: there is no such revision") from None
     except HFValidationError:
         raise UnireError(f"{name!r} is no name that the Hub can have; it is USER/MODEL") from None
-    except Exception as error:  # clients of several generations, each with errors of its own HTTP library
+    except Exception as error:  # every version of the client has errors of its own HTTP library
         raise UnireError(f"the Hub cannot be used for {name!r}: {_reason(error)}") from None
 
 
@@ -137,10 +137,10 @@ def _reason(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return "it does not let you write there; log in with a token that may write (hf auth login)"
-    said = _first_line(error)
-    if error.__cause__ is None or (cause := _first_line(error.__cause__)) in said:
-        return said
-    return f"{said} ({cause})"  # of a large file, say: that the error itself only names
+    message = _first_line(error)
+    if error.__cause__ is None or (cause := _first_line(error.__cause__)) in message:
+        return message
+    return f"{message} ({cause})"  # for a large file, the error itself has no reason
 
 
 def _first_line(error: BaseException) -> str:

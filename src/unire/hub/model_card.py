@@ -1,4 +1,4 @@
-"""The model card that every checkpoint carries, in the Hub's form."""
+"""The model card of a checkpoint, with the metadata of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["model_card"]
 
 
 def model_card(settings: ModelConfig, labels: LabelSpace, name: str | None = None) -> str:
-    """Markdown with the Hub's metadata: what the model finds, how it was made, how well it does, what it cannot do.
+    """Write the card in Markdown: labels, training, scores and limits.
 
     Args:
-        settings: The model's.
-        labels: The model's.
-        name: What it is loaded by, in the box or from the Hub, if it has such a name.
+        settings: The configuration of the model.
+        labels: The label space of the model.
+        name: The name to load the model by, if it is bundled or on the Hub.
     """
     p = settings.provenance
     return "\n".join(
@@ -68,7 +68,7 @@ def model_card(settings: ModelConfig, labels: LabelSpace, name: str | None = Non
 
 
 def _metadata(provenance: Mapping[str, Any], name: str | None) -> dict[str, Any]:
-    """What the Hub reads off a card, as far as it is known."""
+    """The metadata that the Hub reads, as far as they are known."""
     known = {
         "language": provenance.get("language"),
         "license": str(provenance.get("licence", "")).lower().replace(" ", "-"),  # `mit`, `apache-2.0`
@@ -107,7 +107,7 @@ def _results(provenance: Mapping[str, Any], name: str | None) -> list[dict[str, 
 
 
 def _dataset(hub: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """What the model has learnt from: data sets of the Hub, or that which has the name of the first file's folder."""
+    """The training data: data sets on the Hub, else the name of the folder of the first file."""
     if hub:
         return {"type": hub[0], "name": ", ".join(hub)}
     kind = Path(files[0]).parent.name or Path(files[0]).stem if files else "unknown"
@@ -115,9 +115,9 @@ def _dataset(hub: Sequence[str], files: Sequence[str]) -> dict[str, str]:
 
 
 def _scores(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """By split, without `test, exported` where that repeats `test`.
+    """The scores by split, without `test, exported` if they equal those of `test`.
 
-    It does where the weights had been rounded before the export, which then changed nothing.
+    They do if the weights were quantized already before the export.
     """
     scores = provenance.get("scores", {})
     again = "test, exported"
@@ -125,7 +125,7 @@ def _scores(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _yaml(value: Any) -> str:
-    """YAML on one line: plain where that cannot be taken for anything else, and otherwise JSON, which is YAML too."""
+    """Format a value as YAML on one line: unquoted if that is unambiguous, else as JSON, which is YAML too."""
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*", value) and value not in ("no", "off", "null"):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -161,40 +161,41 @@ def _encoder(provenance: Mapping[str, Any]) -> str:
 
 
 def _distillation(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """The teachers, and what they were asked about."""
-    if not (made := provenance.get("distillation")):
+    """The teachers and the unlabelled text of a distillation."""
+    if not (distillation := provenance.get("distillation")):
         return {}
     teachers = []
-    for teacher in made["teachers"]:
+    for teacher in distillation["teachers"]:
         scores = [
             f"{split} Ent {100 * f1['ent']:.1f} Rel {100 * f1['rel']:.1f}" for split, f1 in teacher["scores"].items()
         ]
         about = "; ".join([str(teacher["encoder"] or "unknown encoder"), *scores])
         teachers.append(f"{teacher['name']} ({about})")
-    return {"teachers": ", ".join(teachers), "unlabelled text": _unlabelled(made)}
+    return {"teachers": ", ".join(teachers), "unlabelled text": _unlabelled(distillation)}
 
 
-def _unlabelled(made: Mapping[str, Any]) -> str:
-    """The sentences that the teachers were asked about, and how often the student came to each."""
-    read, corpus = made["sentences"], ", ".join(made["corpus"])
-    distinct = made.get("distinct")
-    if not distinct:  # models were once told the sum alone
+def _unlabelled(distillation: Mapping[str, Any]) -> str:
+    """The unlabelled sentences, and how often the student read each on average."""
+    read, corpus = distillation["sentences"], ", ".join(distillation["corpus"])
+    distinct = distillation.get("distinct")
+    if not distinct:  # checkpoints of earlier versions have the sum only
         return f"{read:,} sentences of {corpus}, repeats included"
     return f"{distinct:,} sentences of {corpus}" + (f", {read / distinct:.1f} times" if read > distinct else "")
 
 
 def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """The precision of the weights, and how far the engines agreed when they were written."""
-    if not (made := provenance.get("export")):
+    """The precision of the weights, and the agreement of the engines after the export."""
+    if not (export := provenance.get("export")):
         return {}
-    rows = {"weights": made["precision"]}
+    rows = {"weights": export["precision"]}
     for what, key in (("these weights in PyTorch", "engines"), ("the model before export", "model")):
-        found = made[key]
-        if key == "model" and found == made["engines"]:  # it had these weights
+        parity = export[key]
+        if key == "model" and parity == export["engines"]:  # the model had these weights before
             continue
         rows[f"onnxruntime against {what}"] = (
-            f"probabilities differ by {found['mean_difference']:.2g} on average and {found['difference']:.2g} at most, "
-            f"{100 * found['findings']:.1f}% of the findings are the same ({found['sentences']:,} sentences)"
+            f"probabilities differ by {parity['mean_difference']:.2g} on average "
+            f"and {parity['difference']:.2g} at most, "
+            f"{100 * parity['findings']:.1f}% of the findings are the same ({parity['sentences']:,} sentences)"
         )
     return rows
 
@@ -206,14 +207,14 @@ def _constraints(settings: ModelConfig) -> str:
 
 
 def _calibration(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """What the scores were fitted on, and how far off they were there."""
-    if not (made := provenance.get("calibration")):
+    """The data of the calibration, and the calibration error before and after it."""
+    if not (calibration := provenance.get("calibration")):
         return {}
     errors = [
         f"{100 * part['before']:.1f}% → {100 * part['after']:.1f}% for {part['n']:,} {name}"
-        for name, part in made["errors"].items()
+        for name, part in calibration["errors"].items()
     ]
-    return {"scores": f"calibrated on {', '.join(made['data'])}: expected calibration error {', '.join(errors)}"}
+    return {"scores": f"calibrated on {', '.join(calibration['data'])}: expected calibration error {', '.join(errors)}"}
 
 
 def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
@@ -223,7 +224,7 @@ def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
 
 
 def _limits(settings: ModelConfig, labels: LabelSpace) -> list[str]:
-    """What any model of this kind cannot do, and what this one was not made for."""
+    """The limits of all such models, and of this one."""
     data = ", ".join(settings.provenance.get("data", [])) or "its training data"
     calibrated = "calibration" in settings.provenance
     kind = "chances on text like that of the calibration" if calibrated else "the model's own probabilities"

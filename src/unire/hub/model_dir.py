@@ -1,4 +1,4 @@
-"""Model folders: where a model is found, and what it is apart from its weights. Without torch."""
+"""Model directories: locate, load, copy and publish them. Everything but the weights, and without torch."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
-"""Only in what `unire export` writes: the graph that onnxruntime computes with the weights."""
+"""The ONNX graph. Only `unire export` writes it."""
 FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, "tokenizer.json")
-"""All that a model folder may hold."""
+"""All files that a model directory may hold."""
 
 
 @dataclass(frozen=True)
 class ModelDir:
-    """A model, but for its weights."""
+    """A model without its weights."""
 
     path: Path
     config: ModelConfig
@@ -53,7 +53,7 @@ class ModelDir:
 
     @classmethod
     def open(cls, source: str | Path) -> ModelDir:
-        """The model of a name in the box, of a folder, or of a Hub name."""
+        """Open a model by the name of a bundled model, a folder, or a name on the Hub."""
         path = locate_model(source)
         settings = ModelConfig.load(path)
         labels = LabelSpace.load(path)
@@ -68,7 +68,7 @@ class ModelDir:
         return (self.path / GRAPH).is_file()
 
     def save(self, settings: ModelConfig, out: Path | None = None) -> None:
-        """Write the model with other settings: in its place, or, weights and all, as a new folder."""
+        """Write the model with other settings: in place, or as a new folder with the weights."""
         if out is not None:
             check_output_folder(out)
         try:
@@ -85,7 +85,7 @@ class ModelDir:
 
 
 def copy_model(source: Path, target: Path) -> None:
-    """Write a copy of a model folder; what is at `target` must be a model, or nothing."""
+    """Copy a model directory. `target` must not exist, or be a model, which is replaced."""
     check_output_folder(target, replaceable=FILES)
     try:
         with replace_atomically(target, directory=True) as temporary:
@@ -131,7 +131,7 @@ def push_to_hub(
 
 
 def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) -> None:
-    """Write all that a model folder says of itself, for programs and for people."""
+    """Write the configuration, the labels and the model card of a model."""
     for name, text in _texts(settings, labels).items():
         with replace_atomically(folder / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -150,9 +150,9 @@ def _json(data: object) -> str:
 
 
 def locate_model(source: str | Path) -> Path:
-    """The folder of a model: of a name in the box, `source` itself, or where the Hub's model was brought to.
+    """Return the folder of a model: bundled, `source` itself, or the download of a model on the Hub.
 
-    A name in the box wins over a folder of that name; `./NAME` is the folder.
+    The name of a bundled model has precedence over a folder of that name; `./NAME` is the folder.
     """
     name = str(source)
     if isinstance(source, str) and name in pretrained.names():
@@ -164,14 +164,14 @@ def locate_model(source: str | Path) -> Path:
     if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
         raise UnireError(f"there is no model folder {name!r}, and {pretrained.list_bundled()}")
     try:
-        ModelConfig.load(download(name, ["config.json"]))  # before gigabytes of somebody else's model are brought
+        ModelConfig.load(download(name, ["config.json"]))  # fail before downloading gigabytes of a foreign model
         return download(name, FILES)
     except UnireError as error:
         raise UnireError(f"there is no model folder {name!r}, and {error}") from None
 
 
 def fingerprint(folder: Path) -> str:
-    """A short name for all that decides what a model finds: another model, another name."""
+    """Hash all files that the predictions of a model depend on."""
     digest = hashlib.sha256()
     for name in FILES:
         if name != "README.md" and (folder / name).is_file():
@@ -183,10 +183,10 @@ def fingerprint(folder: Path) -> str:
 
 
 def ensure_writable(folder: Path) -> None:
-    """Refuse a place where no model can be written, or where writing one would replace anything but a model."""
+    """Check that a model can be written to `folder`, and that it would replace nothing but a model."""
     check_output_folder(folder, replaceable=FILES)
     if folder.is_dir() and any(folder.iterdir()):
-        ModelConfig.load(folder)  # refuses the config.json of another program
+        ModelConfig.load(folder)  # fails for the config.json of another program
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder.parent):
@@ -196,7 +196,7 @@ def ensure_writable(folder: Path) -> None:
 
 
 def is_model_dir(source: str | Path) -> bool:
-    """Whether `source` is a model of ours, in the box or in a folder, and not the encoder of somebody else."""
+    """Whether `source` is a unire model, bundled or in a folder, and not an encoder checkpoint."""
     if isinstance(source, str) and source in pretrained.names():
         return True
     try:

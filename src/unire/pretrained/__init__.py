@@ -1,10 +1,10 @@
-"""The box: trained models that come with unire, a folder each, written by `unire export`.
+"""The bundled models: trained models that come with unire, one folder each, written by `unire export`.
 
     >>> from unire import pretrained
     >>> pretrained.names()  # doctest: +SKIP
     ('news', 'science')
 
-Whatever folder of this package holds a model is in the box, under the folder's name.
+Every folder of this package that holds a model is bundled, under the name of the folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT = "science"
 
 
 def names() -> tuple[str, ...]:
-    """The models in the box."""
+    """The names of the bundled models."""
     return tuple(sorted(config.parent.name for config in BUNDLED_DIR.glob("*/config.json")))
 
 
@@ -36,15 +36,15 @@ def is_bundled(folder: Path) -> bool:
 
 
 def find(name: str) -> Path:
-    """The folder of a model in the box."""
+    """Return the folder of a bundled model."""
     if name not in names():
-        raise UnireError(f"there is no model {name!r} in the box; {list_bundled()}")
+        raise UnireError(f"there is no bundled model {name!r}; {list_bundled()}")
     return BUNDLED_DIR / name
 
 
 def list_bundled() -> str:
-    """What is in the box, as the end of a sentence."""
-    return f"the box holds {' and '.join(names())}" if names() else "the box is empty"
+    """List the bundled models, as the end of a sentence."""
+    return f"the bundled models are {' and '.join(names())}" if names() else "no model is bundled"
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,8 @@ from unire.labels import LabelSpace
 from unire.rendering.views import View, views
 from unire.sources.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
-from unire.writers.resumable import AnotherInputError, ResumableFile, part_of
-from unire.writers.writers import ENDINGS, WRITERS, FileWriter, LineWriter, PageWriter
+from unire.writers.resumable import InputChangedError, ResumableFile, part_path
+from unire.writers.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, LineWriter, PageWriter
 
 __all__ = ["ExtractionCallback", "ExtractionRun", "PartialOutput", "default_format"]
 
@@ -226,7 +226,7 @@ class ExtractionRun:
             raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
 
     def _write_file(self, writer: LineWriter, out: Path, name: str, *, resume: bool) -> bool:
-        self.sources.check_output(part_of(out))
+        self.sources.check_output(part_path(out))
         fingerprint = lambda: {**self.fingerprint, "format": name}  # noqa: E731
         with ResumableFile(out, fingerprint, resume=resume, head=writer.head.encode()) as file:
             if file.complete:
@@ -238,7 +238,7 @@ class ExtractionRun:
             try:
                 for document in self.documents(file):
                     file.add(document.id, writer.of(document).encode(), document.text)
-            except AnotherInputError:
+            except InputChangedError:
                 raise
             except (KeyboardInterrupt, UnireError):
                 if file.documents:
@@ -255,11 +255,11 @@ class ExtractionRun:
         items = self.items
         start = 0.0
         if resumed is not None:
-            _ = self.fingerprint  # of the model as it is now, not when the first note is saved
+            _ = self.fingerprint  # of the model as it is now, not when the progress is first recorded
         if resumed is not None and resumed.documents:
             self.n_documents = resumed.documents
             last = next(islice(items, self.n_documents - 1, None), None)
-            resumed.refuse_another_last(last.id if last else None, last.text if last else "")
+            resumed.check_last(last.id if last else None, last.text if last else "")
             start = last.position if last else 0.0
         callback, extractor = self.callback, self.extractor
         positions: deque[float] = deque()
@@ -291,8 +291,8 @@ class _TooManyErrors(Exception):  # noqa: N818
 def default_format(sources: TextSources, out: Path | None) -> str:
     """Choose a format by the suffix of the output; for JSON lines by whether the input was split into words."""
     suffix = out.suffix.lower().removeprefix(".") if out else ""
-    if suffix in ENDINGS:
-        return ENDINGS[suffix]
+    if suffix in FORMAT_BY_SUFFIX:
+        return FORMAT_BY_SUFFIX[suffix]
     if suffix not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES_SUFFIXES)):
         raise UnireError(f"the suffix of {out} names no format; pass format=..., such as jsonl or csv")
     return "unire" if sources.has_words else "jsonl"

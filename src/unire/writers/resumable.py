@@ -1,4 +1,4 @@
-"""A file that grows document by document, and that a process which was stopped can go on with."""
+"""`ResumableFile`: an output that is written document by document, and that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -14,64 +14,63 @@ from typing import Any
 from unire.errors import UnireError
 from unire.files import replace_atomically
 
-__all__ = ["AnotherInputError", "ResumableFile", "part_of", "refuse_another", "so_many"]
+__all__ = ["InputChangedError", "ResumableFile", "check_unchanged", "count_documents", "part_path"]
 
 SAVE_SECONDS = 1.0
-"""How long a document may be in the file without being noted."""
+"""Seconds after which a written document is recorded in the progress file."""
 
 
-class AnotherInputError(UnireError):
-    """Of a file that cannot be gone on with."""
+class InputChangedError(UnireError):
+    """The input has changed, so that the file cannot be continued."""
 
 
 class ResumableFile:
-    """Writes `NAME.part`, and renames it to `NAME` when everything is there.
+    """Writes `NAME.part`, and renames it to `NAME` when it is complete.
 
-    `NAME.part.json` says how many documents the part holds in how many bytes, what they were made from, and which was
-    the last, by its id and a hash of its text: where the input has another there by then, it is not gone on with. What
-    follows those bytes, half a line perhaps, is cut off when the file is opened again. So a process may be killed at
-    any moment: the next one repeats the documents of the last second, and none is lost or there twice.
+    `NAME.part.json` records the progress: documents and bytes written, a fingerprint of the run, and the id and text
+    hash of the last document. A resumed run checks these, and truncates the part to the recorded bytes. So a process
+    may be killed at any moment: the next run repeats the documents of the last second; none is lost or duplicated.
 
     Args:
-        path: The finished file. What stands there is replaced at the end; a link is followed.
-        about: What the documents are made from, as JSON: a part made from something else is not resumed. It is asked
-            for when something is resumed or noted: to know it may take time.
-        resume: Go on with a part, if there is one.
-        head: What stands before the first document.
+        path: The finished file. An existing file is replaced at the end; a link is followed.
+        about: Returns the fingerprint of the run, as JSON. A part with another fingerprint is not resumed. Called only
+            when needed, because computing it may take time.
+        resume: Continue an existing part.
+        head: Bytes before the first document.
     """
 
     def __init__(self, path: Path, about: Callable[[], Mapping[str, Any]], *, resume: bool, head: bytes = b"") -> None:
         if path.is_dir():
             raise UnireError(f"{path} is a folder; give the name of a file")
-        self.path = path = _followed(path)
-        self.part = part_of(path)
+        self.path = path = _resolve_link(path)
+        self.part = part_path(path)
         self._note = path.with_name(f"{path.name}.part.json")
         self._about = about
         self.documents = 0
-        """How many the file holds."""
+        """Documents in the file."""
         self.last = ""
-        """The id of the last one."""
+        """The id of the last document."""
         self._text: str | None = None
         self._hash: str | None = None
-        """Of the last one's text, or its hash, which earlier versions did not note."""
+        """The text of the last document, or its hash, which parts of earlier versions lack."""
         self._bytes = 0
         self._busy = threading.Lock()
         self._timer: threading.Timer | None = None
-        """Notes, soon after the first of them, documents that came together: the next ones may take long."""
+        """Records progress a second after a document was written, because the next document may take long."""
         self._failure: UnireError | None = None
         begun = self._read_note()
         if begun and not resume:
             raise UnireError(
-                f"{self.part} holds {so_many(begun['documents'])} of an earlier run; go on with --resume, or delete "
-                "it to begin anew"
+                f"{self.part} holds {count_documents(begun['documents'])} of an earlier run; "
+                "continue it with resume=True, or delete it to start again"
             )
         self.complete = resume and path.exists() and not self.part.exists()
-        """Whether there is nothing left to do."""
+        """Whether the finished file exists already."""
         if self.complete:
             self._note.unlink(missing_ok=True)
             return
         if begun:
-            self._go_on(begun)
+            self._continue(begun)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.part.open("r+b" if begun else "wb")
@@ -88,7 +87,7 @@ class ResumableFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Finish the file; or after an error, Ctrl-C among them, note how far it is, if it is anywhere."""
+        """Finish the file. After an error or Ctrl-C, record the progress instead, or delete an empty part."""
         if self.complete:
             return
         if self._timer is not None:
@@ -107,7 +106,7 @@ class ResumableFile:
             raise self._unwritable(failure) from None
 
     def add(self, id: str, data: bytes, text: str = "") -> None:
-        """Write a document, which was made from `text`."""
+        """Write the output of a document with this id and text."""
         with self._busy:
             if self._failure is not None:
                 raise self._failure
@@ -122,7 +121,7 @@ class ResumableFile:
                 self._timer.start()
 
     def _save_in_time(self) -> None:
-        """In a thread of its own; what goes wrong there is told by the next document."""
+        """Save from the timer's thread. The next `add` raises an error that occurs here."""
         with self._busy:
             self._timer = None
             if self._file.closed:
@@ -132,26 +131,26 @@ class ResumableFile:
             except UnireError as error:
                 self._failure = error
 
-    def refuse_another_last(self, id: str | None, text: str = "") -> None:
-        """Refuse to go on if what the input has in the place of the last document, if anything, is another one."""
+    def check_last(self, id: str | None, text: str = "") -> None:
+        """Check that the input still has the last written document at its position."""
         if id != self.last:
             what = f" should be {self.last!r}"
         elif self._hash not in (None, _hash(text)):
             what = f", {self.last!r}, has another text"
         else:
             return
-        raise AnotherInputError(
-            f"the input is not what it was: document {self.documents:,} of it{what}; delete {self.part} to begin anew"
+        raise InputChangedError(
+            f"the input has changed: document {self.documents:,} of it{what}; delete {self.part} to start again"
         )
 
     def _save(self) -> None:
-        """Note how far the file is, once the disk has it."""
+        """Record the progress, after the data are on disk."""
         try:
             self._file.flush()
-            self._file.truncate(self._bytes)  # an interrupted write may have left half a document
+            self._file.truncate(self._bytes)  # an interrupted write may have left a partial document
             os.fsync(self._file.fileno())
             with replace_atomically(self._note) as temporary:
-                if self._text is not None:  # a document was added: only of the last the hash is worth its time
+                if self._text is not None:  # hash only the last document
                     self._hash, self._text = _hash(self._text), None
                 note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}
                 note.update(hash=self._hash, about=self._about())
@@ -165,17 +164,17 @@ class ResumableFile:
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return None  # stopped before anything was noted: nothing to go on with
+            return None  # stopped before anything was recorded
         except (OSError, ValueError) as error:
-            raise UnireError(f"{self._note} cannot be read: {error}; delete it to begin anew") from None
+            raise UnireError(f"{self._note} cannot be read: {error}; delete it to start again") from None
         if not _is_note(note):
-            raise UnireError(f"{self._note} does not say how far {self.part} is; delete it to begin anew")
+            raise UnireError(f"{self._note} does not record the progress of {self.part}; delete it to start again")
         return note if note["documents"] else None
 
-    def _go_on(self, note: Mapping[str, Any]) -> None:
-        refuse_another(self.part, json.loads(json.dumps(self._about())), note["about"])
+    def _continue(self, note: Mapping[str, Any]) -> None:
+        check_unchanged(self.part, json.loads(json.dumps(self._about())), note["about"])
         if self.part.stat().st_size < note["bytes"]:
-            raise UnireError(f"{self.part} is shorter than it was; delete it to begin anew")
+            raise UnireError(f"{self.part} is shorter than recorded; delete it to start again")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
         self._hash = note.get("hash")
 
@@ -183,19 +182,19 @@ class ResumableFile:
         return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
 
 
-def so_many(documents: int) -> str:
-    """How many documents, in words."""
+def count_documents(documents: int) -> str:
+    """Format a number of documents: `1 document`, `2,000 documents`."""
     return f"{documents:,} document{'' if documents == 1 else 's'}"
 
 
-def part_of(path: Path) -> Path:
-    """What a file is called until everything is there."""
-    path = _followed(path)
+def part_path(path: Path) -> Path:
+    """The path of a file until it is complete."""
+    path = _resolve_link(path)
     return path.parent / f"{path.name}.part"
 
 
-def _followed(path: Path) -> Path:
-    """Where a link leads; anything else is called what the user calls it."""
+def _resolve_link(path: Path) -> Path:
+    """The target of a link; any other path as the user wrote it."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -208,11 +207,17 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def refuse_another(begun: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
-    """Refuse to go on with what was begun from something else than it is now about."""
+def check_unchanged(part: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
+    """Check that a part was started with the same fingerprint.
+
+    Args:
+        part: The file or folder to continue.
+        about: The fingerprint of this run.
+        noted: The recorded fingerprint.
+    """
     differing = [key for key in {**about, **noted} if about.get(key) != noted.get(key)]
     if differing:
         raise UnireError(
-            f"{begun} was begun with another {' and another '.join(sorted(differing))}; give the same, or "
-            "delete it to begin anew"
+            f"{part} was started with another {' and another '.join(sorted(differing))}; pass the same, or "
+            "delete it to start again"
         )

@@ -1,7 +1,7 @@
-"""How findings leave `unire extract`: formats by name.
+"""The output formats of `unire extract`, by name.
 
-A format of lines says what a document becomes, so that it streams and a long run can be resumed. Any other is written
-at once, from documents or, if it shows tables too, from views. A new one is one more line in `OUTPUTS`.
+A `LineWriter` converts one document at a time, so that it streams and a long run can be resumed. The other writers
+write a whole file, from documents or, if the format shows tables, from views. Add a format to `WRITERS`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from unire.labels import LabelSpace
 from unire.rendering import html, terminal
 from unire.rendering.views import View
 
-__all__ = ["ENDINGS", "WRITERS", "FileWriter", "LineWriter", "PageWriter"]
+__all__ = ["FORMAT_BY_SUFFIX", "WRITERS", "FileWriter", "LineWriter", "PageWriter"]
 
 
 @dataclass(frozen=True)
 class LineWriter:
-    """A format that has lines for each document."""
+    """A format with one or more lines per document."""
 
     of: Callable[[Document], str]
-    """The lines of a document, each with its line end."""
+    """Returns the lines of a document, each with its line end."""
     head: str = ""
-    """What stands before the first document, with its line end."""
+    """The header line, with its line end."""
 
 
 @dataclass(frozen=True)
 class FileWriter:
-    """A format that is written at once."""
+    """A format that is written as a whole."""
 
     write: Callable[[Iterable[Document], Any, Counter[str]], object]
-    """Takes the documents, which may be a stream, the file to write, and a counter of what it has no place for."""
+    """Takes the documents, which may be a stream, the output file, and a counter of what the format cannot hold."""
     streams: bool = False
-    """Whether it also writes to an open text stream."""
+    """Whether it can also write to an open text stream."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class PageWriter:
     streams: bool = True
 
 
-def jsonl(document: Document) -> str:
-    """The document as a JSON object: what was found, by its characters in the text."""
+def format_jsonl(document: Document) -> str:
+    """Format a document as a JSON object, with entities at character positions."""
     return _json_line(document.to_dict())
 
 
-def unire(document: Document) -> str:
-    """The document in our own format, with its words."""
+def format_unire(document: Document) -> str:
+    """Format a document in our own format, with its words."""
     return "".join(map(_json_line, native.to_json(document)))
 
 
@@ -69,24 +69,27 @@ def _json_line(item: dict[str, Any]) -> str:
     return json.dumps(item, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _rows(table: RowWriter, dialect: RowDialect) -> LineWriter:
+def _row_writer(table: RowWriter, dialect: RowDialect) -> LineWriter:
     return LineWriter(partial(table.lines, dialect=dialect), table.head(dialect))
 
 
-def _graph(name: str) -> FileWriter:
+def _graph_writer(name: str) -> FileWriter:
     return FileWriter(lambda documents, target, lost: graph.WRITERS[name](documents, target), streams=True)
 
 
-def _annotated(name: str) -> FileWriter:
-    """A format of annotated data. Texts without a name get one, which some need; cuts, no findings, are not missed."""
+def _annotation_writer(name: str) -> FileWriter:
+    """A format of annotated data. Documents without an id get one, because some formats need it.
+
+    Cuts are dropped without a note where the format cannot hold them: they are not predictions.
+    """
     cuts = Capability.CUTS in formats.FORMATS[name].capabilities
 
-    def ready(document: Document, number: int) -> Document:
+    def prepare(document: Document, number: int) -> Document:
         kept = document if cuts else document.annotated(document.entities, document.relations)
         return kept if kept.id else replace(kept, id=f"text-{number}")
 
     def write(documents: Iterable[Document], path: Path, lost: Counter[str]) -> int:
-        return formats.write(map(ready, documents, count(1)), path, name, lost=lost)
+        return formats.write(map(prepare, documents, count(1)), path, name, lost=lost)
 
     return FileWriter(write)
 
@@ -94,17 +97,17 @@ def _annotated(name: str) -> FileWriter:
 WRITERS: dict[str, LineWriter | FileWriter | PageWriter] = {
     "text": LineWriter(terminal.render_text),
     "tables": LineWriter(partial(terminal.render_text, tables=True)),
-    "jsonl": LineWriter(jsonl),
-    "csv": _rows(TRIPLES, CSV),
-    "tsv": _rows(TRIPLES, TSV),
-    "entities-csv": _rows(ENTITIES, CSV),
-    "entities-tsv": _rows(ENTITIES, TSV),
-    "graphml": _graph("graphml"),
-    "cypher": _graph("cypher"),
+    "jsonl": LineWriter(format_jsonl),
+    "csv": _row_writer(TRIPLES, CSV),
+    "tsv": _row_writer(TRIPLES, TSV),
+    "entities-csv": _row_writer(ENTITIES, CSV),
+    "entities-tsv": _row_writer(ENTITIES, TSV),
+    "graphml": _graph_writer("graphml"),
+    "cypher": _graph_writer("cypher"),
     "html": PageWriter(html.write),
-    "unire": LineWriter(unire),
-    **{name: _annotated(name) for name, form in formats.FORMATS.items() if form.write and name != "unire"},
+    "unire": LineWriter(format_unire),
+    **{name: _annotation_writer(name) for name, form in formats.FORMATS.items() if form.write and name != "unire"},
 }
 
-ENDINGS = {"txt": "text", **{name: name for name in WRITERS if name != "jsonl"}}
-"""What the ending of a file says of its format. `jsonl` is not here: two of them are JSON lines."""
+FORMAT_BY_SUFFIX = {"txt": "text", **{name: name for name in WRITERS if name != "jsonl"}}
+"""The format for a file suffix. `jsonl` is missing, because two formats are JSON lines."""

@@ -124,10 +124,10 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     OutputFolder(out, _fingerprint(job, stamp_files(TextSources([str(text)]))), resume=False)
     RayWorker(job).extract(plan_shards(TextSources([str(text)]), stamp_files(TextSources([str(text)])))[0])
     assert "holds an earlier run; continue it with resume=True" in error(text, "--out", out)
-    assert "was begun with another model; give the same" in error(
+    assert "was started with another model; pass the same" in error(
         text, "--out", out, "--resume", "--model", str(unexported)
     )
-    assert "begun with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
+    assert "started with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
     assert "begun with another device" in error(text, "--out", out, "--resume", "--gpus", 1)
     text.write_text("Another text.")
     assert "begun with another input" in error(text, "--out", out, "--resume")
