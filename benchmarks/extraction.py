@@ -38,7 +38,7 @@ from unire.inference.streaming import iter_chunks
 from unire.inference.torch_engine import TorchEngine
 from unire.models.batch import TensorBatch
 from unire.models.unire import UniRE
-from unire.segmentation import restored
+from unire.segmentation import detokenize
 from unire.studies.profiling import measure_stages
 
 LABELS = LabelSpace.load("scierc")
@@ -90,7 +90,7 @@ def n_sentences(documents: Sequence[Document]) -> int:
 
 
 def on_cpu(documents: list[Document], model: str) -> dict[str, float]:
-    texts = [restored(document).text for document in documents]
+    texts = [detokenize(document).text for document in documents]
     small = Extractor.load(model, device="cpu")
     large = bert_base(model, "in-place", "cpu")
     few = documents[: max(1, len(documents) // 10)]

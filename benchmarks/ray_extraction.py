@@ -39,7 +39,7 @@ import pyarrow.parquet
 
 from unire import Document, formats
 from unire.integrations.ray.shards import plan_shards, stamp_files
-from unire.segmentation import restored, segment
+from unire.segmentation import detokenize, segment
 from unire.sources.sources import TextSources
 
 COMMAND = (sys.executable, "-m", "unire", "extract")
@@ -49,7 +49,7 @@ CORES = len(os.sched_getaffinity(0))
 
 def abstracts_of(path: Path) -> list[Document]:
     """Annotated documents as ordinary text, split into sentences again."""
-    return [segment(restored(document).text) for document in formats.read(path)]
+    return [segment(detokenize(document).text) for document in formats.read(path)]
 
 
 def short_sentences(abstracts: list[Document]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from unire import formats
 from unire.documents import Document, Entity
-from unire.segmentation import restored, segment
+from unire.segmentation import detokenize, segment
 
 
 def boundary_f1(
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the results to this file too")
     arguments = parser.parse_args()
 
-    gold = [restored(document) for path in arguments.data for document in formats.read(path)]
+    gold = [detokenize(document) for path in arguments.data for document in formats.read(path)]
     began = time.perf_counter()
     found = [segment(document.text, id=document.id) for document in gold]
     seconds = time.perf_counter() - began

@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 
 from timing import race
 from unire import Document, Extractor, Protocol, formats, score
-from unire.segmentation import restored
+from unire.segmentation import detokenize
 
 
 def words_of(doc: Doc) -> Document:
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    gold = [restored(document) for document in formats.read(arguments.data)]
+    gold = [detokenize(document) for document in formats.read(arguments.data)]
     texts = [document.text for document in gold]
     extractor = Extractor.load(arguments.model, device="cpu")
     nlp = spacy.blank("en")

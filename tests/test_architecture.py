@@ -156,11 +156,11 @@ def test_no_file_runs_what_it_reads():
 
 
 def test_commands_print_user_text_without_markup():
-    """By `printing.say`: Rich's own `print` would read markup and emoji in the file names of users."""
+    """By `console.say`: Rich's own `print` would read markup and emoji in the file names of users."""
     wrong = [
         f"{place(file)}, line {node.lineno}: {ast.unparse(node)}"
         for file in FILES
-        if package(file) == "cli" and file.name != "printing.py"
+        if package(file) == "cli" and file.name != "console.py"
         for node in ast.walk(parsed(file))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "print"
         if node.args and not ast.unparse(node.args[0]).startswith(("TerminalView(", "terminal.TerminalView("))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire import formats
-from unire.segmentation import restored, segment
+from unire.segmentation import detokenize, segment
 
 
 def words(text: str) -> str:
@@ -205,7 +205,7 @@ def test_time_grows_with_the_text_and_no_faster(part):
 
 def test_scierc_from_raw_text_has_the_words_and_sentences_of_scierc(data_folder):
     right, given_, found, lost = 0, 0, 0, 0
-    for gold in map(restored, formats.read(data_folder / "scierc" / "test.json")):
+    for gold in map(detokenize, formats.read(data_folder / "scierc" / "test.json")):
         document = segment(gold.text)
         right += len(set(gold.offsets) & set(document.offsets))
         given_, found = given_ + len(gold.words), found + len(document.words)

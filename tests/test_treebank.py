@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unire import formats
 from unire.documents import Document
-from unire.segmentation import SPELLINGS, plain, restored
+from unire.segmentation import SPELLINGS, detokenize, normalize_word
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from unire.segmentation import SPELLINGS, plain, restored
     ],
 )
 def test_an_escape_is_the_character_that_it_stands_for(escaped, expected):
-    assert plain(escaped) == expected
+    assert normalize_word(escaped) == expected
 
 
 def test_a_plain_word_stays_plain():
-    assert all(plain(plain(word)) == plain(word) for word in SPELLINGS)
+    assert all(normalize_word(normalize_word(word)) == normalize_word(word) for word in SPELLINGS)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_plain_word_stays_plain():
     ],
 )
 def test_a_sentence_is_written_as_people_write(words, text):
-    assert restored(Document.from_words([words.split()])).text == text
+    assert detokenize(Document.from_words([words.split()])).text == text
 
 
 def test_sentences_follow_each_other_and_annotation_stays_where_it_was():
@@ -48,7 +48,7 @@ def test_sentences_follow_each_other_and_annotation_stays_where_it_was():
         relations=[(1, 0, "USED-FOR", 0.25)],
         id="a",
     )
-    text = restored(document)
+    text = detokenize(document)
     assert text.text == "We parse (Penn). It works."
     assert [(e.text, e.label, e.score) for e in text.entities] == [("(Penn)", "Material", 0.5), ("It", "Generic", None)]
     assert [(r.head.text, r.tail.text, r.score) for r in text.relations] == [("It", "(Penn)", 0.25)]
@@ -61,12 +61,12 @@ WORDS = st.lists(st.sampled_from([*SPELLINGS, "a", "b-c", ".", ",", "n't", "'s",
 
 @given(st.lists(WORDS, max_size=4))
 def test_every_restored_word_is_the_text_at_its_place(sentences):
-    document = restored(Document.from_words(sentences))
+    document = detokenize(Document.from_words(sentences))
     assert [document.text[start:end] for start, end in document.offsets] == list(document.words)
     assert [len(sentence) for sentence in document.sentences] == [len(words) for words in sentences]
 
 
 def test_no_escape_is_left_in_scierc(data_folder):
     for document in formats.read(data_folder / "scierc" / "test.json"):
-        text = restored(document).text
+        text = detokenize(document).text
         assert not any(escape in text for escape in ("-LRB-", "-RSB-", "``", "''", " , ", " . "))

@@ -1,13 +1,13 @@
-"""Raw text → sentences and words, each at its place in the text.
+"""Segmentation: raw text → sentences and words, with their character offsets.
 
     >>> document = segment("We don't parse (e.g.) Dr. Smith's notes. It rained.")
     >>> [" ".join(sentence.words) for sentence in document.sentences]
     ["We do n't parse ( e.g. ) Dr. Smith 's notes .", 'It rained .']
 
-Words are those that the models were trained on, the Penn Treebank's: punctuation, brackets and `n't` stand by
-themselves, compounds with hyphens and slashes stay whole, and so do numbers, addresses and abbreviations. Every
-character that is not white space is in exactly one word. Both steps are rules for English that read the text once,
-from left to right, in time that grows with its length and no faster; other languages get sane words.
+Words follow the Penn Treebank, like the training data: punctuation, brackets and `n't` are words of their own;
+compounds with hyphens and slashes stay whole, and so do numbers, addresses and abbreviations. Every character that is
+not white space is in exactly one word. Both steps are rules for English. They read the text once, from left to right,
+in linear time. Other languages get reasonable words.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = [
     "WORD",
     "check_texts",
     "check_words",
-    "contraction",
-    "plain",
-    "restored",
+    "detokenize",
+    "find_contraction",
+    "normalize_word",
     "segment",
     "segment_texts",
 ]
@@ -39,7 +39,7 @@ SPELLINGS = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "\\/": "/", "\\*": "*",
     "``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'",
 }  # fmt: skip
-"""Escapes, and quotes that have a plainer form."""
+"""Treebank escapes and typographic quotes, with their plain forms."""
 
 _SPELLING = re.compile("|".join(map(re.escape, SPELLINGS)))
 
@@ -47,23 +47,23 @@ _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}", ",", ".", ";", ":", "?", "
 _CLITIC = re.compile(r"'(?:s|d|m|re|ve|ll)|n't", re.IGNORECASE)
 
 
-def plain(word: str) -> str:
-    """The word as ordinary text has it: escapes undone, quotes straight."""
+def normalize_word(word: str) -> str:
+    """Undo the escapes of the Treebank, and make quotes straight."""
     return _SPELLING.sub(lambda found: SPELLINGS[found[0]], word)
 
 
-def restored(document: Document) -> Document:
-    """The document as ordinary text, with the same sentences, words and annotation at their places in it.
+def detokenize(document: Document) -> Document:
+    """Rewrite a tokenized document as ordinary text, with the same sentences, words and annotation.
 
-    Words are `plain`; punctuation, brackets, quotes and `n't` stand where a writer puts them, and sentences follow each
-    other after a space. A full stop after an abbreviation that ends in one is written once: it is then its own word.
-    Attributes are left out.
+    Words are normalized. Punctuation, brackets, quotes and `n't` are attached as in written English, and sentences are
+    separated by a space. A full stop after an abbreviation that ends in one is written once, as its own word.
+    Attributes are dropped.
     """
     text = ""
     sentences: list[list[str]] = []
     offsets: list[tuple[int, int]] = []
     for sentence in document.sentences:
-        words = [plain(word) for word in sentence.words]
+        words = [normalize_word(word) for word in sentence.words]
         for i, word in enumerate(words[:-1]):
             if word.endswith(".") and len(word) > 1 and words[i + 1] == ".":
                 words[i] = word[:-1]
@@ -86,7 +86,7 @@ def restored(document: Document) -> Document:
 
 
 def _spaces(words: Sequence[str], escaped: Sequence[str]) -> list[bool]:
-    """For each word of a sentence, whether a space stands before it."""
+    """For each word of a sentence, whether a space precedes it."""
     spaces = []
     space = True
     quoted = False
@@ -94,7 +94,7 @@ def _spaces(words: Sequence[str], escaped: Sequence[str]) -> list[bool]:
         opens = word in _OPENING or escaped[i] == "`"
         closes = word in _CLOSING and not opens
         if word == '"':
-            # Data that had straight quotes has '' on both sides: one without a partner to its left begins.
+            # Some data have '' on both sides: without an open quote to its left, it opens one.
             opens = escaped[i] == "``" or (not quoted and '"' in words[i + 1 :])
             closes = not opens
             quoted = opens
@@ -104,13 +104,13 @@ def _spaces(words: Sequence[str], escaped: Sequence[str]) -> list[bool]:
     return spaces
 
 
-def _listed(words: str) -> frozenset[str]:
+def _split_list(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
 # Abbreviations
 
-LEADING = _listed(
+NON_FINAL_ABBREVIATIONS = _split_list(
     """
     Mr. Mrs. Ms. Messrs. Dr. Drs. Prof. Sen. Sens. Rep. Reps. Gov. Gen. Lt. Col. Maj. Sgt. Capt. Cmdr. Adm.
     Rev. Hon. Pres. St. Mt. Ft. Fig. Figs. fig. figs. Eq. Eqs. eq. eqs. Eqn. Sec. Sect. Tab. Ref. Refs. ref.
@@ -119,21 +119,21 @@ LEADING = _listed(
     Ed. Eds.
     """
 )
-"""Abbreviations that something follows: no sentence ends after them."""
+"""Abbreviations that never end a sentence."""
 
-TRAILING = _listed(
+FINAL_ABBREVIATIONS = _split_list(
     """
     etc. al. Ph.D. Inc. Ltd. Co. Cos. Corp. Bros. Jr. Sr. Univ. Dept. Jan. Feb. Mar. Apr. Aug. Sept. Sep. Oct.
     Nov. Dec. Ala. Ariz. Ark. Calif. Colo. Conn. Del. Fla. Ga. Ill. Kan. Ky. La. Mass. Md. Mich. Minn. Miss.
     Mo. Mont. Neb. Nev. Okla. Ore. Pa. Penn. Tenn. Tex. Va. Vt. Wash. Wis. Wyo.
     """
 )
-"""Abbreviations that may end a sentence; like initials and `U.S.` they do where the next word is one of `STARTERS`."""
+"""Abbreviations that may end a sentence: like initials and `U.S.`, they do before one of `SENTENCE_STARTERS`."""
 
-DETACHED = frozenset(("etc.", "al."))
-"""Of these and of initials, a full stop that also ends the sentence is a word of its own."""
+DETACHED_STOPS = frozenset(("etc.", "al."))
+"""For these and for initials, a full stop that also ends the sentence is a word of its own."""
 
-STARTERS = _listed(
+SENTENCE_STARTERS = _split_list(
     """
     A An The This That These Those It Its He She We They You I His Her Our Their My Your There Here In On At
     By For From With Without Within Under Over To As If When While Where Although Though Because Since After
@@ -143,7 +143,7 @@ STARTERS = _listed(
     Results
     """
 )
-"""Words that, capitalised after an abbreviation, begin a sentence rather than go on with a name."""
+"""Words that start a sentence if they follow an abbreviation, rather than continue a name."""
 
 # Words
 
@@ -155,15 +155,15 @@ SYMBOLS = (
     "、-〃〈-】〔-〟！-／：-＠［-｀｛-･"
     "\U0001f000-\U0001faff"
 )
-"""Characters that words are not made of. All others but white space are letters here, whatever the alphabet."""
+"""Characters that are no letters. All others but white space count as letters, in any alphabet."""
 
 MARK = "\ufeff"
-"""The byte order mark, which some files begin with: it is read as white space."""
+"""The byte order mark at the start of some files; it counts as white space."""
 LETTER = rf"[^\s{MARK}{SYMBOLS}]"
 JOINTS = "-‐‑–/&@.'’"
-"""Characters that join letters to one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien."""
+"""Characters that join letters into one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien."""
 SIGNS = r"$€£¥\#"
-"""Signs that a word may begin with: $100, #P."""
+"""Signs that a word may start with: $100, #P."""
 
 WORD = re.compile(
     rf"""
@@ -173,7 +173,7 @@ WORD = re.compile(
     | [A-ZÀ-ÖØ-Þ]\.(?=\s[A-ZÀ-ÖØ-Þ])                                  # initials
     | No\.(?=\s?\d)
     | -[LR][RSC]B-(?!{LETTER})                                        # the Treebank's brackets
-    | (?:{"|".join(sorted(re.escape(a) for a in LEADING | TRAILING))})(?!{LETTER})
+    | (?:{"|".join(sorted(re.escape(a) for a in NON_FINAL_ABBREVIATIONS | FINAL_ABBREVIATIONS))})(?!{LETTER})
     | (?:[-+−](?=\.?\d)|[{SIGNS}](?={LETTER})|\.(?=\d))*              # -96.7, $100, #P, .01
       {LETTER}+(?:
           [{JOINTS}]{LETTER}+
@@ -195,10 +195,10 @@ CONTRACTION = re.compile(r"(?s:.+)(?=n['’]t$)|(?s:.+)(?=['’](?:s|d|m|re|ve|l
 STOP = re.compile(r"\.+|[!?…‽؟۔।॥]")
 STOPS = frozenset(".!?…‽؟۔।॥。！？")
 WIDE_STOP = frozenset("。！？")
-"""Full stops after which no space is written."""
+"""Full stops that need no space after them."""
 BRACKETS = frozenset(")]}”’»」』）")
 CLOSING = BRACKETS | {'"', "'", "''"}
-"""What may stand between a full stop and the end of its sentence. Straight quotes after a space are opening ones."""
+"""Words allowed between a full stop and the end of its sentence. Straight quotes after a space are opening ones."""
 INITIAL = re.compile(r"\w\.")
 PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 
@@ -211,84 +211,84 @@ def segment(text: str, *, id: str = "", sentences: Iterable[Span] | None = None)
     Args:
         text: Any text. An empty line ends a sentence; a single line end is a space.
         id: A name for the document.
-        sentences: Characters at which sentences begin and end, where that is known: then only words are split.
+        sentences: Start and end of each sentence in characters, if known. Then only words are split.
     """
     found = []
     start = 0
-    for spans in _sentences(text, _words(text)) if sentences is None else _given(text, sentences):
+    for spans in _group_sentences(text, _find_words(text)) if sentences is None else _split_sentences(text, sentences):
         found.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
         start += len(spans)
     return Document(text, tuple(found), id=id)
 
 
-def _given(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
+def _split_sentences(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
     for first, end in sentences:
-        words = [(first + a, first + b) for a, b in _words(text[first:end])]
+        words = [(first + a, first + b) for a, b in _find_words(text[first:end])]
         if words:
-            yield _detached(text, words)
+            yield _detach_stop(text, words)
 
 
-def _words(text: str) -> Iterator[Span]:
+def _find_words(text: str) -> Iterator[Span]:
     for found in WORD.finditer(text):
         start, end = found.span()
-        if cut := contraction(found[0]):
+        if cut := find_contraction(found[0]):
             yield start, start + cut
             start += cut
         yield start, end
 
 
-def contraction(word: str) -> int:
-    """The character at which `n't`, `'s` and their like begin, which are words of their own; 0 where there is none."""
+def find_contraction(word: str) -> int:
+    """Return the position of a contraction that is a word of its own, such as `n't` or `'s`; 0 if there is none."""
     if "'" in word or "’" in word or word.endswith("not"):
         found = CONTRACTION.match(word)
         return found.end() if found else 0
     return 0
 
 
-def _sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
+def _group_sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
     sentence: list[Span] = []
     stop = ""
-    """The word that may have ended the sentence, empty where none has."""
+    """The word that may have ended the sentence; empty if there is none."""
     for start, end in words:
         word = text[start:end]
         if sentence:
             last = sentence[-1][1]
             gap = start - last
-            if (stop and _ends(stop, word, gap)) or (gap > 1 and PARAGRAPH.search(text, last, start)):
-                yield _detached(text, sentence)
+            if (stop and _ends_sentence(stop, word, gap)) or (gap > 1 and PARAGRAPH.search(text, last, start)):
+                yield _detach_stop(text, sentence)
                 sentence = []
                 stop = ""
             elif stop and (gap or word not in CLOSING):
                 stop = ""
         sentence.append((start, end))
-        if word[-1] in STOPS and word not in LEADING:
+        if word[-1] in STOPS and word not in NON_FINAL_ABBREVIATIONS:
             stop = word
     if sentence:
-        yield _detached(text, sentence)
+        yield _detach_stop(text, sentence)
 
 
-def _ends(stop: str, following: str, gap: int) -> bool:
-    """Whether a sentence whose last word, but for closing brackets and quotes, is `stop` ends before `following`."""
+def _ends_sentence(stop: str, following: str, gap: int) -> bool:
+    """Whether a sentence ends between `stop`, its last word before closing brackets and quotes, and `following`."""
     if stop in WIDE_STOP:
         return following not in CLOSING
     if not gap:
         return False
     if STOP.fullmatch(stop):
         return not following.islower() and following not in BRACKETS
-    return following in STARTERS
+    return following in SENTENCE_STARTERS
 
 
-def _detached(text: str, sentence: list[Span]) -> list[Span]:
-    """The words of a sentence, the last without the full stop if that is the sentence's rather than its own."""
+def _detach_stop(text: str, sentence: list[Span]) -> list[Span]:
+    """Split off the full stop of the last word if it ends the sentence."""
     start, end = sentence[-1]
     word = text[start:end]
-    if word in DETACHED or INITIAL.fullmatch(word):
+    if word in DETACHED_STOPS or INITIAL.fullmatch(word):
         sentence[-1:] = (start, end - 1), (end - 1, end)
     return sentence
 
 
 def check_words(words: Sequence[str]) -> Sequence[str]:
-    """Refuse a sentence that is not a list of strings."""
+    """Check that a sentence is a list of strings."""
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise UnireError(
             f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
@@ -298,7 +298,7 @@ def check_words(words: Sequence[str]) -> Sequence[str]:
 
 
 def check_texts(texts: Any) -> str | Iterable[str]:
-    """Refuse what is no text and no iterable of texts; turn arrays and columns of data frames into lists."""
+    """Check that the input is a text or an iterable of texts; convert arrays and columns of data frames to lists."""
     kind = type(texts).__name__
     if isinstance(texts, str):
         return texts

@@ -20,7 +20,7 @@ from helpers.cli import command, error_of_process
 from helpers.extract import TEXT
 from helpers.paths import FIXTURES
 from unire import formats
-from unire.cli import printing, progress
+from unire.cli import console, progress
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.rendering import html
@@ -337,8 +337,8 @@ def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_no
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 600.0)
-    monkeypatch.setattr(printing, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
-    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(console, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
+    monkeypatch.setattr(console, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for more in ([], ["--format", "text"]):
         app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, *more], standalone_mode=False)

@@ -20,7 +20,7 @@ from helpers.paths import FIXTURES, TWENTY
 from helpers.scored_documents import BOTH_WAYS, GOLD, LABELS
 from unire import formats
 from unire.__main__ import main as start
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.main import name_options
 from unire.documents import Document
 from unire.errors import UnireError
@@ -84,8 +84,8 @@ def test_ctrl_c_while_the_command_is_being_imported_is_no_crash(monkeypatch):
 
 
 def test_a_narrow_terminal_cuts_nothing_from_a_table(monkeypatch):
-    monkeypatch.setattr(printing, "out", Console(file=(shown := io.StringIO()), width=30, force_terminal=True))
-    printing.table("a title", ("", "base checkpoint"), [("science", "thenlper/gte-small-and-more")])
+    monkeypatch.setattr(console, "out", Console(file=(shown := io.StringIO()), width=30, force_terminal=True))
+    console.table("a title", ("", "base checkpoint"), [("science", "thenlper/gte-small-and-more")])
     assert "thenlper/gte-small-and-more" in "".join(shown.getvalue().split())
 
 
@@ -95,9 +95,9 @@ SPEED = ("windows", "encoder", "biaffine", "decoder")
 @pytest.mark.parametrize("width", [50, 52, 60])
 def test_a_table_breaks_no_word_where_there_is_room_for_words(width, monkeypatch):
     monkeypatch.setattr(
-        printing, "out", Console(file=(shown := io.StringIO()), width=width, force_terminal=True, color_system=None)
+        console, "out", Console(file=(shown := io.StringIO()), width=width, force_terminal=True, color_system=None)
     )
-    printing.table("Speed", ("", *SPEED), [("batches of 65,536 tokens", *["0.123"] * 4)])
+    console.table("Speed", ("", *SPEED), [("batches of 65,536 tokens", *["0.123"] * 4)])
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert set(shown.getvalue().split()) == {"Speed", *SPEED, "batches", "of", "65,536", "tokens", "0.123"}
@@ -106,7 +106,7 @@ def test_a_table_breaks_no_word_where_there_is_room_for_words(width, monkeypatch
 def test_a_table_that_no_terminal_shows_is_as_wide_as_its_rows(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
     name = " ".join(["a name of many words"] * 20)
-    printing.table("Long", ("", *SPEED), [(name, *["0.123"] * 4)])
+    console.table("Long", ("", *SPEED), [(name, *["0.123"] * 4)])
     assert capsys.readouterr().out.splitlines()[-2].split("  ")[0] == name
 
 
@@ -321,17 +321,17 @@ def test_notes_are_not_lost_beside_json_lines(model, tmp_path):
 
 def test_what_is_no_number_is_not_printed_as_json():
     with pytest.raises(ValueError, match="JSON"):
-        printing.print_json({"f1": float("nan")})
+        console.print_json({"f1": float("nan")})
 
 
 def test_what_users_write_is_printed_as_it_stands(capsys):
     odd = "x[red]:smile:[/bold]\\[/].jsonl"
-    printing.say(f"written to {odd}, in ", (odd, "bold"))
-    printing.fail(odd)
-    printing.print_notes({odd: 2})
+    console.say(f"written to {odd}, in ", (odd, "bold"))
+    console.fail(odd)
+    console.print_notes({odd: 2})
     assert capsys.readouterr().err == f"written to {odd}, in {odd}\nerror: {odd}\nnote: 2 × {odd}\n"
-    printing.say("\x1b[31mred\u202e", to=printing.out)
-    printing.table(odd, ("", odd), [(odd, 1000)])
+    console.say("\x1b[31mred\u202e", to=console.out)
+    console.table(odd, ("", odd), [(odd, 1000)])
     shown = capsys.readouterr().out
     assert "␛[31mred‹U+202E›" in shown
     assert "\x1b" not in shown

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from helpers.extract import TEXT
-from unire.cli import printing, progress
+from unire.cli import console, progress
 from unire.cli.main import app
 
 
@@ -19,7 +19,7 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
     monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
     assert "documents  " not in extract("--lines", lines, "--out", tmp_path / "a.jsonl").stderr
     screen = io.StringIO()
-    monkeypatch.setattr(printing, "errors", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr(console, "errors", Console(file=screen, force_terminal=True, width=100))
     assert extract("--lines", lines, "--out", tmp_path / "b.jsonl").exit_code == 0
     assert "50 documents" in screen.getvalue()
     assert "/s" in screen.getvalue()
@@ -33,7 +33,7 @@ def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(ex
 def screen(monkeypatch):
     """A terminal for whatever is not the result, with a bar from the beginning."""
     shown = io.StringIO()
-    monkeypatch.setattr(printing, "errors", Console(file=shown, force_terminal=True, width=100))
+    monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=100))
     monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
     return shown
 
@@ -102,7 +102,7 @@ def test_the_batches_of_a_document_move_the_bar(name, screen, extract, tmp_path,
 
 def test_findings_on_a_terminal_stand_above_the_bar(random_model, screen, monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr(printing, "out", Console(file=shown, force_terminal=True, color_system="256", width=200))
+    monkeypatch.setattr(console, "out", Console(file=shown, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     app(["extract", "--model", str(random_model), "--device", "cpu", TEXT, TEXT], standalone_mode=False)
     *_, last = shown.getvalue().split("parser")

@@ -17,10 +17,9 @@ from helpers.tiny_encoders import FAMILIES, tiny_encoder
 from unire import TrainingConfig
 from unire.config import ModelConfig
 from unire.errors import UnireError
-from unire.export.export import ExportReport, export_onnx
+from unire.export.export import PARITY_SENTENCES, ExportReport, export_onnx
 from unire.export.onnx_graph import OPSET_VERSION
 from unire.export.onnx_layers import Int8Linear
-from unire.export.parity import SENTENCES
 from unire.hub.model_dir import FILES, fingerprint
 from unire.inference.onnx_engine import start_session
 from unire.models.checkpoint import Int8Tensor, dequantize
@@ -65,7 +64,7 @@ def test_in_full_precision_the_graph_computes_the_same(family, twenty, scierc_la
     found = exported_family(family, twenty, scierc_labels, tmp_path, "fp32")
     assert found.engines == found.model
     assert found.model.difference < 1e-3
-    assert found.model.findings > 0.99  # with random weights some labels are all but equally probable
+    assert found.model.prediction_f1 > 0.99  # with random weights some labels are all but equally probable
     model, out = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "out"))
     assert all(torch.equal(model[name], out[name]) for name in model.keys() | out.keys())
 
@@ -102,7 +101,7 @@ def test_an_exported_model_can_be_exported_again_into_a_folder_in_which_there_is
     again = export_onnx(exported, tmp_path)
     assert again.folder == tmp_path
     assert again.engines == again.model
-    assert again.model.sentences == len(SENTENCES)
+    assert again.model.sentences == len(PARITY_SENTENCES)
     first, second = (load_file(folder / "model.safetensors") for folder in (exported, tmp_path))
     assert all(torch.equal(first[name], second[name]) for name in first if not name.endswith("_scale"))
 

@@ -39,7 +39,7 @@ FORBIDDEN_WORDS = {
 UNFINISHED_NAMES: set[str] = set()
 """Packages in which modules, classes, functions or constants still have such words in their names."""
 
-UNFINISHED_VARIABLES = {"export", "hub"}
+UNFINISHED_VARIABLES: set[str] = set()
 """Packages in which variables or arguments still do."""
 
 UNFINISHED_FLAGS = {"rendering"}

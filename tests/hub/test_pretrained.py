@@ -14,8 +14,7 @@ from helpers.paths import TWENTY
 from unire import Extractor, list_models, pretrained, score
 from unire.cli.main import app
 from unire.errors import UnireError
-from unire.export.export import ExportReport
-from unire.export.parity import Parity
+from unire.export.export import ExportReport, Parity
 from unire.hub.model_dir import is_model_dir, locate_model
 
 
@@ -110,7 +109,7 @@ def test_a_model_is_exported_by_command(unexported, tmp_path):
 
 
 def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
-    agreement = Parity(sentences=20, difference=0.125, mean_difference=0.001, findings=0.975)
+    agreement = Parity(sentences=20, difference=0.125, mean_difference=0.001, prediction_f1=0.975)
     scores = score(twenty, twenty, scierc_labels)
     report = ExportReport(exported, "int8", 34_700_000, agreement, agreement, scores)
     monkeypatch.setattr("unire.export.export.export_onnx", lambda *args, **kwargs: report)

@@ -15,8 +15,7 @@ from helpers.tiny_encoders import FAMILIES, tiny_tokenizer
 from unire import Document, Extractor, LabelSpace, TrainingConfig
 from unire.config import EncoderSpec, ModelConfig
 from unire.errors import UnireError
-from unire.export.export import export_onnx
-from unire.export.parity import compare_engines
+from unire.export.export import compare_engines, export_onnx
 from unire.training.train import init_model
 from unire.windows.tokenizer import WordTokenizer
 from unire.windows.windows import WindowBuilder

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import Device, Json
 from unire.cli.training_options import distributed_errors, stopped
 from unire.training.callbacks import Callback
@@ -84,16 +84,16 @@ def adapt(
         with _Bar(shown=not json) as bar:
             report = run(encoder, corpus, out, config, resume=resume, device=device, callbacks=[bar])
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; --resume goes on" if has_checkpoint(out) else "interrupted; nothing was kept yet")
+        console.say("interrupted; --resume goes on" if has_checkpoint(out) else "interrupted; nothing was kept yet")
         raise stopped(*interrupt.args) from None
     if json:
-        printing.print_json({"out": str(out), **asdict(report)})
+        console.print_json({"out": str(out), **asdict(report)})
         return
-    printing.say(
+    console.say(
         f"{_count(report.tokens)} tokens in {report.seconds:,.0f} s ({report.tokens_per_second:,.0f} tokens/s), "
         f"loss {report.loss_start:.2f} → {report.loss_end:.2f}; encoder in ",
         (str(out), "bold"),
-        to=printing.out,
+        to=console.out,
     )
 
 
@@ -113,7 +113,7 @@ class _Bar(Callback):
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
-            console=printing.errors,
+            console=console.errors,
             disable=not shown,
         )
         self._task = self._bar.add_task("loading and compiling", total=1.0)

@@ -17,7 +17,7 @@ import typer
 from unire import formats
 from unire.analysis.splits import draw_folds, read_lists, split_by_lists, stratified_split, write_folds, write_parts
 from unire.analysis.statistics import TABLE_2, compare_with_paper
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.data_reports import check, show, stats
 from unire.cli.options import Format, Json, Words, documents_from, input_path
 from unire.documents import Document
@@ -102,7 +102,7 @@ def convert(
         _, _, reason = str(error).partition(": ")  # after the location
         reasons[reason] += 1
         if not json and reasons[reason] == 1:
-            printing.say(("left out:", "red"), f" {error}")
+            console.say(("left out:", "red"), f" {error}")
 
     form = formats.get_writable(target)
     is_stream = out in STANDARD_OUTPUT
@@ -132,22 +132,22 @@ def convert(
         summary = {"documents": written if splits else written[""], "from": kind, "to": target, "out": str(out)}
         table = {row: {"here": here, "paper": paper} for row, here, paper in comparison}
         losses = {"notes": dict(+notes), "lost": dict(+lost), "left_out": errors}
-        printing.print_json({**summary, **({"table_2": table} if table else {}), **losses})
+        console.print_json({**summary, **({"table_2": table} if table else {}), **losses})
         raise typer.Exit(bool(errors))
-    screen = printing.errors if is_stream else printing.out
+    screen = console.errors if is_stream else console.out
     for name, count in written.items():
         noun = "document" if count == 1 else "documents"
         file = _path_of_part(name, out, form.suffix)
-        printing.say(f"{count:,} {noun} in the format {kind} written to {file} as {target}.", to=screen)
+        console.say(f"{count:,} {noun} in the format {kind} written to {file} as {target}.", to=screen)
     if comparison:
         screen.print()
         rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]
-        printing.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows, to=screen)
-    printing.print_notes(notes)
-    printing.print_notes(lost, "not held")
+        console.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows, to=screen)
+    console.print_notes(notes)
+    console.print_notes(lost, "not held")
     if errors:
-        printing.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "left out")
-        printing.print_notes({"document that cannot be read or written": len(errors)}, "left out")
+        console.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "left out")
+        console.print_notes({"document that cannot be read or written": len(errors)}, "left out")
         raise typer.Exit(1)
 
 
@@ -225,11 +225,11 @@ def split(
         write_parts(split_documents, out, target, lost=lost)
         sizes = {name: len(part) for name, part in split_documents.items()}
     if json:
-        printing.print_json({"out": str(out), "documents": sizes, "notes": +notes, "lost": +lost})
+        console.print_json({"out": str(out), "documents": sizes, "notes": +notes, "lost": +lost})
     else:
-        printing.table(f"Documents, in {out}", ("", "documents"), list(sizes.items()))
-        printing.print_notes(notes)
-        printing.print_notes(lost, "not held")
+        console.table(f"Documents, in {out}", ("", "documents"), list(sizes.items()))
+        console.print_notes(notes)
+        console.print_notes(lost, "not held")
 
 
 def _parse_shares(text: str) -> dict[str, float]:

@@ -12,7 +12,7 @@ import typer
 from unire import formats
 from unire.analysis.checks import Issue, IssueKind, check_files
 from unire.analysis.statistics import Statistics, plot_statistics
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import (
     Format,
     Json,
@@ -72,29 +72,29 @@ def check(
     counts = {kind: sum(issue.kind is kind for issue in issues) for kind in IssueKind}
     if json:
         summary = {kind.what: count for kind, count in counts.items() if count}
-        printing.print_json({"summary": summary, "findings": [issue.to_dict() for issue in issues], "notes": +notes})
+        console.print_json({"summary": summary, "findings": [issue.to_dict() for issue in issues], "notes": +notes})
     else:
         _print_issues(issues, counts, show)
-        printing.print_notes(notes)
+        console.print_notes(notes)
     if strict and any(count for kind, count in counts.items() if not kind.hint):
         raise typer.Exit(1)
 
 
 def _print_issues(issues: list[Issue], counts: dict[IssueKind, int], show: int) -> None:
     if not issues:
-        printing.say("Nothing odd was found.", to=printing.out)
+        console.say("Nothing odd was found.", to=console.out)
         return
     printed: Counter[IssueKind] = Counter()
     for issue in sorted(issues, key=lambda issue: list(IssueKind).index(issue.kind)):
         printed[issue.kind] += 1
         if printed[issue.kind] <= show:
-            printing.say(str(issue), to=printing.out)
+            console.say(str(issue), to=console.out)
         elif printed[issue.kind] == show + 1:
             rest = counts[issue.kind] - show
-            printing.say(f"… and {rest:,} more; --show says how many are printed", to=printing.out)
-    printing.out.print()
+            console.say(f"… and {rest:,} more; --show says how many are printed", to=console.out)
+    console.out.print()
     rows = [(f"{kind.what}{' (hint)' if kind.hint else ''}", count) for kind, count in counts.items() if count]
-    printing.table("Findings", ("", "count"), rows)
+    console.table("Findings", ("", "count"), rows)
 
 
 def stats(
@@ -123,11 +123,11 @@ def stats(
         plot_statistics(total, plot, ", ".join(path.name for path in files))
     if json:
         each = [{"file": str(path), **part.to_dict()} for path, part in zip(files, counted, strict=True)]
-        printing.print_json({"files": each, "total": total.to_dict(), "notes": +notes})
+        console.print_json({"files": each, "total": total.to_dict(), "notes": +notes})
         return
     several = len(files) > 1
     _print_statistics([path.name for path in files] + ["total"] * several, counted + [total] * several)
-    printing.print_notes(notes)
+    console.print_notes(notes)
 
 
 def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
@@ -141,7 +141,7 @@ def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
         )
         for name, part in zip(columns, parts, strict=True)
     ]
-    printing.table("As in Table 2 of the paper", ("", "sentences", "entities (types)", "relations (types)"), table_2)
+    console.table("As in Table 2 of the paper", ("", "sentences", "entities (types)", "relations (types)"), table_2)
     names = ("", *columns)
     rows: dict[str, str] = {
         "documents": "documents",
@@ -152,24 +152,24 @@ def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
         "relations doubled": "relations_doubled",
         "overlapping entities": "overlapping_entities",
     }
-    printing.table("Data", names, [(row, *(getattr(part, field) for part in parts)) for row, field in rows.items()])
+    console.table("Data", names, [(row, *(getattr(part, field) for part in parts)) for row, field in rows.items()])
     by_type = {"Entities": "entity_types", "Relations as annotated": "relation_types", "What no table holds": "unheld"}
     for title, field in by_type.items():
         labels = {name: None for part in parts for name in getattr(part, field)}
         if labels:
             counts = [(name, *(getattr(part, field).get(name, 0) for part in parts)) for name in labels]
-            printing.table(title, names, counts)
+            console.table(title, names, counts)
     shares = {"half of them up to": 0.5, "nine of ten up to": 0.9, "99 of 100 up to": 0.99, "longest": 1.0}
     for title, field in {"Sentences, in words": "sentence_lengths", "Entities, in words": "entity_lengths"}.items():
         lengths = [(row, *(getattr(part, field).quantile(share) for part in parts)) for row, share in shares.items()]
-        printing.table(title, names, lengths)
+        console.table(title, names, lengths)
     cells = [("⊥", *(_format_share(part.empty_cells, part) for part in parts))]
     for field in ("entity_cells", "relation_cells"):
         labels = {name: None for part in parts for name in getattr(part, field)}
         cells += [
             (name, *(_format_share(getattr(part, field).get(name, 0), part) for part in parts)) for name in labels
         ]
-    printing.table("Cells of the tables", names, cells)
+    console.table("Cells of the tables", names, cells)
 
 
 def _format_share(cells: int, part: Statistics) -> str:
@@ -215,12 +215,12 @@ def show(
     space = label_space(labels, symmetric, documents)
     if html:
         pages.write(gold_views(documents), html, space, title=file.name, limit=len(documents))
-        printing.say(f"{len(documents):,} documents on the page {html}")
+        console.say(f"{len(documents):,} documents on the page {html}")
     else:
         palette = Palette(space)
         for document in documents:
-            printing.out.print(TerminalView(document, palette))
-    printing.print_notes(notes)
+            console.out.print(TerminalView(document, palette))
+    console.print_notes(notes)
 
 
 def _list_labels(document: Document) -> set[str]:

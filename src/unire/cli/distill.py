@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unire.cli import printing, training_options
+from unire.cli import console, training_options
 from unire.cli.options import Device, Format, Json
 from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import (
@@ -60,17 +60,17 @@ def teach(
         with ProgressMeter(None) as meter:
             written = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; nothing was kept")
+        console.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None
     if json:
-        printing.print_json({"out": str(out), **asdict(written)})
+        console.print_json({"out": str(out), **asdict(written)})
         return
-    printing.print_notes(written.notes)
-    printing.say(
+    console.print_notes(written.notes)
+    console.say(
         f"{written.tables:,} tables of {written.documents:,} documents in {written.seconds:,.0f} s; "
         f"soft labels of {written.bytes / 1e6:,.1f} MB in ",
         (str(out), "bold"),
-        to=printing.out,
+        to=console.out,
     )
 
 
@@ -192,6 +192,6 @@ def distill(
     )
     report(trained, out, notes, json)
     if not json and trained.main:
-        printing.print_notes(trained.notes)
+        console.print_notes(trained.notes)
     if trained.stopped_by is not None:
         raise stopped(trained.stopped_by)

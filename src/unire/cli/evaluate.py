@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from unire import formats
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import (
     Constraints,
     Device,
@@ -139,9 +139,9 @@ def evaluate(
         formats.write(report.predicted, predictions)
     if json:
         inputs = {"model": model or "oracle", "data": [path.name for path in data]}
-        printing.print_json(replace(report, inputs=inputs).to_dict())
+        console.print_json(replace(report, inputs=inputs).to_dict())
         return
-    printing.print_notes(report.notes)
+    console.print_notes(report.notes)
     _print_report(report, bins=reliability)
 
 
@@ -197,10 +197,10 @@ def score(
     inputs = {"gold": gold.name, "predictions": predictions.name}
     notes = Counter({note.replace('symmetric="once"', "--directions once"): n for note, n in report.notes.items()})
     if json:
-        printing.print_json(replace(report, inputs=inputs, notes=notes).to_dict())
+        console.print_json(replace(report, inputs=inputs, notes=notes).to_dict())
         return
     _print_report(report)
-    printing.print_notes(notes)
+    console.print_notes(notes)
 
 
 def calibrate(
@@ -252,23 +252,23 @@ def calibrate(
     )
     place = str(out or model)
     if json:
-        printing.print_json({**report.to_dict(), "out": place})
+        console.print_json({**report.to_dict(), "out": place})
         return
     if report.scores:
         f1 = [
             (PARTS[part], *(f"{100 * scores[kind]['f1']:.1f}" for kind in ("entities", "relations")))
             for part, scores in report.scores.items()
         ]
-        printing.table("F1, tuned on data", ("", "entities", "relations"), f1)
+        console.table("F1, tuned on data", ("", "entities", "relations"), f1)
     rows = [
         (f"{part}: {name}", found["n"], f"{100 * found['before']:.1f}%", f"{100 * found['after']:.1f}%")
         for part, effect in report.effects.items()
         for name, found in effect.to_dict().items()
     ]
-    printing.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
+    console.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
     config = report.config
-    printing.say(f"{config.decoder}, α = {config.alpha:g}, relation odds = {config.relation_odds:g}")
-    printing.say("calibrated model in ", (place, "bold"))
+    console.say(f"{config.decoder}, α = {config.alpha:g}, relation odds = {config.relation_odds:g}")
+    console.say("calibrated model in ", (place, "bold"))
 
 
 def _print_report(report: Report, *, bins: bool = False) -> None:
@@ -278,9 +278,9 @@ def _print_report(report: Report, *, bins: bool = False) -> None:
         report: The scores.
         bins: Also print how many predictions of each score are correct.
     """
-    printing.print_scores(report.scores)
+    console.print_scores(report.scores)
     if report.protocols:
-        printing.table(
+        console.table(
             "Every protocol",
             ("", "Ent P", "Ent R", "Ent F1", "Rel P", "Rel R", "Rel F1"),
             [
@@ -296,9 +296,9 @@ def _print_report(report: Report, *, bins: bool = False) -> None:
             ],
         )
     if report.intervals:
-        printing.print_intervals(report.intervals)
+        console.print_intervals(report.intervals)
     if report.confidence:
-        printing.print_confidence(report.confidence, bins=bins)
+        console.print_confidence(report.confidence, bins=bins)
 
 
 def _format_of_stream(predictions: Path, format: str | None) -> str | None:

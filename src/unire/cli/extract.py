@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from unire import formats, pretrained
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import Constraints, Device
 from unire.cli.progress import ProgressMeter
 from unire.errors import UnireError
@@ -181,10 +181,10 @@ def extract(
     output_format = format or ("text" if on_terminal and not json else default_format(sources, out))
     show = on_terminal and output_format in ("text", "tables")
     announce_model = model is None and out is None
-    console = printing.out if show else printing.errors
+    screen = console.out if show else console.errors
     callback = (
-        _ProgressBar(console, stop_at_result=on_terminal and not show, announce_model=announce_model)
-        if console.is_terminal
+        _ProgressBar(screen, stop_at_result=on_terminal and not show, announce_model=announce_model)
+        if screen.is_terminal
         else _Messages(announce_model=announce_model)
     )
     run = ExtractionRun(sources, name, device, min_score, constraints, skip_errors, callback)
@@ -195,8 +195,8 @@ def extract(
     if out is not None:
         summary = {"documents": run.n_documents, "model": name, "out": str(out), "notes": dict(+run.notes)}
         sentence = f"{count_documents(run.n_documents)}, read by {name}, written to {out}"
-        printing.print_json(summary) if json else printing.say(sentence)
-    printing.print_notes(run.notes)
+        console.print_json(summary) if json else console.say(sentence)
+    console.print_notes(run.notes)
 
 
 def _waits_for_typing() -> bool:
@@ -206,7 +206,7 @@ def _waits_for_typing() -> bool:
 def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -> None:
     try:
         if not run.write(out or sys.stdout.buffer, format, resume=resume):
-            printing.say(
+            console.say(
                 f"{out} is complete: there is nothing to resume, and the input was not read; without --resume it is "
                 "written again"
             )
@@ -216,18 +216,18 @@ def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -
         if run.partial_output is not None:
             path, n_documents = run.partial_output
             fix = "" if interrupted else "fix the error; then "
-            printing.say(
+            console.say(
                 f"stopped after {count_documents(n_documents)}, kept in {path}; {fix}"
                 "the same command with --resume goes on"
             )
         elif interrupted and not isinstance(WRITERS[format], LineWriter):
-            printing.say(f"stopped: {format} is written at the end; --format jsonl keeps what it has, and resumes")
+            console.say(f"stopped: {format} is written at the end; --format jsonl keeps what it has, and resumes")
         if interrupted:
             raise typer.Exit(INTERRUPTED) from None
         raise
     if run.truncated_page is not None:
         shown = f" a page shows {run.truncated_page:,} documents, the first; the others are left out"
-        printing.say(("note:", "yellow"), shown)
+        console.say(("note:", "yellow"), shown)
 
 
 def _show(run: ExtractionRun, *, tables: bool) -> None:
@@ -235,7 +235,7 @@ def _show(run: ExtractionRun, *, tables: bool) -> None:
     try:
         palette = Palette(run.extractor.labels)
         for document in run.documents():
-            printing.out.print(terminal.TerminalView(document, palette, tables))
+            console.out.print(terminal.TerminalView(document, palette, tables))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
@@ -253,28 +253,28 @@ class _Messages(ExtractionCallback):
     def on_load(self) -> None:
         tune_gc()
         if self._announce_model:
-            printing.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
+            console.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
 
     def on_skip(self, error: UnireError) -> None:
-        printing.say(("skipped:", "yellow"), f" {error}")
+        console.say(("skipped:", "yellow"), f" {error}")
 
 
 class _ProgressBar(_Messages):
     """Shows the progress of a run, too.
 
     Args:
-        console: The console that the bar is on, and results above it.
+        screen: The console that the bar is on, and results above it.
         stop_at_result: Stop the bar at the first result, because results go to the terminal past the console.
         announce_model: Say which model is used.
     """
 
-    def __init__(self, console: Console, *, stop_at_result: bool, announce_model: bool) -> None:
+    def __init__(self, screen: Console, *, stop_at_result: bool, announce_model: bool) -> None:
         super().__init__(announce_model=announce_model)
-        self._console = console
+        self._screen = screen
         self._stop_at_result = stop_at_result
 
     def on_start(self, size: int | None, n_documents: int, position: float) -> None:
-        self._meter = ProgressMeter(size, n_documents, start=position, console=self._console)
+        self._meter = ProgressMeter(size, n_documents, start=position, screen=self._screen)
         self._meter.start()
 
     def on_read(self, position: float, n_words: int) -> None:
@@ -337,16 +337,16 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
         try:
             total = extract_with_ray(sources, out, model=model, on_shard=advance, **options)
         except KeyboardInterrupt:
-            printing.say(f"stopped: {out} keeps the finished blocks; continue with --resume")
+            console.say(f"stopped: {out} keeps the finished blocks; continue with --resume")
             raise typer.Exit(INTERRUPTED) from None
     if json:
         summary = {"documents": total.documents, "failed": total.failed, "errors": total.errors}
-        printing.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
+        console.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
     else:
-        printing.say(f"{count_documents(total.documents)}, read by {model}, written to {out}")
-    printing.print_notes(total.notes)
+        console.say(f"{count_documents(total.documents)}, read by {model}, written to {out}")
+    console.print_notes(total.notes)
     if total.failed:
-        printing.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")
+        console.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")
         for reason in total.errors:
-            printing.fail(reason)
+            console.fail(reason)
         raise typer.Exit(1)

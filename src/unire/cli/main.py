@@ -14,7 +14,7 @@ import typer
 
 from unire import __version__
 from unire.cli import adapt as adapt_module
-from unire.cli import data, printing, study
+from unire.cli import console, data, study
 from unire.cli import distill as distill_module
 from unire.cli import evaluate as evaluate_module
 from unire.cli import extract as extract_module
@@ -80,7 +80,7 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
     except UnireError as error:
-        printing.fail(name_options(str(error), sys.argv[1:]))
+        console.fail(name_options(str(error), sys.argv[1:]))
         sys.exit(1)
     except BrokenPipeError:  # the reader of the output is gone, as in `unire … | head`
         _discard_output()
@@ -89,7 +89,7 @@ def main() -> None:
         if error.errno != errno.ENOSPC:
             raise
         _discard_output()
-        printing.fail(f"the output cannot be written: {error.strerror}")
+        console.fail(f"the output cannot be written: {error.strerror}")
         sys.exit(1)
 
 

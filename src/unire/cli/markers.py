@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unire.cli import printing, training_options
+from unire.cli import console, training_options
 from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_space
 from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import changes_from, distributed_errors, option, stopped
@@ -101,22 +101,22 @@ def markers(
     except NoPositionsError as error:
         raise UnireError(f"{error} (--exact)") from None
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; --resume continues" if has_checkpoint(out) else "interrupted; nothing was kept")
+        console.say("interrupted; --resume continues" if has_checkpoint(out) else "interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None
     if json:
         result = {"out": str(out), "dev_rel_f1_between_gold_entities": trained.f1, "seconds": trained.seconds}
-        printing.print_json({**result, "notes": {**notes, **trained.notes}, "history": list(trained.history)})
+        console.print_json({**result, "notes": {**notes, **trained.notes}, "history": list(trained.history)})
         return
-    printing.print_notes(trained.notes)
+    console.print_notes(trained.notes)
     score = "" if trained.f1 is None else f"Rel F1 {100 * trained.f1:.1f} between the gold entities of dev; "
-    printing.say(f"{score}model in ", (str(out), "bold"), to=printing.out)
+    console.say(f"{score}model in ", (str(out), "bold"), to=console.out)
 
 
 class _EpochLines(Callback):
     """A line per epoch."""
 
     def on_epoch_end(self, record: Mapping[str, Any]) -> None:
-        printing.say(", ".join(f"{name} {value:.4g}" for name, value in record.items()))
+        console.say(", ".join(f"{name} {value:.4g}" for name, value in record.items()))
 
 
 @distributed_errors()
@@ -158,14 +158,14 @@ def relabel(
         with ProgressMeter(None) as meter:
             written = run(soft_labels, markers, out, share=weight, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; nothing was kept")
+        console.say("interrupted; nothing was kept")
         raise stopped(*interrupt.args) from None
     if json:
-        printing.print_json({"out": str(out), **asdict(written)})
+        console.print_json({"out": str(out), **asdict(written)})
         return
-    printing.print_notes(written.notes)
-    printing.say(
+    console.print_notes(written.notes)
+    console.say(
         f"{written.pairs:,} pairs of {written.sentences:,} sentences in {written.seconds:,.0f} s; soft labels in ",
         (str(out), "bold"),
-        to=printing.out,
+        to=console.out,
     )

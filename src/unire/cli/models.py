@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from unire import pretrained
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import Format, Json, documents_from
 from unire.hub.model_dir import push_to_hub
 
@@ -24,17 +24,17 @@ def models(json: Json = False) -> None:
     """
     bundled = pretrained.list_models()
     if json:
-        printing.print_json({"models": [model.to_dict() for model in bundled]})
+        console.print_json({"models": [model.to_dict() for model in bundled]})
         return
     if not bundled:
-        printing.say("No model is bundled; ", ("unire train", "bold"), " trains one.", to=printing.out)
+        console.say("No model is bundled; ", ("unire train", "bold"), " trains one.", to=console.out)
         return
     rows = [(model.name, *_f1(model), f"{model.bytes / 1e6:.1f} MB", model.base) for model in bundled]
-    printing.table("Bundled models", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
+    console.table("Bundled models", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
     for model in bundled:
-        printing.say((model.name, "bold"), to=printing.out)
+        console.say((model.name, "bold"), to=console.out)
         for types in (model.labels.entity_types, model.labels.relation_types):
-            printing.say(f"  {', '.join(types)}", to=printing.out)
+            console.say(f"  {', '.join(types)}", to=console.out)
 
 
 def _f1(model: pretrained.ModelInfo) -> tuple[str, str, str]:
@@ -89,19 +89,19 @@ def export(
     """
     from unire.export.export import export_onnx
 
-    given = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
-    about = {key: value for key, value in given.items() if value}
+    facts = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
+    about = {key: value for key, value in facts.items() if value}
     documents = documents_from(test or [], format)
-    with printing.errors.status("drawing the graph and comparing the engines", spinner="dots"):
+    with console.errors.status("drawing the graph and comparing the engines", spinner="dots"):
         exported = export_onnx(model, out, precision=precision, test=documents, about=about)
     if json:
-        printing.print_json(exported.to_dict())
+        console.print_json(exported.to_dict())
         return
     if exported.scores is not None:
-        printing.print_scores(exported.scores)
+        console.print_scores(exported.scores)
     for what, agreement in (("PyTorch with the same weights", exported.engines), ("the model itself", exported.model)):
-        printing.say(f"onnxruntime against {what}: {agreement}", to=printing.out)
-    printing.say(f"{exported.size / 1e6:.1f} MB of {precision} in ", (str(exported.folder), "bold"))
+        console.say(f"onnxruntime against {what}: {agreement}", to=console.out)
+    console.say(f"{exported.size / 1e6:.1f} MB of {precision} in ", (str(exported.folder), "bold"))
 
 
 def push(
@@ -138,9 +138,9 @@ def push(
     """
     about = {"base": base, "licence": licence, "language": language, "datasets": dataset}
     known = {key: value for key, value in about.items() if value}
-    with printing.errors.status("uploading", spinner="dots"):
+    with console.errors.status("uploading", spinner="dots"):
         address = push_to_hub(model, name, private=private, about=known)
     if json:
-        printing.print_json({"model": name, "address": address})
+        console.print_json({"model": name, "address": address})
         return
-    printing.say(address, to=printing.out)
+    console.say(address, to=console.out)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from unire import formats
-from unire.cli import printing
+from unire.cli import console
 from unire.documents import Document
 from unire.files import check_output_file
 from unire.labels import LabelSpace
@@ -91,7 +91,7 @@ def documents_from(
     counts: Counter[str] = Counter() if notes is None else notes
     documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=counts)
     if notes is None:
-        printing.print_notes(counts)
+        console.print_notes(counts)
     return documents
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from unire.cli import printing
+from unire.cli import console
 
 __all__ = ["ProgressMeter"]
 
@@ -27,24 +27,24 @@ class ProgressMeter:
         size: Bytes of the input. If unknown, the bar appears once the whole input has been read.
         done: Documents of an earlier run, which do not count for the rate.
         start: Bytes of those documents.
-        console: The console that the results are printed on, above the bar. [default: standard error]
+        screen: The console that the results are printed on, above the bar. [default: standard error]
     """
 
-    def __init__(self, size: int | None, done: int = 0, *, start: float = 0.0, console: Console | None = None) -> None:
+    def __init__(self, size: int | None, done: int = 0, *, start: float = 0.0, screen: Console | None = None) -> None:
         self._done = self._documents = done
         self._start = self._position = start
         self._read = (start, 0)
         """Bytes that have been read, and words, without those of an earlier run."""
         self._words = 0
         self._began = time.monotonic()
-        console = printing.errors if console is None else console
+        screen = console.errors if screen is None else screen
         # output that bypasses the console must not be redirected by the bar
-        self._bar = Progress(console=console, transient=True, redirect_stdout=False)
+        self._bar = Progress(console=screen, transient=True, redirect_stdout=False)
         self._task = self._bar.add_task("", total=None, documents=done, rate="")
         self._bar.update(self._task, completed=start)
         self._set_size(size)
         # by a timer, because the first document may take minutes
-        self._timer = threading.Timer(BAR_DELAY_SECONDS, self._bar.start) if console.is_terminal else None
+        self._timer = threading.Timer(BAR_DELAY_SECONDS, self._bar.start) if screen.is_terminal else None
 
     def __enter__(self) -> ProgressMeter:
         self.start()

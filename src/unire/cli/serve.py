@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from unire import pretrained
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import Constraints, Device
 from unire.errors import UnireError
 from unire.extractor import Extractor
@@ -94,8 +94,8 @@ def serve(
     app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
     name, port = listening.getsockname()[:2]
     address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
-    server.serve(app, listening, lambda: printing.say(f"{model} at {address} (Ctrl-C stops it)"))
-    printing.say(f"stopped; requests: {_describe_outcomes(app.state.service.ended)}")
+    server.serve(app, listening, lambda: console.say(f"{model} at {address} (Ctrl-C stops it)"))
+    console.say(f"stopped; requests: {_describe_outcomes(app.state.service.ended)}")
 
 
 def _describe_outcomes(outcomes: Counter[str]) -> str:

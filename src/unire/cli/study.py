@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import Device, Format, Json, Labels, Symmetric, input_path
 from unire.cli.training_options import PRESETS, changes_from, config_from, stopped
 from unire.errors import UnireError
@@ -88,7 +88,7 @@ def _training_command(name: str) -> Callable[..., None]:
         files = tuple(data), tuple(dev), config, out, tuple(test or ())
         setup = variants.StudySetup(encoder, *files, labels, symmetric, format)
         with _report_interrupt():
-            (result,) = variants.run_studies([getattr(variants, name)], setup, seeds=seeds, jobs=jobs, log=printing.say)
+            (result,) = variants.run_studies([getattr(variants, name)], setup, seeds=seeds, jobs=jobs, log=console.say)
         _print_result(result, out, json)
 
     return command
@@ -147,7 +147,7 @@ def pipeline(
     setup = StudySetup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
     pipeline_config = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
     with _report_interrupt():
-        result = run_study(setup, pipeline_config, seeds=seeds, jobs=jobs, log=printing.say)
+        result = run_study(setup, pipeline_config, seeds=seeds, jobs=jobs, log=console.say)
     _print_result(result, out, json)
 
 
@@ -169,7 +169,7 @@ def threshold(
 
     with _print_notes() as notes:
         options: dict[str, Any] = {"format": format, "device": device, "out": out, "notes": notes}
-        result = study_threshold(model, _paths(data), **options, log=printing.say)
+        result = study_threshold(model, _paths(data), **options, log=console.say)
     _print_result(result, out, json)
 
 
@@ -195,17 +195,17 @@ def errors(
 
     with _print_notes() as notes:
         options: dict[str, Any] = {"labels": labels, "symmetric": symmetric, "format": format, "device": device}
-        result = study_errors(system, _paths(data), **options, out=out, notes=notes, log=printing.say)
+        result = study_errors(system, _paths(data), **options, out=out, notes=notes, log=console.say)
     _print_result(result, out, json)
     if json:
         return
     for kind in [kind for kind, count in result["errors"].items() if count and show]:
-        printing.say((kind, "bold"), to=printing.out)
+        console.say((kind, "bold"), to=console.out)
         for case in [case for case in result["cases"] if case["kind"] == kind][:show]:
-            printing.say(f"  {case['text']}", to=printing.out)
-            printing.say(f"    gold:  {case['gold']}", to=printing.out)
+            console.say(f"  {case['text']}", to=console.out)
+            console.say(f"    gold:  {case['gold']}", to=console.out)
             for item in list_predicted(case):
-                printing.say(f"    found: {item}", to=printing.out)
+                console.say(f"    found: {item}", to=console.out)
 
 
 @app.command(no_args_is_help=True)
@@ -227,7 +227,7 @@ def speed(
 
     with _print_notes() as notes:
         options: dict[str, Any] = {"format": format, "device": device, "rounds": rounds}
-        result = study_speed(models, _paths(data), **options, out=out, notes=notes, log=printing.say)
+        result = study_speed(models, _paths(data), **options, out=out, notes=notes, log=console.say)
     _print_result(result, out, json)
 
 
@@ -259,15 +259,15 @@ def compare(
 
     with _print_notes() as notes:
         options: dict[str, Any] = {"labels": labels, "symmetric": symmetric, "format": format, "device": device}
-        options |= {"samples": samples, "out": out, "notes": notes, "log": printing.say}
+        options |= {"samples": samples, "out": out, "notes": notes, "log": console.say}
         result = study_systems(systems, _paths(data), **options)
     _print_result(result, out, json)
     for case in [] if json else result["cases"][:show]:
-        printing.say((case["document"], "bold"), f"  {case['text']}", to=printing.out)
+        console.say((case["document"], "bold"), f"  {case['text']}", to=console.out)
         for name, items in case["found"].items():
             for item in items:
                 verdict = ("right", "green") if item["right"] else ("wrong", "red")
-                printing.say(f"  {name}: ", verdict, f"  {item['item']}", to=printing.out)
+                console.say(f"  {name}: ", verdict, f"  {item['item']}", to=console.out)
 
 
 @app.command(no_args_is_help=True)
@@ -314,7 +314,7 @@ def report(
         setup = StudySetup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
         pipeline_config = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
         with _report_interrupt():
-            run_all(setup, pipeline_config, seeds=seeds, jobs=jobs, log=printing.say)
+            run_all(setup, pipeline_config, seeds=seeds, jobs=jobs, log=console.say)
     elif unused := [name for name in _options_on_command_line(context) if name not in ("--out", "--json")]:
         raise UnireError(
             "to run studies give --encoder, too; without it, the existing studies of --out are reported, "
@@ -322,9 +322,9 @@ def report(
         )
     page = write_report(out)
     if json:
-        printing.print_json({"page": str(page)})
+        console.print_json({"page": str(page)})
     else:
-        printing.say(str(page), to=printing.out)
+        console.say(str(page), to=console.out)
 
 
 def _options_on_command_line(context: typer.Context) -> list[str]:
@@ -353,7 +353,7 @@ def _print_notes() -> Iterator[Counter[str]]:
     try:
         yield notes
     finally:
-        printing.print_notes(notes)
+        console.print_notes(notes)
 
 
 @contextmanager
@@ -362,7 +362,7 @@ def _report_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        printing.say("interrupted; finished runs are kept, and the same command continues with the others")
+        console.say("interrupted; finished runs are kept, and the same command continues with the others")
         raise stopped(*interrupt.args) from None
 
 
@@ -371,9 +371,9 @@ def _print_result(result: dict[str, Any], out: Path | None, json: bool) -> None:
     from unire.studies.report import STUDIES
 
     if json:
-        printing.print_json(result)
+        console.print_json(result)
         return
     for table in STUDIES[result["study"]].tables(result):
-        printing.table(table.title, table.columns, table.rows)
+        console.table(table.title, table.columns, table.rows)
     if out is not None:
-        printing.say(f"all numbers: {out / result['study']}.json; with charts: unire study report --out {out}")
+        console.say(f"all numbers: {out / result['study']}.json; with charts: unire study report --out {out}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unire.analysis.splits import draw_folds, read_folds, split_folds
-from unire.cli import printing, training_options
+from unire.cli import console, training_options
 from unire.cli.options import Format, Json, Labels, Symmetric, label_space
 from unire.cli.training_options import (
     MODEL,
@@ -175,7 +175,7 @@ def _train_folds(
 
     def callbacks_for(number: int) -> list[Callback]:
         if not json and is_main():
-            printing.errors.rule(f"fold {number} of {len(ids)}")
+            console.errors.rule(f"fold {number} of {len(ids)}")
         return new_callbacks(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
     parts = list(split_folds(documents, ids, dev_fraction, seed))
@@ -187,7 +187,7 @@ def _train_folds(
         return
     means = [over_folds(results, average) for average in ("micro", "macro")] if len(results) == len(ids) else []
     if json:
-        printing.print_json({"folds": [scores.to_dict() for scores in results], "mean": means, "notes": notes})
+        console.print_json({"folds": [scores.to_dict() for scores in results], "mean": means, "notes": notes})
         return
     rows = [
         (
@@ -198,4 +198,4 @@ def _train_folds(
         for part in ("entities", "relations")
     ]
     if rows:
-        printing.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)
+        console.table(f"Mean over {len(results)} folds", ("", "P", "R", "F1", "± F1"), rows)

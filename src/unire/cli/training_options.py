@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from unire.cli import printing
+from unire.cli import console
 from unire.cli.options import documents_from
 from unire.config import Layout
 from unire.documents import Document
@@ -195,7 +195,7 @@ def read_parts(
     notes: Counter[str] = Counter()
     documents = [documents_from(files or [], format, notes=notes) for files in parts]
     if not json and not int(os.environ.get("LOCAL_RANK", "0")):
-        printing.print_notes(notes)
+        console.print_notes(notes)
     return documents, +notes
 
 
@@ -224,19 +224,19 @@ class TerminalCallback(Callback):
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[losses]}"),
-            console=printing.errors,
+            console=console.errors,
         )
 
     def on_train_begin(self, info: Mapping[str, Any]) -> None:
-        printing.say(
+        console.say(
             f"{info['sentences']:,} sentences of {info['documents']:,} documents, "
             f"{info['parameters'] / 1e6:.1f}M parameters, on {info['device']}"
             + (f" × {info['processes']}" if info["processes"] > 1 else "")
         )
         if "teachers" in info:
             teachers = ", ".join(info["teachers"])
-            printing.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
-        printing.print_notes(info["notes"])
+            console.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
+        console.print_notes(info["notes"])
         self._task = self._bar.add_task("", total=info["epochs"], completed=info["epochs done"], losses="")
         self._bar.start()
 
@@ -248,7 +248,7 @@ class TerminalCallback(Callback):
         self._bar.update(self._task, losses=losses)
         if "dev" in record:
             ent, rel = record["dev"]["ent"], record["dev"]["rel"]
-            printing.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
+            console.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
 
     def on_train_end(self) -> None:
         self._bar.stop()
@@ -266,7 +266,7 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
     provenance = trained.model.config.provenance
     scores = {name: part for name, part in (("dev", trained.dev), ("test", trained.test)) if part is not None}
     if json:
-        printing.print_json(
+        console.print_json(
             {
                 "out": str(out),
                 "alpha": trained.model.config.alpha,
@@ -283,9 +283,9 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
     settings = trained.model.config
     for name, part in scores.items():
         fitted = f" (α = {settings.alpha:g}, relation odds = {settings.relation_odds:g})"
-        printing.say((name, "bold"), fitted, to=printing.out)
-        printing.print_scores(part)
+        console.say((name, "bold"), fitted, to=console.out)
+        console.print_scores(part)
     if trained.interrupted:
-        printing.say("interrupted; the best model so far is in ", (str(out), "bold"), ", and --resume goes on")
+        console.say("interrupted; the best model so far is in ", (str(out), "bold"), ", and --resume goes on")
     else:
-        printing.say("model in ", (str(out), "bold"))
+        console.say("model in ", (str(out), "bold"))

@@ -3,23 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import unire
 from unire.documents import Document
 from unire.evaluation.scorer import score
 from unire.evaluation.scores import Scores
 from unire.export.onnx_graph import Precision, write_graph
-from unire.export.parity import SENTENCES, Parity, compare_engines
 from unire.extractor import Extractor
 from unire.files import check_output_folder
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.checkpoint import dequantize, load_checkpoint, write_checkpoint
+from unire.windows.collator import bucket_batches, collate
 
-__all__ = ["ExportReport", "export_onnx"]
+__all__ = ["ExportReport", "Parity", "compare_engines", "export_onnx"]
+
+
+PARITY_SENTENCES = (
+    "We present a chart parser for dependency analysis and evaluate it on the Penn Treebank .",
+    "The proposed method outperforms conditional random fields on named entity recognition by 2.3 points of F1 .",
+    "Hidden Markov models are used for speech recognition , and neural networks for machine translation .",
+    "Aspirin reduced the risk of stroke , but two patients developed severe gastric bleeding after three weeks .",
+    "Ada Lovelace , who was born in London , worked with Charles Babbage .",
+    "The Reuters office in New York said on Tuesday that Mr. Johnson had left the company .",
+    "No .",
+    "In this paper we describe a system which extracts entities and the relations between them from long texts , in "
+    "which a sentence may have many words , several clauses ( some of them in brackets ) , and more than one verb .",
+)
+"""Sentences for the comparison if there are no documents: enough to notice a graph that computes something else."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How closely two engines agree."""
+
+    sentences: int
+    difference: float
+    """The largest difference of two probabilities of a cell."""
+    mean_difference: float
+    prediction_f1: float
+    """F1 of the entities and relations of one engine against those of the other; 1 if there are none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain JSON values, as `unire export` prints them and as checkpoints hold them."""
+        return {
+            "sentences": self.sentences,
+            "difference": self.difference,
+            "mean_difference": self.mean_difference,
+            "findings": self.prediction_f1,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"probabilities differ by {self.difference:.2g} at most and {self.mean_difference:.2g} on average, "
+            f"{100 * self.prediction_f1:.1f}% of the findings are the same ({self.sentences:,} sentences)"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +83,14 @@ class ExportReport:
     def to_dict(self) -> dict[str, Any]:
         """Convert the report to plain JSON values, as `unire export` prints them."""
         scores = self.scores and self.scores.to_dict()
-        return {**asdict(self), "folder": str(self.folder), "scores": scores}
+        return {
+            "folder": str(self.folder),
+            "precision": self.precision,
+            "size": self.size,
+            "engines": self.engines.to_dict(),
+            "model": self.model.to_dict(),
+            "scores": scores,
+        }
 
     def __repr__(self) -> str:
         lines = [f"Exported model in {str(self.folder)!r}: {self.size / 1e6:.1f} MB of {self.precision}"]
@@ -82,7 +132,7 @@ def export_onnx(
     out = Path(out)
     check_output_folder(out)
     model = load_checkpoint(source)
-    sample = [document.bare for document in test] or [Document.from_words([text.split()]) for text in SENTENCES]
+    sample = [document.bare for document in test] or [Document.from_words([text.split()]) for text in PARITY_SENTENCES]
     with write_checkpoint(model, out) as folder:
         stored = write_graph(model, folder, precision)
 
@@ -104,10 +154,44 @@ def export_onnx(
                 "export": {
                     "unire": unire.__version__,
                     "precision": precision,
-                    "engines": asdict(to_weights),
-                    "model": asdict(to_model),
+                    "engines": to_weights.to_dict(),
+                    "model": to_model.to_dict(),
                 },
             }
         )
     size = sum(file.stat().st_size for file in out.iterdir())
     return ExportReport(out, precision, size, to_weights, to_model, scores)
+
+
+def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Document]) -> Parity:
+    """Compare the tables and predictions of two extractors with the same windows, labels and configuration."""
+    groups = one.window_builder.build(documents)
+    largest, total, cells = 0.0, 0.0, 0
+    max_cells = min(one.engine.max_cells, other.engine.max_cells)
+    max_tokens = min(one.engine.max_tokens, other.engine.max_tokens)
+    for bucket in bucket_batches(groups, max_cells=max_cells, max_tokens=max_tokens):
+        batch = collate(bucket, one.config.spec)
+        tables = zip(one.engine.predict_tables(batch), other.engine.predict_tables(batch), batch.lengths, strict=True)
+        for P, Q, n in tables:
+            differences = np.abs(np.asarray(P[:n, :n]) - np.asarray(Q[:n, :n]))
+            largest = max(largest, float(differences.max()))
+            total, cells = total + float(differences.sum()), cells + differences.size
+    first, second = (_collect_predictions(list(extractor.annotate(documents))) for extractor in (one, other))
+    n_common, n_total = len(first & second), len(first) + len(second)
+    return Parity(
+        sentences=sum(len(document.sentences) for document in documents),
+        difference=largest,
+        mean_difference=total / max(cells, 1),
+        prediction_f1=2 * n_common / n_total if n_total else 1.0,
+    )
+
+
+def _collect_predictions(documents: Sequence[Document]) -> set[tuple[object, ...]]:
+    """The entities and relations of all documents, comparable across extractors."""
+    entities = {(i, e.span, e.label) for i, document in enumerate(documents) for e in document.entities}
+    relations = {
+        (i, r.head.span, r.head.label, r.label, r.tail.span, r.tail.label)
+        for i, document in enumerate(documents)
+        for r in document.relations
+    }
+    return entities | relations

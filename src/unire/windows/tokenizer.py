@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec, copy_without_limits
-from unire.segmentation import plain
+from unire.segmentation import normalize_word
 from unire.utils import concat_ranges
 
 __all__ = ["TokenizedWords", "WordTokenizer"]
@@ -108,7 +108,7 @@ class WordTokenizer:
     def _tokenize(self, words: Sequence[str]) -> dict[str, list[int]]:
         """The tokens of each word; some have none."""
         # Tokenizers refuse half of a surrogate pair, which JSON can hold: it becomes a question mark.
-        texts = [f"{self._space}{plain(word)}".encode(errors="replace").decode() for word in words]
+        texts = [f"{self._space}{normalize_word(word)}".encode(errors="replace").decode() for word in words]
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return {word: self._mark_case(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
 

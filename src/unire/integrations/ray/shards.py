@@ -20,7 +20,7 @@ from unire.files import check_output_folder, replace_atomically
 from unire.sources.lines import RowRange
 from unire.sources.parquet import MIN_TEXT_BYTES
 from unire.sources.sources import SourceShard, TextSources
-from unire.writers.resumable import refuse_another
+from unire.writers.resumable import check_unchanged
 
 __all__ = [
     "MANIFEST",
@@ -215,7 +215,7 @@ class OutputFolder:
         if manifest is None or not any(path.glob("*.parquet")):
             self._create(is_new=manifest is None)
         elif resume:
-            refuse_another(path, self._fingerprint, manifest["about"])
+            check_unchanged(path, self._fingerprint, manifest["about"])
         else:
             raise UnireError(f"{path} holds an earlier run; continue it with resume=True, or delete it to start again")
 
