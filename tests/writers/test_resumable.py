@@ -135,14 +135,14 @@ def test_a_link_is_followed_to_what_is_replaced(tmp_path):
 
 def test_a_part_of_something_else_is_not_resumed(tmp_path):
     begin(tmp_path / "out")
-    with pytest.raises(UnireError, match="begun with another model"):
+    with pytest.raises(UnireError, match="started with another model"):
         ResumableFile(tmp_path / "out", lambda: {**about(), "model": "yours"}, resume=True)
 
 
 def test_damage_is_told(tmp_path):
     begin(tmp_path / "out")
     (tmp_path / "out.part").write_text("line")
-    with pytest.raises(UnireError, match="is shorter than it was"):
+    with pytest.raises(UnireError, match="is shorter than recorded"):
         ResumableFile(tmp_path / "out", about, resume=True)
     (tmp_path / "out.part.json").write_text("{")
     with pytest.raises(UnireError, match="cannot be read"):
