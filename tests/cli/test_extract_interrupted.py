@@ -169,7 +169,8 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
     lines, out = tmp_path / "lines.jsonl", tmp_path / "found.jsonl"
     lines.write_text("".join(f'{{"id": "{i}", "text": "Line."}}\n' for i in range(6)) + "no JSON")
     assert "not valid JSON" in str(extract(lines, "--out", out).exception)
-    assert "started with another min-score" in str(extract(lines, "--out", out, "--resume", "--min-score", 0.5).exception)
+    ran = extract(lines, "--out", out, "--resume", "--min-score", 0.5)
+    assert "started with another min-score" in str(ran.exception)
     lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
     assert "the input has changed" in str(extract(lines, "--out", out, "--resume").exception)
     lines.write_text('{"id": "0", "text": "Line."}\n')
