@@ -314,3 +314,14 @@ def test_a_model_folder_without_labels_is_said_to_lack_them(folder, tmp_path):
     (copy / "labels.json").unlink()
     with pytest.raises(UnireError, match=r"model folder '.*copy' has no labels\.json"):
         Extractor.load(copy, device="cpu")
+
+
+def test_documents_without_words_are_given_before_an_error(science):
+    def texts():
+        yield ""
+        raise UnireError("unreadable")
+
+    stream = science.extract(texts())
+    assert next(stream).text == ""
+    with pytest.raises(UnireError, match="unreadable"):
+        next(stream)

@@ -124,7 +124,9 @@ def test_documents_get_ids(extractor):
         (["a"], {"id": "1"}, "for several texts give ids="),
         ("a", {"min_score": 1.5}, "min_score is a score from 0 to 1, not 1.5"),
         ("a", {"min_score": float("nan")}, "min_score"),
-        ("a", {"batch_size": 0}, "batch_size is at least 1, not 0"),
+        ("a", {"min_score": None}, "min_score is a score from 0 to 1, not None"),
+        ("a", {"batch_size": 1.5}, "batch_size is a whole number, at least 1, not 1.5"),
+        ("a", {"batch_size": 0}, "batch_size is a whole number, at least 1, not 0"),
     ],
 )
 def test_bad_options_are_refused(extractor, texts, options, message):

@@ -305,11 +305,15 @@ class Extractor:
         result = StreamAssembler(self.labels)
         with closing(to_chunk_source(documents)) as source:
             for chunks in iter_ready(source, chunk_characters(self._max_tokens)):
-                for batch, P in self.engine.run(self._iter_batches(chunks, result, batch_size, notes)):
-                    result.add(batch.tables, self.decode(P, batch.lengths))
-                    if on_batch is not None:
-                        on_batch(batch, P)
+                try:
+                    for batch, P in self.engine.run(self._iter_batches(chunks, result, batch_size, notes)):
+                        result.add(batch.tables, self.decode(P, batch.lengths))
+                        if on_batch is not None:
+                            on_batch(batch, P)
+                        yield from result.pop_complete()
+                except Exception:
                     yield from result.pop_complete()
+                    raise
                 yield from result.pop_complete()  # documents without words are in no batch
 
     def _iter_batches(
@@ -399,10 +403,10 @@ class Extractor:
 
 
 def _check_options(min_score: float, batch_size: int | None) -> None:
-    if not 0 <= min_score <= 1:
-        raise UnireError(f"min_score is a score from 0 to 1, not {min_score:g}")
-    if batch_size is not None and batch_size < 1:
-        raise UnireError(f"batch_size is at least 1, not {batch_size}")
+    if isinstance(min_score, bool) or not isinstance(min_score, (int, float)) or not 0 <= min_score <= 1:
+        raise UnireError(f"min_score is a score from 0 to 1, not {min_score!r}")
+    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
+        raise UnireError(f"batch_size is a whole number, at least 1, not {batch_size!r}")
 
 
 def _track(documents: Iterator[Document], total: int | None) -> Iterator[Document]:

@@ -228,6 +228,34 @@ def test_ctrl_c_leaves_a_usable_model_and_a_state_to_resume(twenty, scierc_label
     assert resumed.history == straight.history
 
 
+class InterruptAt(Callback):
+    """Presses Ctrl-C after the last step of an epoch (from 0), or before the first step of all (`None`)."""
+
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def on_train_begin(self, info):
+        if self.epoch is None:
+            signal.raise_signal(signal.SIGINT)
+
+    def on_step_end(self, state):
+        if (state.epoch, state.position) == (self.epoch, state.epoch_steps):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 1])
+def test_an_interrupt_before_the_first_or_after_the_last_step_loses_no_epoch(
+    epoch, few, scierc_labels, encoder, tmp_path
+):
+    how = {"dev": few, "labels": scierc_labels, "config": quick(epochs=2)}
+    straight = train(encoder, few, out=tmp_path / "straight", **how)
+    stopped = train(encoder, few, out=tmp_path / "stopped", callbacks=[InterruptAt(epoch)], **how)
+    assert stopped.interrupted
+    resumed = train(encoder, few, out=tmp_path / "stopped", resume=True, **how)
+    assert [record["epoch"] for record in resumed.history] == [1, 2]
+    assert resumed.history == straight.history
+
+
 def test_what_was_started_before_there_was_a_setting_is_resumed_with_its_default(few, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
     train(encoder, few, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])

@@ -256,7 +256,9 @@ class _Messages(ExtractionCallback):
             console.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
 
     def on_skip(self, error: UnireError) -> None:
-        console.say(("skipped:", "yellow"), f" {error}")
+        from unire.cli.main import name_options  # which imports this module
+
+        console.say(("skipped:", "yellow"), f" {name_options(str(error), ['extract'])}")
 
 
 class _ProgressBar(_Messages):
@@ -347,6 +349,8 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
     console.print_notes(total.notes)
     if total.failed:
         console.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")
+        from unire.cli.main import name_options  # which imports this module
+
         for reason in total.errors:
-            console.fail(reason)
+            console.fail(name_options(reason, ["extract"]))
         raise typer.Exit(1)

@@ -163,12 +163,12 @@ class Trainer:
         """Train until the last epoch, the end of the budget or the end of patience, and load the best weights.
 
         Raises:
-            KeyboardInterrupt: A signal arrived. A checkpoint was written, if there was a step.
+            KeyboardInterrupt: A signal arrived. A checkpoint was written; without epochs, only if there was a step.
         """
         try:
             self._run_epochs(interrupt)
         except KeyboardInterrupt:
-            if self.state.step:
+            if self.state.step or self.task.epochs is not None:
                 self.save_checkpoint()
             raise KeyboardInterrupt(interrupt.number) from None
         finally:
@@ -264,7 +264,9 @@ class Trainer:
         return self.budget.fraction(self.state.step, self.state.epochs_done)
 
     def _is_finished(self) -> bool:
-        """Whether this was the last epoch. The time may end within an epoch, which is completed."""
+        """Whether this was the last epoch. If the time ends within an epoch, the epoch is completed, also on resume."""
+        if self.task.epochs is not None and self.state.position:
+            return False
         done = self._fraction() if self.task.epochs is None else self.state.fraction
         return done >= 1 or (self.task.epochs is not None and self.state.epoch >= self.task.epochs)
 

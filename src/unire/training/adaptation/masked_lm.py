@@ -23,7 +23,7 @@ from unire.training.adaptation.corpus import PackedCorpus
 from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule
 from unire.training.trainer import Task, Trainer
-from unire.utils import has_bf16
+from unire.utils import copy_to_device, has_bf16
 
 __all__ = ["MaskedLM", "MaskedLMTask", "WholeWordMasking"]
 
@@ -235,8 +235,7 @@ class MaskedLMTask(Task):
         """
         torch.manual_seed(seed)
         ids = torch.from_numpy(rows)
-        if self.device.type == "cuda":
-            ids = ids.pin_memory().to(self.device, non_blocking=True)
+        ids = copy_to_device(ids, self.device)
         masked = self.model.masking(ids.long())
         at_once = max(1, self.max_tokens // rows.shape[1]) if self.max_tokens else len(rows)
         if len(rows) <= at_once:
