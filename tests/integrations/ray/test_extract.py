@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from helpers.ray import bare, ray_or_skip, rows_of
 from unire import formats
-from unire.cli.main import app
+from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.integrations import ray
 from unire.integrations.ray import shards
@@ -89,7 +89,7 @@ def test_a_bad_first_document_is_reported_in_the_words_of_the_plain_command(loca
     )
     assert ran.exit_code == plain.exit_code == 1
     assert isinstance(ran.exception, SystemExit)
-    assert f"error: {plain.exception}" in ran.stderr
+    assert f"error: {name_options(str(plain.exception), ['extract'])}" in ran.stderr
     assert "failed: 1 × document" in ran.stderr
     assert "note: 2 × worker that was not started" in ran.stderr
     first, second = sorted(rows_of(tmp_path / "found"), key=lambda row: row["number"])
