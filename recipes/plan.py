@@ -14,28 +14,27 @@ SCRIPTS = ("score_folds", "select_related", "select_similar", "take_first")
 REBUILD = "python recipes/reproduce.py"
 WHERE = "--encoders ENCODERS --data DATA --corpus CORPUS --work WORK"
 
-TEACHERS = "which rest on all-mpnet-base-v2 (Apache 2.0)"
+TEACHERS = "The larger models are based on all-mpnet-base-v2 (Apache 2.0). None of the texts is included in the model."
 ABOUT = {
     "science": (
-        "science: what scientific abstracts speak of",
-        "Tasks, methods, metrics, materials and other terms of scientific abstracts, and seven relations between them. "
-        "It has learnt from SciERC (Luan et al., 2018: 500 abstracts of conferences on artificial intelligence, whose "
-        "authors state no licence) and, on unlabelled abstracts of the ACL Anthology, of such conferences and of arXiv,"
-        f" from larger models, {TEACHERS}. None of these texts comes with it.",
+        "science: entities and relations in scientific abstracts",
+        "Finds tasks, methods, metrics, materials and other scientific terms in abstracts, and seven relations between "
+        "them. Trained on the training part of SciERC (Luan et al., 2018; its authors state no licence), and on soft "
+        "labels of larger models for unlabelled abstracts. These are from the ACL Anthology, conferences on artificial "
+        f"intelligence and arXiv. {TEACHERS}",
     ),
     "news": (
-        "news: people, places and organisations",
-        "People, places, organisations and other names in news, and five relations between them: who lives where, works"
-        " for whom and killed whom, what lies in which place, where an organisation is based. It has learnt from"
-        " CoNLL04 (Roth & Yih, 2004) and, on unlabelled news (Reuters-21578 and the BBC's), from larger models, "
-        f"{TEACHERS}. None of these texts comes with it.",
+        "news: people, places and organisations in news",
+        "Finds people, places, organisations and other names, and five relations between them: Live_In, Work_For, "
+        "Kill, Located_In and OrgBased_In. Trained on the training part of CoNLL04 (Roth & Yih, 2004), and on soft "
+        f"labels of larger models for unlabelled news from Reuters-21578 and the BBC. {TEACHERS}",
     ),
 }
-"""Titles and descriptions of the models in the box, for their cards."""
+"""Titles and descriptions of the bundled models, for their cards."""
 
 
 SMALL = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128"
-"""How the models in the box learn, but for the time that they have."""
+"""How the bundled models are trained, except for the time limit."""
 
 HELD = {
     "encoders": "holds `mpnet` (all-mpnet-base-v2) and `gte-small`, as folders",

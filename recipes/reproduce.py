@@ -2,16 +2,15 @@
 
     python recipes/reproduce.py science --encoders DIR --data DIR --corpus DIR --work DIR [--jobs 3]
 
-A name stands for the stage of `plan.py` that has it, and for its runs, which have `-` and a number behind it:
-`scierc-marked` for `scierc-marked-0` to `-4`, and not for `scierc-marked-twice-0`; `ade-best-fold` for all folds, and
-`ade-best` for what is made of them, but not for `ade-best-counted`. What a stage needs is made before it. What is there
-already is not made again, so a second start goes on where the first was stopped. Stages that fit beside each other run
-side by side, `--jobs` at a time; where NVIDIA's MPS runs they share the card better.
+A name is that of a stage in `plan.py`, or of all its runs, which end in `-` and a number: `scierc-marked` means
+`scierc-marked-0` to `-4`, but not `scierc-marked-twice-0`. `ade-best-fold` means all folds, `ade-best` their combined
+scores. Stages that a stage needs run before it. Finished stages are not repeated, so run the same command after an
+interruption. Stages that fit on the GPU together run side by side, `--jobs` at a time; NVIDIA's MPS
+helps.
 
-Scores of rows go to WORK/results, each with the command that made it. The rows of `docs/results.md` are such records,
-under names of their own in `results/`, which `python recipes/tables.py` reads. The models of the stages `science`
-and `news` are successors of those under `src/unire/pretrained`, which are older than the plan: to put one into the box,
-copy its folder there.
+Scores go to WORK/results, each with its command. The rows of `docs/lab-notes/accuracy.md` are such records, under names
+of their own in `results/`; `python recipes/tables.py` reads them. The stages `science` and `news` train successors of
+the bundled models, which are older than this plan. To bundle one, copy its folder to `src/unire/pretrained`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from script import run
 
 from unire import Extractor
 from unire.files import open_text_output
-from unire.training.text_corpus import read_documents
+from unire.training.text_corpus import read_texts
 
 
 def iter_related(texts: Iterator[str], model: str) -> Iterator[str]:
@@ -25,7 +25,7 @@ def iter_related(texts: Iterator[str], model: str) -> Iterator[str]:
 
 
 def main(corpus: str, model: str, out: str) -> None:
-    texts = read_documents([Path(corpus)])
+    texts = read_texts([Path(corpus)])
     with open_text_output(out) as file:
         file.writelines(f"{sentence}\n" for sentence in iter_related(texts, model))
 

@@ -17,7 +17,7 @@ from script import parse_count, run
 from unire import formats
 from unire.errors import UnireError
 from unire.files import open_text_output
-from unire.training.text_corpus import read_documents
+from unire.training.text_corpus import read_texts
 
 MIN_WORDS = 40
 """Shorter texts are not judged."""
@@ -50,7 +50,7 @@ def _words(text: str) -> list[str]:
 
 def main(corpus: str, annotated: str, n: str, out: str) -> None:
     count = parse_count(n)
-    texts = list(read_documents([Path(corpus)]))
+    texts = list(read_texts([Path(corpus)]))
     selected = select_similar(texts, (document.text for document in formats.read(annotated)), count)
     with open_text_output(out) as file:
         file.writelines(f"{text}\n" for text in selected)

@@ -2,14 +2,14 @@
 
     python recipes/studies.py --encoder mpnet-science --data DIR --out DIR [--jobs 5] [--dry-run] [STUDY ...]
 
-`DIR` of the data holds SciERC's train, dev and test.json. The schedule is that of the preset `best` (shared windows),
-cut to 20 epochs; ablation and pipeline have three seeds, the other variants have one. The pipeline's span model reads
-the data ten times, its model of markers five times. What is done is kept, so a second start goes on where the first was
-stopped; where NVIDIA's MPS runs, variants share the card better. Without the name of a study, all are run; threshold,
-errors and speed need a model of the ablation. The comparison needs no GPU: its commands are in `docs/studies.md`.
+The data folder has SciERC's train, dev and test.json. The schedule is that of the preset `best` (shared windows) with
+20 epochs. Ablation and pipeline have three seeds, the other variants one. The span model of the pipeline trains for ten
+epochs, its relation model for five. Finished runs are kept, so run the same command again after an interruption. With
+NVIDIA's MPS, variants share the GPU better. By default all studies run; threshold, errors and speed need a model of the
+ablation. The commands of the comparison, which needs no GPU, are in `docs/how-to/compare-systems.md`.
 
-Numbers are also copied to `results/studies/`, without the sentences of the data set, and charts to `docs/studies/`.
-`python recipes/tables.py` puts both into `docs/studies.md`.
+Results are also copied to `results/studies/`, without the sentences of the data set, and charts to
+`docs/lab-notes/charts/`. `python recipes/tables.py` puts both into `docs/lab-notes/studies.md`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from unire.studies.report import STUDIES
 from unire.studies.results import load_result, save_result
 
 ROOT = Path(__file__).parents[1]
-CHARTS = ROOT / "docs" / "studies"
+CHARTS = ROOT / "docs" / "lab-notes" / "charts"
 RESULTS = ROOT / "results" / "studies"
 SCHEDULE = ("--preset", "best", "--epochs", "20", "--set", "evaluate_after=9", "--set", "decoder=split")
 
 
 def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[str, ...]]:
-    """What `unire study` is asked, by the name of the study and in this order."""
+    """The arguments of `unire study`, by the name of the study and in this order."""
     train, dev, test = (str(data / f"{part}.json") for part in ("train", "dev", "test"))
     files = ("--data", train, "--dev", dev, "--test", test, "--labels", "scierc")
     training = ("--encoder", encoder, *files, *SCHEDULE, "--jobs", str(jobs))
@@ -49,7 +49,7 @@ def commands(encoder: str, data: Path, out: Path, jobs: int) -> dict[str, tuple[
 
 
 def run(command: Sequence[str]) -> None:
-    """Have `unire` do something; where that fails, or Ctrl-C ends it, it has said so, and we end as it did."""
+    """Run `unire`. If it fails or is interrupted, exit with its status; it has printed the reason."""
     process = subprocess.Popen([sys.executable, "-m", "unire", *command])
     try:
         status = process.wait()
@@ -76,7 +76,7 @@ def publish(out: Path, names: Sequence[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="STUDY", help="ablate, window, …; all when left out")
+    parser.add_argument("names", nargs="*", metavar="STUDY", help="ablate, window, …; all by default")
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 from script import parse_count, run
 
 from unire.files import open_text_output
-from unire.training.text_corpus import read_documents
+from unire.training.text_corpus import read_texts
 
 
 def main(corpus: str, n: str, out: str) -> None:
     count = parse_count(n)
     with open_text_output(out) as file:
-        file.writelines(f"{text}\n" for text in islice(read_documents([Path(corpus)]), count))
+        file.writelines(f"{text}\n" for text in islice(read_texts([Path(corpus)]), count))
 
 
 if __name__ == "__main__":

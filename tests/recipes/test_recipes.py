@@ -390,7 +390,10 @@ def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "count"), [("results.md", 8), ("studies.md", 9)])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("../README.md", 1), ("results/index.md", 7), ("lab-notes/accuracy.md", 8), ("lab-notes/studies.md", 9)],
+)
 def test_the_tables_of_a_page_are_up_to_date(recipes, name, count):
     _, _, tables = recipes
     page = (tables.DOCS / name).read_text(encoding="utf-8")
@@ -465,12 +468,12 @@ def test_no_sentence_of_the_data_is_published(studies, recipes, tmp_path, monkey
         "cases": [{"text": "A secret sentence."}],
     }
     (tmp_path / "errors.json").write_text(json.dumps(result), encoding="utf-8")
-    monkeypatch.setattr(studies, "CHARTS", tmp_path / "docs" / "studies")
+    monkeypatch.setattr(studies, "CHARTS", tmp_path / "docs" / "lab-notes" / "charts")
     monkeypatch.setattr(studies, "RESULTS", tmp_path / "results" / "studies")
     monkeypatch.setattr(tables, "RESULTS", tmp_path / "results")
     studies.publish(tmp_path, ["errors"])
     assert "secret" not in (tmp_path / "results" / "studies" / "errors.json").read_text(encoding="utf-8")
     page = tables.study_tables("errors")
     assert "| span splitting | 2 |" in page
-    assert "(studies/errors.svg)" in page
-    assert "span splitting" in (tmp_path / "docs" / "studies" / "errors.svg").read_text(encoding="utf-8")
+    assert "(charts/errors.svg)" in page
+    assert "span splitting" in (tmp_path / "docs" / "lab-notes" / "charts" / "errors.svg").read_text(encoding="utf-8")
