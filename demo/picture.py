@@ -1,15 +1,23 @@
-"""Makes docs/page.png, from a page that unire writes, and docs/serving.png, of the one that it serves.
+"""Make the pictures of the documentation from pages of unire, in light and dark, with two pixels per CSS pixel.
 
-Needs chromium, playwright and unire[serve].
+    python demo/picture.py
+
+Writes page-light.png and page-dark.png, of a page that `unire extract` writes, and serving.png, of the page that
+`unire serve` shows, to docs/images. Needs chromium, playwright, unire[serve] and the font Inter:
+
+    apt-get install chromium-headless-shell fonts-inter
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +25,75 @@ from playwright.sync_api import sync_playwright
 
 from unire import Extractor
 from unire.rendering import html
-from unire.rendering.views import views
+from unire.rendering.views import View, views
 from unire.segmentation import segment
 
 SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
-DOCS = Path(__file__).parents[1] / "docs"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+FRAME = 11
+"""Pixels of the frame of a document, with its round corners."""
+FONTS = """<?xml version="1.0"?>
+<fontconfig>
+  <include>/etc/fonts/fonts.conf</include>
+  <alias binding="strong"><family>system-ui</family><prefer><family>Inter</family></prefer></alias>
+  <alias binding="strong"><family>sans-serif</family><prefer><family>Inter</family></prefer></alias>
+</fontconfig>
+"""
+"""Debian's own sans-serif font is wider than those of other systems."""
 
 
 def main() -> None:
-    with sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        written(browser)
-        served(browser)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        fonts = Path(folder) / "fonts.conf"
+        fonts.write_text(FONTS, encoding="utf-8")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
+            args=["--no-sandbox"],
+            env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
+        )
+        page_file = Path(folder) / "page.html"
+        extractor = Extractor.load("science", device="cpu")
+        html.write(without_distances(views(extractor, [segment(SENTENCE)])), page_file, extractor.labels)
+        for scheme in ("light", "dark"):
+            capture_document(browser, page_file, scheme)
+        capture_server(browser)
         browser.close()
 
 
-def open_table(page: Any) -> None:
+def without_distances(seen: Iterator[View]) -> Iterator[View]:
+    """Leave out the chart below the table."""
+    for view in seen:
+        yield replace(view, tables=tuple(replace(table, distances=None) for table in view.tables))
+
+
+def open_page(browser: Any, url: str, scheme: str, width: int, height: int) -> Any:
+    """Open a page, and the table of its first sentence."""
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=2)
+    page.goto(url)
     page.locator(".sentence-tables > summary").first.click()
     page.locator(".sentence-tables svg").first.wait_for()
+    page.wait_for_timeout(200)  # the arcs are drawn again if the layout changes
+    return page
 
 
-def written(browser: Any) -> None:
-    """The page of one sentence."""
-    extractor = Extractor.load("science", device="cpu")
-    with tempfile.TemporaryDirectory() as folder:
-        page_file = Path(folder) / "page.html"
-        html.write(views(extractor, [segment(SENTENCE)]), page_file, extractor.labels)
-        page = browser.new_page(viewport={"width": 940, "height": 700})
-        page.goto(page_file.as_uri())
-        open_table(page)
-        page.locator(".document").screenshot(path=DOCS / "page.png")
+def capture_document(browser: Any, page_file: Path, scheme: str) -> None:
+    """The document of a written page, without its frame."""
+    page = open_page(browser, page_file.as_uri(), scheme, 860, 800)
+    page.locator(".document > .relations").evaluate("(list) => (list.style.paddingBottom = '1.7rem')")
+    text, relations = (page.locator(f".document > .{name}").bounding_box() for name in ("text", "relations"))
+    height = relations["y"] + relations["height"] - text["y"]
+    clip = {**text, "y": text["y"] + 1, "height": height - FRAME}
+    page.screenshot(path=IMAGES / f"page-{scheme}.png", clip=clip, full_page=True)
 
 
-def served(browser: Any) -> None:
-    """The page with which a server begins."""
+def capture_server(browser: Any) -> None:
+    """The page of a server as it opens."""
     command = [sys.executable, "-m", "unire", "serve", "--model", "science", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
-            said = server.stderr.readline()  # type: ignore[union-attr]
-            page = browser.new_page(viewport={"width": 1200, "height": 1000})
-            page.goto(re.findall(r"http://\S+", said)[0])
-            open_table(page)
-            page.screenshot(path=DOCS / "serving.png")
+            message = server.stderr.readline()  # type: ignore[union-attr]
+            page = open_page(browser, re.findall(r"http://\S+", message)[0], "light", 1000, 820)
+            page.screenshot(path=IMAGES / "serving.png")
         finally:
             server.terminate()
 

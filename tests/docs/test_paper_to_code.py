@@ -1,4 +1,4 @@
-"""docs/paper-to-code.md says what is so: its names exist, its settings are the presets', nothing is left out."""
+"""docs/explanation/paper-to-code.md: its names exist, its settings are those of the presets, nothing is left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from helpers.docs import COMMAND, commands, in_backticks, options
 from helpers.paths import ROOT, SOURCE
 from unire.training.config import PRESETS, TrainingConfig
 
-PAPER_TO_CODE = (ROOT / "docs" / "paper-to-code.md").read_text(encoding="utf-8")
+PAPER_TO_CODE = (ROOT / "docs" / "explanation" / "paper-to-code.md").read_text(encoding="utf-8")
 
 
 def find_command(words: list[str]) -> Any:
@@ -37,13 +37,19 @@ def units() -> list[str]:
 
 
 def defined_in(file: Path) -> set[str]:
-    """The names that a module defines, as functions, classes, variables or attributes, and the words it quotes."""
+    """The names of a module, of its classes and of `self`, and the words it quotes; no variable of a function."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     names = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+    for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+        for node in scope.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names.add(node.name)
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                names.update(part.id for part in ast.walk(target or ast.Module()) if isinstance(part, ast.Name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            names.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.add(node.value)
     return names
@@ -56,8 +62,7 @@ def find_file(token: str) -> Path | None:
 @pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.strip("|# ")[:30])
 def test_everything_that_paper_to_code_names_exists(unit):
     """Files; names, in the files beside them; commands with their options; settings with their values."""
-    present, _, planned = unit.partition("planned: ")
-    tokens = in_backticks(present)
+    tokens = in_backticks(unit)
     paths = [token for token in tokens if "/" in token or token.endswith((".py", ".json", ".md"))]
     modules = [find_file(token) for token in paths if token.endswith(".py")] or [SOURCE / "training" / "config.py"]
     assert None not in [find_file(token) for token in paths]
@@ -78,8 +83,6 @@ def test_everything_that_paper_to_code_names_exists(unit):
                 TrainingConfig.from_preset("paper", **{name: value})
         elif "=" not in token:
             assert any(token in defined_in(module) for module in modules), f"{token} is not in {modules}"
-    for token in in_backticks(planned):
-        assert find_command(token.split()) is None, f"{token} is no longer a plan"
 
 
 def test_the_settings_on_the_page_are_those_of_the_presets():

@@ -1,4 +1,4 @@
-"""The scripts in examples/ run as their docstrings say."""
+"""The notebooks and scripts in examples/ run."""
 
 from __future__ import annotations
 
@@ -6,54 +6,53 @@ import runpy
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from helpers.paths import FIXTURES, ROOT
-from helpers.tiny_encoders import tiny_encoder
-from unire import formats
 
 EXAMPLES = ROOT / "examples"
+PRINTED_BY_NOTEBOOKS = {
+    "quick_start.ipynb": "Penn Treebank --USED-FOR--> chart parser",
+    "train_own_labels.ipynb": "Report on 4 documents",
+    "abstracts_to_graph.ipynb": "bidirectional LSTM -> dependency parsing",
+}
 
 
-@pytest.fixture
-def run_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def run(name: str, *arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
-        return capsys.readouterr().out
-
-    return run
-
-
-def test_every_script_is_listed_and_tested():
+def test_every_example_is_listed_and_tested():
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     tests = Path(__file__).read_text(encoding="utf-8")
-    for script in EXAMPLES.glob("*.py"):
-        assert f"]({script.name})" in listed
-        assert f'"{script.name}"' in tests
+    for example in (*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.ipynb")):
+        assert f"]({example.name})" in listed
+        assert f'"{example.name}"' in tests
 
 
-def test_a_folder_is_extracted_and_shown_on_a_page(run_example, tmp_path: Path):
-    (tmp_path / "a.txt").write_text("We train a chart parser on the Penn Treebank.", encoding="utf-8")
-    (tmp_path / "b.txt").write_text("A tagger is fast.", encoding="utf-8")
-    page = tmp_path / "page.html"
-    printed = run_example("extract_folder.py", tmp_path, "--page", page)
-    assert "Penn Treebank | USED-FOR | chart parser" in printed
-    assert "chart parser" in page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", PRINTED_BY_NOTEBOOKS)
+def test_a_notebook_is_committed_without_outputs(name):
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    nbformat.validate(notebook)
+    assert not [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")]
 
 
 @pytest.mark.slow
-def test_a_model_is_trained_on_own_labels(run_example, tmp_path: Path):
-    data = FIXTURES / "people.json"
-    words = {word for document in formats.read(data) for word in document.words}
-    encoder = tiny_encoder("bert", tmp_path / "encoder", words)
-    printed = run_example("train_own_labels.py", data, "--encoder", encoder, "--out", tmp_path / "model", "--epochs", 2)
-    assert "relation types: Kill, Live_In" in printed
-    assert "Report on" in printed
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", PRINTED_BY_NOTEBOOKS)
+def test_a_notebook_runs_without_a_network(name, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for variable in ("HF_HUB_OFFLINE", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    printed = [output.text for cell in notebook.cells for output in cell.get("outputs", []) if "text" in output]
+    assert PRINTED_BY_NOTEBOOKS[name] in "".join(printed)
 
 
-def test_a_model_is_evaluated(run_example):
-    printed = run_example("evaluate_model.py", FIXTURES / "twenty.jsonl", "--resamples", 20)
+def test_a_model_is_evaluated(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    arguments = ["evaluate_model.py", FIXTURES / "twenty.jsonl", "--resamples", 20]
+    monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
+    runpy.run_path(str(EXAMPLES / "evaluate_model.py"), run_name="__main__")
+    printed = capsys.readouterr().out
     assert "Relations" in printed
     assert "USED-FOR" in printed
     assert "entity not found" in printed
