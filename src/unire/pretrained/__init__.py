@@ -49,18 +49,26 @@ def list_bundled() -> str:
 
 @dataclass(frozen=True, repr=False)
 class ModelInfo:
-    """What is known about a bundled model."""
+    """What is known about a bundled model.
+
+    >>> list_models()[0].labels.entity_types  # doctest: +SKIP
+    ('Loc', 'Org', 'Other', 'Peop')
+    """
 
     name: str
+    """The name for `Extractor.load`."""
     base: str
     """The checkpoint that the encoder comes from."""
     licence: str | None
+    """The licence, if it is known."""
     data: Sequence[str]
     """The files that the model was trained on."""
     labels: LabelSpace
+    """The entity and relation types."""
     scores: Mapping[str, Any]
     """P, R and F1 by data set: `dev`, `test`, and `test, exported` for the model as it is bundled."""
     bytes: int
+    """Size of the folder."""
 
     @property
     def f1(self) -> tuple[float, float, str] | None:
@@ -84,6 +92,9 @@ def list_models() -> list[ModelInfo]:
 
     >>> [model.name for model in list_models()]  # doctest: +SKIP
     ['news', 'science']
+
+    Returns:
+        The models, by name.
     """
     return [_describe(name) for name in names()]
 
