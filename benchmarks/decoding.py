@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from timing import race
 from unire.decoding import reference
-from unire.decoding.decoders import MAX_SPAN_ALPHA, MaxSpanDecoder, decode
+from unire.decoding.decoders import DEFAULT_MAX_SPAN_ALPHA, MaxSpanDecoder, decode
 from unire.labels import LabelSpace
 
 TABLES = 551
@@ -95,7 +95,7 @@ def spans_chosen(batches: Sequence[Batch]) -> Callable[[], None]:
 
     def run() -> None:
         for decoder in decoders:
-            decoder.span_starts(MAX_SPAN_ALPHA)
+            decoder.span_starts(DEFAULT_MAX_SPAN_ALPHA)
 
     return run
 

@@ -31,14 +31,14 @@ from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.unire import UniRE
 from unire.training.train import init_model
-from unire.windows.collator import bucket_batches, collate
+from unire.windows.collator import bucket_groups, collate
 from unire.windows.windows import WindowBuilder
 
 LABELS = LabelSpace.load("scierc")
 
 
 def contestants(model: UniRE, folder: Path) -> dict[str, Engine]:
-    engines: dict[str, Engine] = {"torch fp32": TorchEngine(model, max_tokens=4096)}
+    engines: dict[str, Engine] = {"torch fp32": TorchEngine(model, max_batch_tokens=4096)}
     for precision in ("fp32", "int8"):
         (folder / precision).mkdir()
         write_graph(model, folder / precision, precision)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ def runs(
     def run(engine: Engine) -> Callable[[], object]:
         batches = [
             collate(bucket, model.config.spec)
-            for bucket in bucket_batches(groups, max_cells=engine.max_cells, max_tokens=engine.max_tokens)
+            for bucket in bucket_groups(groups, max_cells=engine.max_cells, max_tokens=engine.max_batch_tokens)
         ]
         return lambda: [engine.predict_tables(batch) for batch in batches]
 

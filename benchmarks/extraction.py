@@ -123,7 +123,9 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
         passes = [seconds(lambda extractor=extractor: deque(extractor.annotate(repeated), maxlen=0)) for _ in range(4)]
         whole = min(passes)
         batches = [
-            batch for chunk in iter_chunks(repeated, engine.max_tokens) for batch in extractor.build_batches(chunk)
+            batch
+            for chunk in iter_chunks(repeated, engine.max_batch_tokens)
+            for batch in extractor.build_batches(chunk)
         ]
         moved = [(TensorBatch.from_batch(batch, "cuda"), list(engine.iter_slices(batch))) for batch in batches]
 

@@ -1,14 +1,18 @@
-"""What does a server take? Everything is asked over loopback, of a `unire serve` in a process of its own.
+"""How much does a server answer, and how fast? It is asked over loopback: a `unire serve` in a process of its own.
 
-    python benchmarks/serving.py throughput TEXTS [--seconds 20] [--json FILE]
+    python benchmarks/serving.py throughput TEXTS [--seconds 40] [--json FILE]
+    python benchmarks/serving.py latency TEXTS [--seconds 40]
+    python benchmarks/serving.py overload TEXTS [--seconds 40]
     python benchmarks/serving.py identical TEXTS
-    python benchmarks/serving.py overload TEXTS [--seconds 20]
-    python benchmarks/serving.py memory TEXTS [--requests 20000]
-    python benchmarks/serving.py stop TEXTS
 
-TEXTS has a text per line, or annotated documents whose sentences are taken. A caller has one connection, and sends a
-text as soon as it has the answer to the last; `overload` sends at a fixed rate, whatever comes back. `stop` sends
-SIGTERM while 32 callers ask.
+TEXTS has a text per line, or annotated documents whose sentences are taken. A caller has one connection.
+
+- `throughput`: one caller and 32 callers, each of which sends a text as soon as it has the answer to the last.
+- `latency`: requests at half of the rate that 32 callers reach, at fixed intervals and at random times.
+- `overload`: requests at four times that rate, and then at half of it. `/ready` is asked once a second.
+- `identical`: whether answers are those of the library.
+
+`benchmarks/serving_faults.py` has the tests of faults and attacks.
 """
 
 from __future__ import annotations
@@ -21,19 +25,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from unire import Extractor, formats
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from helpers.http_load import Caller, Tally, closed_loop, open_loop
+
 CALLERS = 32
 ROUNDS = 4
-HEAD = "POST /extract HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 
 
 def texts_of(path: Path) -> list[str]:
@@ -42,7 +46,8 @@ def texts_of(path: Path) -> list[str]:
     return [" ".join(sentence.words) for document in formats.read(path) for sentence in document.sentences]
 
 
-# The server
+def bodies_of(texts: list[str]) -> list[bytes]:
+    return [json.dumps({"text": text}).encode() for text in texts]
 
 
 class Server:
@@ -76,129 +81,77 @@ def served(model: str, *options: str) -> Iterator[Server]:
         process.wait(60)
 
 
-# Callers, as light as they can be: they share the cores with the server
-
-
-class Caller:
-    """A connection that is kept open."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.writer: asyncio.StreamWriter | None = None
-
-    async def ask(self, text: str) -> tuple[int, bytes]:
-        """Status and body of the answer; 0 where there was none, because the connection is gone."""
-        body = json.dumps({"text": text}).encode()
-        head = HEAD.format(len(body))
-        try:
-            if self.writer is None:
-                self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-            self.writer.write(head.encode() + body)
-            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
-            headers = dict(line.split(": ", 1) for line in lines[1:] if line)
-            return int(lines[0].split()[1]), await self.reader.readexactly(int(headers["content-length"]))
-        except (OSError, asyncio.IncompleteReadError):
-            self.close()
-            return 0, b""
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-        self.writer = None
-
-
-async def closed_loop(
-    port: int, texts: list[str], callers: int, seconds: float, limit: int | None = None
-) -> dict[str, Any]:
-    """Every caller asks as soon as it has its answer."""
-    statuses: Counter[int] = Counter()
-    latencies: list[float] = []
-    stream = islice(cycle(texts), limit)
-    end = time.perf_counter() + seconds
-
-    async def call() -> None:
-        caller = Caller(port)
-        for text in stream:
-            started = time.perf_counter()
-            if started > end:
-                break
-            status, _ = await caller.ask(text)
-            statuses[status] += 1
-            latencies.append(time.perf_counter() - started)
-        caller.close()
-
-    started = time.perf_counter()
-    await asyncio.gather(*(call() for _ in range(callers)))
-    taken = time.perf_counter() - started
-    return {
-        "callers": callers,
-        "per second": statuses[200] / taken,
-        "median ms": 1000 * quantile(latencies, 0.5),
-        "p95 ms": 1000 * quantile(latencies, 0.95),
-        "statuses": dict(statuses),
-    }
-
-
-async def open_loop(port: int, texts: list[str], rate: float, seconds: float) -> dict[str, Any]:
-    """Requests at a fixed rate, whether or not they are answered."""
-    statuses: Counter[int] = Counter()
-    latencies: list[float] = []
-    idle: list[Caller] = []
-
-    async def call(text: str) -> None:
-        caller = idle.pop() if idle else Caller(port)
-        started = time.perf_counter()
-        status, _ = await caller.ask(text)
-        statuses[status] += 1
-        if status == 200:
-            latencies.append(time.perf_counter() - started)
-        idle.append(caller)
-
-    begun = time.perf_counter()
-    calls = []
-    for i, text in enumerate(islice(cycle(texts), int(rate * seconds))):
-        await asyncio.sleep(max(0, begun + i / rate - time.perf_counter()))
-        calls.append(asyncio.ensure_future(call(text)))
-    await asyncio.gather(*calls)
-    for caller in idle:
-        caller.close()
-    return {
-        "asked per second": rate,
-        "answered per second": statuses[200] / (time.perf_counter() - begun),
-        "median ms": 1000 * quantile(latencies, 0.5),
-        "statuses": dict(statuses),
-    }
-
-
-def quantile(numbers: list[float], share: float) -> float:
-    return sorted(numbers)[int(share * (len(numbers) - 1))] if numbers else float("nan")
-
-
-# What is asked
-
-
 def throughput(model: str, texts: list[str], seconds: float) -> dict[str, Any]:
+    bodies = bodies_of(texts)
     with served(model) as server:
-        asyncio.run(closed_loop(server.port, texts, CALLERS, 3))
+        asyncio.run(closed_loop(server.port, bodies, CALLERS, seconds=3))
         # turn about, so that a machine that slows down slows both
-        rounds: dict[int, list[dict[str, Any]]] = {1: [], CALLERS: []}
+        rates: dict[int, list[float]] = {1: [], CALLERS: []}
         for _ in range(ROUNDS):
-            for callers, found in rounds.items():
+            for callers, found in rates.items():
                 before = server.seconds
-                found.append(asyncio.run(closed_loop(server.port, texts, callers, seconds / ROUNDS / 2)))
-                found[-1]["cores of the server"] = (server.seconds - before) * ROUNDS * 2 / seconds
-    for each in (each for found in rounds.values() for each in found):
-        print(each)
-    one, many = (median(each["per second"] for each in found) for found in rounds.values())
+                tally, taken = asyncio.run(closed_loop(server.port, bodies, callers, seconds=seconds / ROUNDS / 2))
+                found.append(tally.statuses[200] / taken)
+                cores = (server.seconds - before) / taken
+                print(f"{callers} callers: {found[-1]:.1f}/s, {tally}, {cores:.2f} cores", flush=True)
+    one, many = (median(found) for found in rates.values())
     print(f"medians: 1 caller {one:.1f}/s, {CALLERS} callers {many:.1f}/s: {many / one:.2f} times")
     return {"one": one, "many": many, "ratio": many / one}
+
+
+def find_capacity(port: int, bodies: list[bytes], seconds: float) -> float:
+    """Requests per second of all callers."""
+    asyncio.run(closed_loop(port, bodies, CALLERS, seconds=2))
+    tally, taken = asyncio.run(closed_loop(port, bodies, CALLERS, seconds=seconds))
+    print(f"{CALLERS} callers: {tally.statuses[200] / taken:.1f}/s, {tally}", flush=True)
+    return tally.statuses[200] / taken
+
+
+def latency(model: str, texts: list[str], seconds: float) -> dict[str, Any]:
+    bodies = bodies_of(texts)
+    found = {}
+    with served(model) as server:
+        rate = find_capacity(server.port, bodies, seconds / 4) / 2
+        for name, at_random in (("fixed intervals", False), ("random times", True)):
+            tally, _ = asyncio.run(open_loop(server.port, bodies, rate, seconds * 3 / 8, at_random=at_random))
+            print(f"half of it, at {name}: {tally}", flush=True)
+            found[name] = {"p50": tally.milliseconds(0.5), "p99": tally.milliseconds(0.99)}
+    return found
+
+
+def overload(model: str, texts: list[str], seconds: float) -> dict[str, Any]:
+    bodies = bodies_of(texts)
+
+    async def watch(port: int, until: float) -> list[int]:
+        """The statuses of `/ready`, once a second."""
+        statuses = []
+        while time.monotonic() < until:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            statuses.append(int((await reader.read()).split()[1]))
+            writer.close()
+            await asyncio.sleep(1)
+        return statuses
+
+    async def attack(rate: float, seconds: float) -> tuple[Tally, float, list[int]]:
+        ready = asyncio.ensure_future(watch(server.port, time.monotonic() + seconds))
+        tally, taken = await open_loop(server.port, bodies, rate, seconds)
+        return tally, taken, await ready
+
+    with served(model) as server:
+        rate = find_capacity(server.port, bodies, seconds / 4)
+        tally, taken, ready = asyncio.run(attack(4 * rate, seconds / 2))
+        print(f"four times that: {tally.statuses[200] / taken:.1f}/s answered, {tally}; /ready {ready}", flush=True)
+        after, _, ready_after = asyncio.run(attack(rate / 2, seconds / 4))
+        print(f"half of it, at once afterwards: {after}; /ready {ready_after}")
+    return {"statuses": dict(tally.statuses), "ready": ready, "ready after": ready_after}
 
 
 def identical(model: str, texts: list[str]) -> dict[str, Any]:
     async def ask() -> list[Any]:
         async def some(part: list[str]) -> list[Any]:
             caller = Caller(server.port)
-            found = [json.loads((await caller.ask(text))[1])["documents"][0] for text in part]
+            found = [json.loads((await caller.ask({"text": text})).body)["documents"][0] for text in part]
             caller.close()
             return found
 
@@ -216,61 +169,19 @@ def identical(model: str, texts: list[str]) -> dict[str, Any]:
     return {"same": same, "texts": len(texts)}
 
 
-def overload(model: str, texts: list[str], seconds: float) -> dict[str, Any]:
-    with served(model) as server:
-        sustained = asyncio.run(closed_loop(server.port, texts, CALLERS, seconds / 4))
-        print("sustained:", sustained)
-        twice = asyncio.run(open_loop(server.port, texts, 2 * sustained["per second"], seconds / 2))
-        print("twice that:", twice)
-        after = asyncio.run(open_loop(server.port, texts, sustained["per second"] / 2, seconds / 4))
-        print("half of it, at once afterwards:", after)
-    return {"sustained": sustained, "twice": twice, "after": after}
-
-
-def memory(model: str, texts: list[str], requests: int) -> dict[str, Any]:
-    marks: list[tuple[int, float]] = []
-    with served(model, "--timeout", "600") as server:  # whatever else the machine does
-        done = 0
-        for _ in range(10):
-            found = asyncio.run(closed_loop(server.port, texts, CALLERS, 1e9, requests // 10))
-            assert set(found["statuses"]) == {200}
-            done += requests // 10
-            marks.append((done, server.memory))
-            print(f"after {done:6,} requests {marks[-1][1]:7.1f} MB", flush=True)
-    return {"marks": marks}
-
-
-def stop(model: str, texts: list[str]) -> dict[str, Any]:
-    async def ask() -> dict[str, Any]:
-        calls = asyncio.ensure_future(closed_loop(server.port, texts, CALLERS, 20, 2000))
-        await asyncio.sleep(4)
-        server.process.send_signal(signal.SIGTERM)
-        return await calls
-
-    with served(model) as server:
-        found = asyncio.run(ask())
-        code = server.process.wait(60)
-        said = server.process.stderr.read().strip() if server.process.stderr else ""
-    print(f"statuses {found['statuses']} (0: not accepted, connection closed), exit {code}; the server: {said!r}")
-    return {"statuses": found["statuses"], "said": said}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["throughput", "identical", "overload", "memory", "stop"])
+    parser.add_argument("what", choices=["throughput", "latency", "overload", "identical"])
     parser.add_argument("texts", type=Path)
     parser.add_argument("--model", default="science")
     parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     texts = texts_of(given.texts)
-    if given.what in ("throughput", "overload"):
-        found = globals()[given.what](given.model, texts, given.seconds)
-    elif given.what == "memory":
-        found = memory(given.model, texts, given.requests)
+    if given.what == "identical":
+        found = identical(given.model, texts)
     else:
-        found = globals()[given.what](given.model, texts)
+        found = globals()[given.what](given.model, texts, given.seconds)
     if given.json:
         given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

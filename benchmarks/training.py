@@ -67,7 +67,7 @@ def measure(
     Trainer(task, callbacks=[times]).fit(Interrupt())
     first, *others = times.seconds  # the first epoch meets every shape for the first time
     seconds = sum(others) / len(others)
-    n_tables = sum(len(group.tables) for group in task.data.groups)
+    n_tables = sum(len(group.table_spans) for group in task.data.groups)
     return {
         "layout": layout,
         "window": window,
