@@ -22,7 +22,16 @@ from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.evaluation.calibration_error import CalibrationErrors, Reliability, collect_outcomes
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import CalibrationEffect, collect_log_odds, fit_calibration, fit_curves, tune_config
+from unire.evaluation.tuning import (
+    KEPT_SHARES,
+    CalibrationEffect,
+    collect_log_odds,
+    fit_calibration,
+    fit_curves,
+    suggest_thresholds,
+    tune_config,
+    with_thresholds,
+)
 from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
 
@@ -131,7 +140,7 @@ def test_chances_are_recovered_from_scores_that_are_too_sure():
 )
 def test_a_curve_that_does_not_rise_is_refused(wrong, wanted):
     ((name, value),) = wrong.items()
-    with pytest.raises(UnireError, match=f"^calibration setting {name} = {value} makes no sense; it must be {wanted}$"):
+    with pytest.raises(UnireError, match=f"^calibration setting {name} must be {wanted}, not {value}$"):
         CalibrationCurve(**wrong)
 
 
@@ -202,6 +211,36 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     }
 
 
+def test_suggested_thresholds_keep_shares_of_the_relations(twenty, scierc_labels):
+    extractor = noisy_extractor(twenty, scierc_labels, noise=2.5)
+    extractor.config = fit_calibration(extractor.config, collect_log_odds(extractor, twenty), ["dev.json"])
+    predicted = list(extractor.annotate(twenty))
+    rows = suggest_thresholds(twenty, predicted, scierc_labels)
+    values = [row["min_score"] for row in rows]
+    assert values[0] == 0
+    assert values == sorted(set(values))
+    total = sum(len(document.relations) for document in predicted)
+    for value, row in zip(values, rows, strict=True):
+        kept = [document.confident(value) for document in predicted]
+        assert row["entities"]["f1"] == score(twenty, kept, scierc_labels).entities.f1
+    for share in KEPT_SHARES[1:]:
+        assert any(
+            sum(len(d.confident(value).relations) for d in predicted)
+            >= share * total
+            > sum(len(d.confident(value + 0.011).relations) for d in predicted)
+            for value in values
+        )
+    assert with_thresholds(extractor, twenty).provenance["calibration"]["thresholds"] == rows
+
+
+def test_thresholds_are_of_entities_if_there_are_no_relations_and_0_if_there_is_nothing(twenty, scierc_labels):
+    predicted = noisy_extractor(twenty, scierc_labels, noise=2.5).annotate(twenty)
+    without = [document.annotated(document.entities) for document in predicted]
+    assert len(suggest_thresholds(twenty, without, scierc_labels)) > 1
+    nothing = suggest_thresholds(twenty, [document.bare for document in twenty], scierc_labels)
+    assert [row["min_score"] for row in nothing] == [0]
+
+
 def test_both_curves_are_fitted_apart(twenty, scierc_labels):
     found = collect_log_odds(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
     calibration = fit_curves(found)
@@ -236,7 +275,8 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
     assert settings.with_(calibration=Calibration(), provenance={}) == ModelConfig.from_dict(
         json.loads(before["config.json"])
     ).with_(provenance={})
-    assert "calibrated on fixtures/twenty.jsonl: expected calibration error " in after["README.md"].decode()
+    card = after["README.md"].decode()
+    assert "| calibration of scores | on fixtures/twenty.jsonl; expected calibration error: " in card
 
     text = run("calibrate", folder, "--data", TWENTY)
     assert "data: relations" in text
@@ -247,7 +287,7 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
 def test_a_model_that_finds_nothing_is_not_calibrated(folder, tmp_path, options):
     formats.write([Document.from_words([[]], id="empty")], empty := tmp_path / "empty.jsonl")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(UnireError, match="finds nothing in this data"):
+    with pytest.raises(UnireError, match="predicts nothing on this data"):
         run("calibrate", folder, "--data", empty, *options)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
@@ -274,6 +314,9 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     f1 = [f"{100 * counts.f1:.1f}" for counts in (scores.entities, scores.relations)]
     printed = run("calibrate", folder, "--tune", "--data", TWENTY)
     assert ["data", *f1] in [line.split() for line in printed.splitlines()]
+    first, *_ = settings.provenance["calibration"]["thresholds"]
+    assert first["min_score"] == 0
+    assert first["relations"]["f1"] == scores.relations.f1
     assert "F1, tuned on data" in printed  # as the table behind it calls the same file
     assert "data: entities" in printed
 
@@ -292,11 +335,11 @@ def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
 
 def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
     monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
-    with pytest.raises(UnireError, match="'model' is not a folder that can be changed; give a new folder with out="):
+    with pytest.raises(UnireError, match="the model 'model' cannot be changed in place; give a new folder with out="):
         run("calibrate", "model", "--data", TWENTY)
     out = tmp_path / "new" / "calibrated"
     before = (folder / "config.json").read_bytes()
-    assert "of the tables" in run("calibrate", "model", "--data", TWENTY, "--out", out)
+    assert "Expected calibration error" in run("calibrate", "model", "--data", TWENTY, "--out", out)
     assert (folder / "config.json").read_bytes() == before
     document = Extractor.load(out).extract_words([twenty[0].words])
     raw = Extractor.load(folder).extract_words([twenty[0].words])
@@ -320,13 +363,13 @@ def test_a_place_that_cannot_be_written_gets_one_sentence(folder, tmp_path):
 def test_evaluation_tells_how_far_scores_can_be_believed(folder):
     text = run("evaluate", "--model", folder, "--data", TWENTY)
     assert "Expected calibration error of the scores: " in text
-    assert "share right" not in text
+    assert "share correct" not in text
     assert "Relations by score" in run("evaluate", "--model", folder, "--data", TWENTY, "--reliability")
     report = json.loads(run("evaluate", "--model", folder, "--data", TWENTY, "--json"))
     entities = report["confidence"]["entities"]
     assert entities["n"] == sum(part["n"] for part in entities["bins"]) == report["scores"]["entities"]["predicted"]
     assert 0 < entities["error"] <= 1
-    with pytest.raises(UnireError, match="give a --model"):
+    with pytest.raises(UnireError, match="need --model"):
         run("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--reliability")
     assert "confidence" not in json.loads(run("evaluate", "--oracle", "--data", TWENTY, "--json"))
 
@@ -336,7 +379,7 @@ def test_the_model_science_is_calibrated_and_knows_what_its_relations_join():
     assert model.config.calibration != Calibration()
     assert not model.config.constraints
     assert not model.labels.allowed_relations(model.config.signatures).all()
-    assert "calibrated on scierc/dev.json" in (model.path / "README.md").read_text(encoding="utf-8")
+    assert "on scierc/dev.json; expected calibration error" in (model.path / "README.md").read_text(encoding="utf-8")
 
 
 def test_no_two_entities_of_the_model_science_have_the_same_score(science, twenty):

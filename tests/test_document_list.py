@@ -149,7 +149,7 @@ def test_nothing_gives_a_data_frame_with_columns():
 def test_bad_arguments_are_refused(documents):
     with pytest.raises(UnireError, match="has relations or entities, not 'words'"):
         documents.to_dataframe("words")
-    with pytest.raises(UnireError, match="one is str"):
+    with pytest.raises(UnireError, match="not str"):
         to_dataframe(["text"])
 
 

@@ -75,7 +75,7 @@ def test_a_text_without_a_span_for_every_word_is_refused(offsets: list[tuple[int
 
 @pytest.mark.parametrize("span", [(5, 99), (2, 9), (-1, 4), (7, 6), (0, 2), (4.0, 8.0), ("4", "8"), (4,), 4, None])
 def test_a_word_that_does_not_lie_in_the_text_behind_the_one_before_is_refused(span: tuple[int, int]) -> None:
-    with pytest.raises(UnireError, match=r"'ada': offset .* of word 1 is not \(start, end\) in a text of 8 c"):
+    with pytest.raises(UnireError, match=r"'ada': offset .* of word 1 must be \(start, end\), in a text of 8 c"):
         Document.from_words([["Ada", "left"]], text="Ada left", offsets=[(0, 3), span], id="ada")
 
 
@@ -121,11 +121,9 @@ def test_a_relation_of_an_entity_that_is_not_there_is_refused(relation: tuple[in
 
 @pytest.mark.parametrize("item", [(0, 1), (0, 1, "X", 0.5, {}, 1), ("0", "1", "X"), (0, 1, 2), "011", 7])
 def test_annotation_of_another_form_is_refused(item: tuple[int, int, str]) -> None:
-    with pytest.raises(
-        UnireError, match=r"'ada': .* is no entity; give \(start, end, label\) or \(start, end, label, sc"
-    ):
+    with pytest.raises(UnireError, match=r"'ada': entity .* must be \(start, end, label\) or \(start, end, label, sc"):
         Document.from_words([["Ada", "left"]], [item], id="ada")
-    with pytest.raises(UnireError, match=r"'ada': .* is no relation; give \(head, tail, label\) or"):
+    with pytest.raises(UnireError, match=r"'ada': relation .* must be \(head, tail, label\) or"):
         Document.from_words([["Ada", "left"]], [(0, 1, "X"), (1, 2, "Y")], [item], id="ada")
 
 

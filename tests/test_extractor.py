@@ -17,7 +17,7 @@ from unire import Document, Extractor
 from unire.decoding import decoders
 from unire.errors import UnireError
 from unire.inference.engine import PendingTables
-from unire.inference.streaming import Prefetcher, count_characters
+from unire.inference.streaming import Prefetcher, chunk_weight
 from unire.inference.torch_engine import choose_device
 from unire.segmentation import segment
 
@@ -94,7 +94,7 @@ def test_a_chunk_ends_with_its_characters_too(folder, monkeypatch):
 def test_the_engine_has_batches_left_while_the_next_chunk_is_laid_out(folder, monkeypatch):
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 8 * 128)
     extractor = Extractor.load(folder, device="cpu")
-    extractor.engine.max_tokens = 8  # two documents
+    extractor.engine.max_batch_tokens = 8  # two documents
     start, build = extractor.engine.start, extractor.window_builder.build
     in_flight: list[str] = []
     counts = []
@@ -151,7 +151,7 @@ def test_a_slow_stream_is_answered_as_it_comes(folder):
         let.wait(10)
         yield segment("c")
 
-    stream = Extractor.load(folder, device="cpu").annotate(Prefetcher(documents(), count_characters, 1000))
+    stream = Extractor.load(folder, device="cpu").annotate(Prefetcher(documents(), chunk_weight, 1000))
     assert next(stream).text == "a b"
     assert not let.is_set()
     let.set()
@@ -178,7 +178,7 @@ def test_on_batch_sees_every_table_with_the_position_of_its_document_in_the_stre
 
     def count(batch, P):
         assert P.shape[:3] == (*batch.words.shape, batch.words.shape[1])
-        for table in batch.tables:
+        for table in batch.table_spans:
             words[table.document] += len(table)
 
     assert len(list(extractor.annotate(documents, on_batch=count))) == len(documents)
@@ -230,7 +230,7 @@ def test_what_is_no_text_is_refused_at_once(folder, texts):
 
 
 def test_an_extractor_is_not_pickled(folder):
-    with pytest.raises(UnireError, match="load the model there"):
+    with pytest.raises(UnireError, match="load the model in the other process"):
         pickle.dumps(Extractor.load(folder, device="cpu"))
 
 
@@ -255,7 +255,7 @@ def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
 def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(folder):
     own = Extractor.load(folder, device="cpu", relation_odds=3.0)
     other = own.with_decoder("likely").config
-    assert (other.decoder, other.alpha, other.relation_odds) == ("likely", decoders.MAX_SPAN_ALPHA, 1.0)
+    assert (other.decoder, other.alpha, other.relation_odds) == ("likely", decoders.DEFAULT_MAX_SPAN_ALPHA, 1.0)
     assert Extractor.load(folder, device="cpu", decoder="likely").config == other
     assert own.with_decoder("split").config == own.config
 
@@ -263,11 +263,11 @@ def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(fol
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"decoder": "soft"}, "no decoder 'soft'"),
-        ({"alpha": 0}, "alpha = 0"),
-        ({"alpha": float("nan")}, "alpha = nan"),
-        ({"device": "foo"}, "no device 'foo'"),
-        ({"device": "meta"}, "no device 'meta'"),
+        ({"decoder": "soft"}, "unknown decoder 'soft'"),
+        ({"alpha": 0}, "alpha must be above 0, not 0"),
+        ({"alpha": float("nan")}, "alpha must be above 0, not nan"),
+        ({"device": "foo"}, "cannot use the device 'foo'"),
+        ({"device": "meta"}, "cannot use the device 'meta'"),
     ],
 )
 def test_what_cannot_be_is_refused(folder, options, message):
@@ -277,7 +277,7 @@ def test_what_cannot_be_is_refused(folder, options, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(UnireError, match="no device 'cuda'"):
+    with pytest.raises(UnireError, match="cannot use the device 'cuda'"):
         choose_device("cuda")
     assert choose_device().type == "cpu"
 
@@ -298,7 +298,7 @@ def test_a_text_and_words_are_given_an_id_and_noted_alike(folder):
         assert found("a " * 200, id="mine", notes=notes).id == "mine"
         assert "sentence larger than a table, split" in notes
         assert found("a").id == ""
-    with pytest.raises(UnireError, match="an id is for a single text; for several texts give ids="):
+    with pytest.raises(UnireError, match="is for a single text; for several texts give ids="):
         extractor.extract(["a", "b"], id="mine")
 
 

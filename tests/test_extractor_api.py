@@ -122,11 +122,12 @@ def test_documents_get_ids(extractor):
         (["a"], {"ids": 1}, "not int"),
         ("a", {"ids": ["1"]}, "for a single text give id="),
         (["a"], {"id": "1"}, "for several texts give ids="),
-        ("a", {"min_score": 1.5}, "min_score is a score from 0 to 1, not 1.5"),
+        ("a", {"min_score": 1.5}, "min_score must be from 0 to 1, not 1.5"),
         ("a", {"min_score": float("nan")}, "min_score"),
-        ("a", {"min_score": None}, "min_score is a score from 0 to 1, not None"),
-        ("a", {"batch_size": 1.5}, "batch_size is a whole number, at least 1, not 1.5"),
-        ("a", {"batch_size": 0}, "batch_size is a whole number, at least 1, not 0"),
+        ("a", {"min_score": None}, "min_score must be from 0 to 1, not None"),
+        ("a", {"batch_size": 1.5}, "batch_size must be a whole number, at least 1, not 1.5"),
+        ("a", {"batch_size": 0}, "batch_size must be a whole number, at least 1, not 0"),
+        ("a", {"types": ["Method", "Person"]}, r"types=\.\.\. names 'Person', .* the entity types are .*Method"),
     ],
 )
 def test_bad_options_are_refused(extractor, texts, options, message):
@@ -144,6 +145,18 @@ def test_low_scores_are_left_out_as_by_the_command(extractor, documents):
     assert list(extractor.extract(iter(TEXTS), min_score=middle)) == found
 
 
+def test_other_types_are_left_out(extractor, documents):
+    label = documents[0].relations[0].label
+    found = extractor.extract(TEXTS, types=[label])
+    assert [document.entities for document in found] == [document.entities for document in documents]
+    relations = [[relation for relation in document.relations if relation.label == label] for document in documents]
+    assert [list(document.relations) for document in found] == relations
+    label = documents[0].entities[0].label
+    found = list(extractor.extract(iter(TEXTS), types=label))
+    assert {entity.label for document in found for entity in document.entities} == {label}
+    assert all(relation.tail in document.entities for document in found for relation in document.relations)
+
+
 def test_findings_do_not_depend_on_the_batch_size(extractor, twenty):
     def findings(documents):
         return [[(entity.span, entity.label) for entity in document.entities] for document in documents]
@@ -154,7 +167,7 @@ def test_findings_do_not_depend_on_the_batch_size(extractor, twenty):
     for batch_size in (1, 3, 1000):
         sizes.clear()
         found = extractor.extract(
-            texts, batch_size=batch_size, on_batch=lambda batch, P: sizes.append(len(batch.tables))
+            texts, batch_size=batch_size, on_batch=lambda batch, P: sizes.append(len(batch.table_spans))
         )
         assert findings(found) == findings(expected)
         assert max(sizes) <= batch_size

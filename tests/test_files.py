@@ -16,7 +16,7 @@ from unire.files import (
     is_append_only,
     open_stream,
     open_text_output,
-    recover,
+    read_folder,
     replace_atomically,
 )
 
@@ -100,11 +100,34 @@ def test_a_folder_that_cannot_be_moved_in_leaves_the_old_one_in_its_place(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_left_aside_by_a_killed_process_is_put_back(tmp_path: Path) -> None:
+def test_a_folder_left_aside_by_a_killed_process_is_read_where_it_is(tmp_path: Path) -> None:
     aside = tmp_path / ".model.0123abcd.previous"
     aside.mkdir()
     (aside / "old").touch()
-    recover(tmp_path / "model")
+    (tmp_path / "link").symlink_to(tmp_path / "model")
+    for name in ("model", "link"):
+        with read_folder(tmp_path / name) as folder:
+            assert folder == aside
+            assert [p.name for p in folder.iterdir()] == ["old"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [aside.name, "link"]
+
+
+def test_a_folder_left_aside_is_put_back_if_its_replacement_cannot_be_moved_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside = tmp_path / ".model.0123abcd.previous"
+    aside.mkdir()
+    (aside / "old").touch()
+    rename = Path.rename
+
+    def refuse(source: Path, target: Path) -> Path:
+        if source.name.endswith(".partial"):
+            raise PermissionError
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(PermissionError), replace_atomically(tmp_path / "model", directory=True):
+        pass
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["old"]
     assert not aside.exists()
 
@@ -117,8 +140,9 @@ def test_a_folder_left_aside_is_cleared_away_once_the_new_one_stands(tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == [".model.v2.0123abcd.previous", "model"]
 
 
-def test_recovery_without_anything_to_recover_does_nothing(tmp_path: Path) -> None:
-    recover(tmp_path / "model")
+def test_a_folder_that_is_not_there_is_read_as_missing(tmp_path: Path) -> None:
+    with read_folder(tmp_path / "model") as folder:
+        assert folder == tmp_path / "model"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -198,9 +222,9 @@ def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_pat
     aside = tmp_path / ".model.0123abcd.previous"
     aside.mkdir()
     (aside / "weights").touch()
-    with pytest.raises(UnireError, match="already exists and holds 'weights'"):
+    with pytest.raises(UnireError, match=r"model\.0123abcd\.previous' already exists and holds 'weights'"):
         check_output_folder(tmp_path / "model")
-    assert (tmp_path / "model" / "weights").exists()
+    assert (aside / "weights").exists()
 
 
 def test_what_is_read_is_not_written_by_any_name_nor_into_its_folder(tmp_path: Path) -> None:
@@ -259,7 +283,7 @@ def test_a_file_that_is_not_packed_is_not_written_under_the_name_of_one_that_is(
     with (
         pytest.raises(
             UnireError,
-            match=r"found\.jsonl\.gz would not be compressed, although its name says so; write \S+found\.jsonl and",
+            match=r"found\.jsonl\.gz cannot be written compressed; write \S+found\.jsonl and",
         ),
         open_text_output(tmp_path / "found.jsonl.gz"),
     ):

@@ -70,11 +70,11 @@ def test_constraints_are_given_as_a_mapping_or_as_a_file_of_it(tmp_path):
         ({"Works": [["Peop", "Org"]]}, "unknown relation type 'Works'; the label space has Work_For, Knows"),
         ({"Work_For": [["Person", "Org"]]}, "unknown entity type 'Person'; the label space has Peop, Org"),
         ({"Work_For": [["Peop", "Orgs"]]}, "unknown entity type 'Orgs'"),
-        ({"Work_For": []}, "'Work_For' has no list of the types that it joins"),
-        ({"Work_For": "Peop"}, "'Work_For' has no list of the types that it joins"),
-        ({"Work_For": ["Peop", "Org"]}, "'Work_For' has 'Peop' where the types of head and tail should be"),
-        ({"Work_For": [["Peop"]]}, r"'Work_For' has \['Peop'\] where"),
-        ({"Work_For": [["Peop", ["Org"]]]}, "where the types of head and tail should be"),
+        ({"Work_For": []}, "'Work_For' must have a list of type pairs"),
+        ({"Work_For": "Peop"}, "'Work_For' must have a list of type pairs"),
+        ({"Work_For": ["Peop", "Org"]}, "'Work_For' has 'Peop' instead of the types of head and tail"),
+        ({"Work_For": [["Peop"]]}, r"'Work_For' has \['Peop'\] instead"),
+        ({"Work_For": [["Peop", ["Org"]]]}, "instead of the types of head and tail"),
     ],
 )
 def test_constraints_that_cannot_be_get_one_sentence(given, message, tmp_path):
@@ -119,7 +119,7 @@ def test_constraints_may_be_given_when_a_model_is_loaded(folder, twenty):
 
 
 def test_a_model_that_has_learnt_none_says_so(folder):
-    with pytest.raises(UnireError, match="the model has learnt no type constraints; give them as a JSON file"):
+    with pytest.raises(UnireError, match="this model stores no type constraints; pass a JSON file"):
         Extractor.load(folder, constraints="learnt")
 
 
@@ -146,7 +146,7 @@ def test_training_learns_constraints_and_switches_them_on_by_its_setting(on, twe
 def test_without_dev_nothing_is_calibrated(twenty, scierc_labels, encoder, tmp_path):
     trained = train(encoder, twenty, labels=scierc_labels, config=TrainingConfig(epochs=1), out=tmp_path / "model")
     assert "calibration" not in trained.model.config.provenance
-    assert "Scores are the model's own probabilities" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "Scores are uncalibrated probabilities" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
 
 
 # Commands
@@ -178,5 +178,5 @@ def test_evaluation_takes_constraints(constrained, tmp_path):
     assert predicted("--constraints", tmp_path / "types.json") < free
     with pytest.raises(UnireError, match=r"type constraints 'no-such\.json' cannot be read"):
         run("evaluate", "--model", constrained, "--data", TWENTY, "--constraints", "no-such.json")
-    with pytest.raises(UnireError, match="give a --model"):
+    with pytest.raises(UnireError, match="need --model"):
         run("evaluate", "--oracle", "--data", TWENTY, "--constraints", "learnt")

@@ -22,6 +22,7 @@ _HOMES = {
     "LabelSpace": "unire.labels",
     "ModelInfo": "unire.pretrained",
     "Protocol": "unire.evaluation",
+    "ReadLimits": "unire.limits",
     "Relation": "unire.documents",
     "Report": "unire.evaluation.evaluate",
     "Scores": "unire.evaluation",
@@ -42,6 +43,7 @@ _HOMES = {
     "read_documents": "unire.formats",
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
+    "serve": "unire.serving.server",
     "teach": "unire.training.distillation.teach",
     "to_dataframe": "unire.document_list",
     "train": "unire.training.train",
@@ -60,6 +62,7 @@ __all__ = [
     "LabelSpace",
     "ModelInfo",
     "Protocol",
+    "ReadLimits",
     "Relation",
     "Report",
     "Scores",
@@ -81,6 +84,7 @@ __all__ = [
     "read_documents",
     "relabel",
     "score",
+    "serve",
     "teach",
     "to_dataframe",
     "train",
@@ -103,8 +107,10 @@ if TYPE_CHECKING:
     from unire.formats import read_documents
     from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
+    from unire.limits import ReadLimits
     from unire.models.unire import UniRE
     from unire.pretrained import ModelInfo, list_models
+    from unire.serving.server import serve
     from unire.training.adaptation.adapt import AdaptationConfig, adapt
     from unire.training.config import TrainingConfig
     from unire.training.distillation.distill import DistillConfig, distill

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -12,9 +11,26 @@ from typing import Any, Literal
 from tokenizers import Tokenizer
 
 from unire.calibration import Calibration, CalibrationCurve
-from unire.errors import COUNT, FRACTION, UnireError, check_kinds, check_ranges
+from unire.errors import FRACTION, Range, UnireError, check_kinds, check_ranges, shorten
+from unire.model_files import load_json
 
-__all__ = ["FORMAT_VERSION", "EncoderSpec", "HeadConfig", "ModelConfig", "check_alpha", "copy_without_limits"]
+__all__ = [
+    "FORMAT_VERSION",
+    "PAPER_ALPHA",
+    "EncoderSpec",
+    "HeadConfig",
+    "Layout",
+    "ModelConfig",
+    "check_alpha",
+    "copy_without_limits",
+]
+
+# The largest sizes that a model may declare. They bound the memory of a window, a table and a layer.
+MAX_INPUT_TOKENS = 8192
+MAX_WINDOW_WORDS = 1_000_000
+MAX_TABLE_WORDS = 4096
+MAX_HEAD_SIZE = 4096
+MAX_TOKEN_ID = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -28,15 +44,22 @@ class EncoderSpec:
     suffix: tuple[int, ...]
     """Tokens after the text."""
     pad_id: int
+    """The token that fills up a batch."""
     unk_id: int
+    """The token for words without tokens."""
     max_pieces: int
-    """Longest input of the encoder in tokens, including special tokens."""
+    """Longest input of the encoder in tokens, special ones included. Saved models keep the name, pieces."""
     token_types: bool
     """Whether the encoder distinguishes the two segments of a pair by token types."""
     prefix_space: bool
     """Whether a single word needs a leading space to get the same tokens as inside a text."""
     case_marks: tuple[int, ...] = ()
     """Tokens appended to words that begin with a capital, and to words in all capitals; empty if not used."""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The ids of all special tokens."""
+        return (*self.prefix, *self.middle, *self.suffix, self.pad_id, self.unk_id, *self.case_marks)
 
     @classmethod
     def probe(
@@ -50,7 +73,7 @@ class EncoderSpec:
 
         word = next((word for word in ("a", "x", "1") if tokens(word)), None)
         if word is None:
-            raise UnireError("the tokenizer makes no tokens of plain letters; use the tokenizer.json of the encoder")
+            raise UnireError("the tokenizer returns no tokens for plain letters; use the tokenizer.json of the encoder")
         prefix, _, suffix = _find_special_tokens(tokenizer, word)
         if not prefix and not suffix:
             raise UnireError(
@@ -85,7 +108,7 @@ class EncoderSpec:
             known = {"case_marks": (), **{field.name: data[field.name] for field in fields(cls) if field.name in data}}
             lists = ("prefix", "middle", "suffix", "case_marks")
             return cls(**known | {name: tuple(map(int, known[name])) for name in lists})
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             names = ", ".join(field.name for field in fields(cls))
             raise UnireError(f"the description of an encoder is a JSON object with {names}") from None
 
@@ -112,10 +135,15 @@ def _find_special_tokens(
     return tuple(ids[:first]), tuple(ids[i] for i in range(first, last) if special[i]), tuple(ids[last + 1 :])
 
 
+PAPER_ALPHA = 1.4
+"""The paper's threshold α. Models have their own, which is tuned on dev."""
+
 Layout = Literal["in-place", "released", "shared"]
 """How sentences and their context are laid out in encoder windows."""
 
 FORMAT_VERSION = 1
+RECORDS = ("scores", "calibration", "export")
+"""The parts of the provenance that are read when a model is changed."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +153,12 @@ class HeadConfig:
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    """Dropout behind the two MLPs."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "head setting")
-        check_ranges(vars(self), {"d": COUNT, "mlp_dropout": FRACTION}, "head setting")
+        sizes = Range(1, MAX_HEAD_SIZE, with_high=True)
+        check_ranges(vars(self), {"d": sizes, "mlp_dropout": FRACTION}, "head setting")
 
 
 @dataclass(frozen=True)
@@ -136,20 +166,24 @@ class ModelConfig:
     """The configuration of a model: encoder, windows, size of the head, decoding."""
 
     spec: EncoderSpec
+    """The special tokens of the encoder and the limits of its input."""
     encoder: Mapping[str, Any]
     """The configuration of the encoder, in the format of transformers."""
     head: HeadConfig = field(default_factory=HeadConfig)
+    """The size of the head: `d` and `mlp_dropout`."""
     layout: Layout = "in-place"
+    """How sentences and their context are laid out in windows: `in-place`, `released` or `shared`."""
     window: int = 200
     """W: words of a window, including the sentence."""
     max_table: int = 512
     """Words of the largest table. Longer sentences are split."""
     decoder: str = "split"
-    alpha: float = 1.4
+    """`split`, `likely` or `hard`."""
+    alpha: float = PAPER_ALPHA
     """Threshold α of the decoder: of the distance between adjacent rows and columns (`split`), or of the evidence for a
     span (`likely`)."""
     relation_odds: float = 1.0
-    """A relation is predicted if it is this many times as probable as ⊥. May be tuned on dev."""
+    """A relation is predicted if it is this many times as probable as ⊥."""
     signatures: tuple[tuple[str, str, str], ...] = ()
     """The distinct (head type, relation type, tail type) of the relations in the training data."""
     constraints: bool = False
@@ -162,8 +196,18 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "setting")
         check_kinds(EncoderSpec, vars(self.spec), "setting")
+        ranges = {
+            "window": Range(0, MAX_WINDOW_WORDS, with_high=True),
+            "max_table": Range(1, MAX_TABLE_WORDS, with_high=True),
+            "max_pieces": Range(1, MAX_INPUT_TOKENS, with_high=True),
+        }
+        check_ranges(vars(self.spec) | vars(self), ranges, "setting")
+        if bad_ids := [token for token in self.spec.token_ids if not 0 <= token <= MAX_TOKEN_ID]:
+            raise UnireError(f"special tokens have ids from 0 to {MAX_TOKEN_ID:,}, not {bad_ids[0]}")
         check_alpha(self.alpha)
         check_relation_odds(self.relation_odds)
+        if wrong := [name for name in RECORDS if not isinstance(self.provenance.get(name, {}), Mapping)]:
+            raise UnireError(f"setting provenance.{wrong[0]} must be an object")
 
     def with_(self, **changes: Any) -> ModelConfig:
         return replace(self, **changes)
@@ -184,7 +228,7 @@ class ModelConfig:
             raise UnireError("it is not a unire model: its config.json was written by another program")
         version = data.get("format_version")
         if not isinstance(version, int):
-            raise UnireError(f"the format_version of its config.json is {version!r}, not a number")
+            raise UnireError(f"the format_version of its config.json is {shorten(version)}, not a number")
         if version > FORMAT_VERSION:
             raise UnireError(
                 f"it was written in format {version}, but this version of unire reads up to {FORMAT_VERSION}; "
@@ -209,11 +253,11 @@ class ModelConfig:
     def load(cls, folder: Path) -> ModelConfig:
         """Read `config.json` of a checkpoint folder."""
         try:
-            return cls.from_dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            data = load_json(folder / "config.json")
         except FileNotFoundError:
-            raise UnireError(f"model folder {str(folder)!r} has no config.json; is it a unire model?") from None
-        except (OSError, ValueError) as error:
-            raise UnireError(f"config.json of {str(folder)!r} cannot be read: {error}") from None
+            raise UnireError(f"model folder {str(folder)!r} has no config.json; it is not a unire model") from None
+        try:
+            return cls.from_dict(data)
         except UnireError as error:
             raise UnireError(f"model folder {str(folder)!r} cannot be used: {error}") from None
 
@@ -230,14 +274,14 @@ def _calibration(data: Mapping[str, Any]) -> Calibration:
 def check_alpha(alpha: float) -> float:
     """Return a valid threshold α; raise an error otherwise."""
     if not 0 < alpha < math.inf:
-        raise UnireError(f"alpha = {alpha} makes no sense; it is a threshold above zero, 1.4 in the paper")
+        raise UnireError(f"alpha must be above 0, not {alpha}")
     return alpha
 
 
 def check_relation_odds(odds: float) -> float:
     """Return valid relation odds; raise an error otherwise."""
     if not 0 < odds < math.inf:
-        raise UnireError(f"relation_odds = {odds} makes no sense; it must be a number above zero, 1 in the paper")
+        raise UnireError(f"relation_odds must be above 0, not {odds}")
     return odds
 
 

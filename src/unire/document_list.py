@@ -100,8 +100,8 @@ class Documents(list[Document]):
         return "\n".join([f"<Documents: {head}>", *lines])
 
     def _repr_html_(self) -> str:
-        """Render the first documents for a notebook: texts with their entities marked, and relations below."""
-        from unire.rendering.html.markup import render_fragment
+        """Render the first documents for a notebook: texts with entities and arcs, and relations as lists."""
+        from unire.rendering.html.fragment import render_fragment
 
         shown = [render_fragment(document) for document in islice(self, MAX_HTML_DOCUMENTS)]
         if (more := len(self) - MAX_HTML_DOCUMENTS) > 0:
@@ -143,7 +143,7 @@ def to_dataframe(documents: Document | Iterable[Document], what: Literal["relati
     rows = []
     for position, document in enumerate([documents] if isinstance(documents, Document) else documents):
         if not isinstance(document, Document):
-            raise UnireError(f"a data frame is made of documents, but one is {type(document).__name__}")
+            raise UnireError(f"a data frame needs documents, not {type(document).__name__}")
         for row in writers[what].rows(document):
             rows.append((*row[:place], document.id or position, *row[place + 1 :]))
     return pd.DataFrame(rows, columns=list(columns))

@@ -1,13 +1,7 @@
 """The data model: documents, sentences, entities and relations.
 
 Spans are given in words of the document (`start`, `end`) and in characters of its text (`char_start`, `char_end`). Ends
-are exclusive. The text of a document from words is these words joined by spaces.
-
-    >>> document = Document.from_words(
-    ...     [["Ada", "lives", "in", "London"]], entities=[(0, 1, "Peop"), (3, 4, "Loc")], relations=[(0, 1, "Live_In")]
-    ... )
-    >>> str(document.relations[0])
-    'Ada [Peop] –Live_In→ London [Loc]'
+are exclusive.
 """
 
 from __future__ import annotations
@@ -18,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
-from operator import index
 from pathlib import Path
 from typing import Any, overload
 
+from unire.document_arguments import are_fragments, check_annotation, check_offsets, check_split_words, join_offsets
 from unire.errors import UnireError
 
 __all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence", "count_annotations", "shorten"]
@@ -32,16 +26,25 @@ CHARACTERS = "characters"
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A labelled span of words."""
+    """A labelled span of words.
+
+    >>> entity = Document.from_words([["Ada", "lives", "in", "London"]]).entity(3, 4, "Loc")
+    >>> entity.text, entity.char_start, entity.char_end
+    ('London', 13, 19)
+    """
 
     start: int
     """The index of its first word in the document."""
     end: int
     """The index after its last word."""
     label: str
+    """Its type."""
     char_start: int
+    """The position of its first character in the text of the document."""
     char_end: int
+    """The position after its last character."""
     text: str
+    """The text between the two."""
     score: float | None = None
     """The probability that it is correct, calibrated if the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -49,6 +52,7 @@ class Entity:
 
     @property
     def span(self) -> tuple[int, int]:
+        """`(start, end)`, in words of the document."""
         return self.start, self.end
 
     @property
@@ -66,8 +70,11 @@ class Relation:
     """A labelled, ordered pair of entities."""
 
     head: Entity
+    """The first argument."""
     tail: Entity
+    """The second argument."""
     label: str
+    """Its type."""
     score: float | None = None
     """The probability that it and both entities are correct, calibrated if the model is; `None` for gold annotation."""
     attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -84,15 +91,19 @@ class Sentence:
     start: int
     """The index of its first word in the document."""
     words: tuple[str, ...]
+    """Its words."""
     offsets: tuple[tuple[int, int], ...]
     """The character span of each word in the text of the document."""
     entities: tuple[Entity, ...] = ()
+    """The entities inside it."""
     relations: tuple[Relation, ...] = ()
+    """The relations inside it."""
     cuts: tuple[int, ...] | None = None
-    """The split positions of the decoder: a cut at `i` lies between words `i - 1` and `i` of the document."""
+    """The split positions of the decoder: a cut at `i` is between words `i - 1` and `i` of the document."""
 
     @property
     def end(self) -> int:
+        """The index after its last word in the document."""
         return self.start + len(self.words)
 
     @property
@@ -106,11 +117,17 @@ class Sentence:
 
 @dataclass(frozen=True, repr=False)
 class Document:
-    """A text, its sentences, and the entities and relations in it. `print` shows all of them, `repr` is one line."""
+    """A text, its sentences, and the entities and relations in it. `print` shows all of them, `repr` is one line.
+
+    `Extractor.extract` and `formats.read` return documents. `Document.from_words` builds one from split words.
+    """
 
     text: str
+    """The text. Characters of entities count from its start."""
     sentences: tuple[Sentence, ...] = ()
+    """The sentences, with their words and annotation."""
     id: str = ""
+    """The name of the document."""
     spanning_entities: tuple[Entity, ...] = ()
     """Entities that cross a sentence boundary, which no table can represent."""
     spanning_relations: tuple[Relation, ...] = ()
@@ -132,23 +149,33 @@ class Document:
     ) -> Document:
         """Build a document from split words.
 
+        >>> words = [["Ada", "lives", "in", "London"]]
+        >>> print(*Document.from_words(words, [(0, 1, "Peop"), (3, 4, "Loc")], [(0, 1, "Live_In")]).relations)
+        Ada [Peop] –Live_In→ London [Loc]
+
         Args:
             sentences: The words of each sentence.
             entities: `(start, end, label)` or `(start, end, label, score)`, in words of the document.
             relations: `(head, tail, label)` or `(head, tail, label, score)`, head and tail as positions in `entities`.
-            text: The original text; by default the words joined by spaces.
-            offsets: Character span of every word in `text`, required with it.
+            text: The original text. [default: the words joined by spaces, the sentences by line ends]
+            offsets: The character span of every word in `text`; required with it.
             id: A name for the document.
-            meta: Anything to carry along.
+            meta: Further data to keep with the document.
+
+        Returns:
+            The document.
+
+        Raises:
+            UnireError: An annotation is outside the words or has another form, or the offsets do not fit the text.
         """
-        split = [_check_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
+        split = [check_split_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
         joined = text is None
         if text is None:
-            text, placed = "\n".join(map(" ".join, split)), _join_offsets(split)
+            text, placed = "\n".join(map(" ".join, split)), join_offsets(split)
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
         else:
-            _check_offsets(offsets, len(text), id)
+            check_offsets(offsets, len(text), id)
             ends = list(accumulate(map(len, split)))
             placed = [tuple(offsets[end - len(words) : end]) for words, end in zip(split, ends, strict=True)]
         built_sentences = []
@@ -160,21 +187,25 @@ class Document:
         bare.__dict__["offsets"] = tuple(chain(*placed))
         if joined:
             bare.__dict__["is_joined"] = True
-        built = [bare.entity(*_check_item(entity, "entity", "start, end", id)) for entity in entities]
-        items = [_check_item(relation, "relation", "head, tail", id) for relation in relations]
+        built = [bare.entity(*check_annotation(entity, "entity", "start, end", id)) for entity in entities]
+        items = [check_annotation(relation, "relation", "head, tail", id) for relation in relations]
         linked = [_build_relation(item, built, id) for item in items]
         return bare.annotated(built, linked) if built else bare
 
     def entity(
         self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Entity:
-        """Make an entity of the document's words `start` to `end` (exclusive)."""
+        """Return an entity of the document's words `start` to `end` (exclusive), without adding it.
+
+        Raises:
+            UnireError: The document does not have these words.
+        """
         offsets = self.offsets
         if not 0 <= start < end <= len(offsets):
             raise self._outside_error(start, end, label)
         char_start, char_end = offsets[start][0], offsets[end - 1][1]
         text = self.text[char_start:char_end]
-        if attributes and CHARACTERS in attributes and not _are_fragments(attributes[CHARACTERS], len(self.text)):
+        if attributes and CHARACTERS in attributes and not are_fragments(attributes[CHARACTERS], len(self.text)):
             raise UnireError(
                 f"document {self.id!r}: `{CHARACTERS}` of entity {label!r} is {reprlib.repr(attributes[CHARACTERS])}, "
                 f"but must be a list of [start, end], in order, in a text of {len(self.text)} characters"
@@ -187,7 +218,20 @@ class Document:
         relations: Iterable[Relation] = (),
         cuts: Sequence[tuple[int, ...] | None] | None = None,
     ) -> Document:
-        """The same text with other annotation; each item is assigned to the sentence that contains it."""
+        """Return the document with other annotation in place of its own.
+
+        >>> document = Document.from_words([["Ada", "lives", "in", "London"]])
+        >>> document.annotated([document.entity(3, 4, "Loc")])
+        <Document: 'Ada lives in London' (1 entity, 0 relations)>
+
+        Args:
+            entities: The entities. Each is assigned to the sentence that contains it.
+            relations: The relations between them.
+            cuts: The split positions of every sentence, if a decoder has recorded them.
+
+        Raises:
+            UnireError: The document does not have the words of an entity.
+        """
         ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in ends]
         linked: list[list[Relation]] = [[] for _ in ends]
@@ -238,24 +282,19 @@ class Document:
         spanning_entities: tuple[Entity, ...] = (),
         spanning_relations: tuple[Relation, ...] = (),
     ) -> Document:
-        """The same text with other sentences of the same words, which carry other annotation."""
+        """Return the document with other sentences of the same words, which carry other annotation."""
         document = Document(self.text, sentences, self.id, spanning_entities, spanning_relations, self.meta)
         document.__dict__.update({name: self.__dict__[name] for name in WORD_PROPERTIES if name in self.__dict__})
         return document
 
     def confident(self, min_score: float) -> Document:
-        """Drop entities and relations with a lower score, and relations of dropped entities."""
-        kept = {entity for entity in self.entities if entity.score is None or entity.score >= min_score}
-        return self.annotated(
-            (entity for entity in self.entities if entity in kept),
-            (
-                relation
-                for relation in self.relations
-                if relation.head in kept and relation.tail in kept
-                if relation.score is None or relation.score >= min_score
-            ),
-            [sentence.cuts for sentence in self.sentences],
-        )
+        """Return the document without entities and relations of a lower score, and without relations of these entities.
+
+        >>> document.confident(0.5)  # doctest: +SKIP
+        """
+        from unire.result_filter import ResultFilter
+
+        return ResultFilter(min_score)(self)
 
     @property
     def bare(self) -> Document:
@@ -265,10 +304,12 @@ class Document:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
+        """The words of all sentences."""
         return tuple(chain(*[sentence.words for sentence in self.sentences]))
 
     @cached_property
     def offsets(self) -> tuple[tuple[int, int], ...]:
+        """The character span of every word."""
         return tuple(chain(*[sentence.offsets for sentence in self.sentences]))
 
     @cached_property
@@ -278,10 +319,11 @@ class Document:
         if self.text != "\n".join(map(" ".join, words)):
             return False
         # words that are white space may be elsewhere in such a text
-        return [sentence.offsets for sentence in self.sentences] == _join_offsets(words)
+        return [sentence.offsets for sentence in self.sentences] == join_offsets(words)
 
     @property
     def n_words(self) -> int:
+        """The number of words."""
         return self.sentences[-1].end if self.sentences else 0
 
     @cached_property
@@ -295,7 +337,11 @@ class Document:
         return tuple(chain(*[sentence.relations for sentence in self.sentences], self.spanning_relations))
 
     def to_dict(self) -> dict[str, Any]:
-        """The annotation as plain JSON values: texts, labels, characters, and scores rounded to four digits."""
+        """Return the annotation as plain JSON values: texts, labels, characters, and scores rounded to four digits.
+
+        >>> sorted(Document("Ada lives in London.").to_dict())
+        ['entities', 'id', 'relations', 'text']
+        """
         return {
             "id": self.id,
             "text": self.text,
@@ -307,7 +353,7 @@ class Document:
         }
 
     def to_networkx(self) -> Any:
-        """A `networkx.MultiDiGraph` of the document, equal mentions merged: see `unire.graph.build.Graph`."""
+        """Return a `networkx.MultiDiGraph` in which equal mentions are one node; see `unire.graph.Graph`."""
         from unire.graph.build import Graph
 
         return Graph([self]).to_networkx()
@@ -321,8 +367,16 @@ class Document:
     def to_html(self, path: str | Path | None = None) -> str | None:
         """Write a page that shows the text with its entities and relations, and needs no network.
 
+        >>> document.to_html("page.html")  # doctest: +SKIP
+
         Args:
-            path: The file to write, which is replaced if it exists. By default the page is returned.
+            path: The file to write, which is replaced if it exists. [default: return the page]
+
+        Returns:
+            The page, if no path is given.
+
+        Raises:
+            UnireError: The file cannot be written.
         """
         from unire.document_list import Documents
 
@@ -340,8 +394,8 @@ class Document:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the text with its entities marked, and the relations below."""
-        from unire.rendering.html.markup import render_fragment
+        """Render for a notebook: the text with entities and arcs, and the relations as a list."""
+        from unire.rendering.html.fragment import render_fragment
 
         return render_fragment(self)
 
@@ -351,61 +405,6 @@ MAX_REPR_CHARACTERS = 60
 
 WORD_PROPERTIES = ("words", "offsets", "is_joined")
 """Cached properties that copies with other annotation share."""
-
-
-def _check_words(words: Sequence[str], name: str) -> tuple[str, ...]:
-    """Check the words of a sentence. A string is refused, because it is a sequence of letters."""
-    try:
-        if not isinstance(words, str):
-            "".join(checked := tuple(words))  # the fastest check that all are strings
-            return checked
-    except TypeError:
-        pass
-    raise UnireError(f"document {name!r}: a sentence is a list of words, but {reprlib.repr(words)} was given")
-
-
-def _check_offsets(offsets: Sequence[tuple[int, int]], length: int, name: str) -> None:
-    """Refuse spans that are outside the text or not in order. They may share characters."""
-    first = last = 0
-    for i, span in enumerate(offsets):
-        try:
-            start, end = span
-            if not (first <= index(start) <= index(end) <= length and last <= end):
-                raise ValueError
-        except (TypeError, ValueError):
-            raise UnireError(
-                f"document {name!r}: offset {reprlib.repr(span)} of word {i} is not (start, end) in a text of {length} "
-                "characters, behind the words before it"
-            ) from None
-        first, last = start, end
-
-
-def _check_item(item: Any, kind: str, places: str, name: str) -> Any:
-    """Check the form of an annotation: two positions, a label, and optionally a score and attributes."""
-    if (
-        not isinstance(item, Sequence)
-        or not 3 <= len(item) <= 5
-        or not all(hasattr(place, "__index__") for place in item[:2])
-        or not isinstance(item[2], str)
-    ):
-        raise UnireError(
-            f"document {name!r}: {reprlib.repr(item)} is no {kind}; give ({places}, label) or ({places}, label, score)"
-        )
-    return item
-
-
-def _are_fragments(value: Any, length: int) -> bool:
-    """Whether a value is a list of `[start, end]`, in order, inside a text of this length."""
-    if not isinstance(value, (list, tuple)) or not value:
-        return False
-    last = 0
-    for part in value:
-        if not isinstance(part, (list, tuple)) or [type(place) for place in part] != [int, int]:
-            return False
-        if not last <= part[0] < part[1] <= length:
-            return False
-        last = part[1]
-    return True
 
 
 def _build_relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:
@@ -418,23 +417,13 @@ def _build_relation(item: Any, entities: Sequence[Entity], name: str) -> Relatio
     return Relation(entities[head], entities[tail], label, score, attributes or {})
 
 
-def _join_offsets(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
-    """The character spans of words that are joined by spaces, in sentences that are joined by line ends."""
-    placed = []
-    end = -1
-    for words in sentences:
-        placed.append(tuple([(start := end + 1, end := start + len(word)) for word in words]))
-        end += not words
-    return placed
-
-
 def count_annotations(entities: int, relations: int) -> str:
     """Return `2 entities, 1 relation`."""
     return f"{entities:,} {'entity' if entities == 1 else 'entities'}, {relations:,} relation{'s' * (relations != 1)}"
 
 
 def shorten(text: str, length: int) -> str:
-    """Cut a text to `length` characters, the last of which is then an ellipsis."""
+    """Shorten a text to `length` characters, with an ellipsis at the end."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 

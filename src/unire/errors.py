@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,19 +22,30 @@ __all__ = [
     "UnireError",
     "check_kinds",
     "check_ranges",
+    "describe_error",
+    "describe_outdated",
     "fits",
     "require_extra",
+    "shorten",
+    "skip_errors",
 ]
 
 EXTRA = ("accelerate", "safetensors", "torch", "transformers")
 """The packages of the extra `unire[train]`."""
 NEEDS_EXTRA = 'this needs PyTorch and transformers: pip install "unire[train]"'
+LOWEST = r"([\w.-]+)[^;]*>=([\d.]+)(?!.*'(dev|docs)')"
+"""The name and the lowest version in a requirement of users, such as `ray[data]<3,>=2.51; extra == 'ray'`."""
 
 
 class UnireError(Exception):
     """An error that the caller can fix. Its message says what is wrong, where, and what to do.
 
     The command line prints only the message. A traceback means a bug in unire.
+
+    >>> try:
+    ...     Extractor.load("nope")
+    ... except UnireError as error:
+    ...     print(error)  # doctest: +SKIP
     """
 
 
@@ -42,14 +54,72 @@ OnError = Callable[[UnireError], None]
 
 
 @contextmanager
-def require_extra() -> Iterator[None]:
-    """Name the missing extra `train` instead of the missing module."""
+def skip_errors(on_error: OnError | None) -> Iterator[None]:
+    """Pass an error in the body to `on_error` and continue, or raise it if there is no `on_error`."""
     try:
         yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA:
+    except UnireError as error:
+        if on_error is None:
             raise
-        raise UnireError(NEEDS_EXTRA) from None
+        on_error(error)
+
+
+@contextmanager
+def require_extra() -> Iterator[None]:
+    """Name the missing extra `train` instead of the missing module, or packages that are too old."""
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRA:
+            raise UnireError(NEEDS_EXTRA) from None
+        if outdated := describe_outdated(error):
+            raise UnireError(outdated) from error
+        raise
+
+
+def describe_outdated(error: Exception) -> str | None:
+    """Explain an unexpected error by packages that are older than unire requires; `None` if all are new enough."""
+    from importlib import metadata
+
+    try:
+        requirements = [re.match(LOWEST, line) for line in metadata.requires("unire") or ()]
+    except metadata.PackageNotFoundError:  # unire runs from a folder
+        return None
+    old = {}
+    for name, lowest in (found.group(1, 2) for found in requirements if found):
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:  # of an extra that is not installed
+            continue
+        if _order_version(version) < _order_version(lowest):
+            old[name] = version, lowest
+    if not old:
+        return None
+    versions = " and ".join(f"{name} {version}" for name, (version, _) in old.items())
+    wanted = " ".join(f'"{name}>={lowest}"' for name, (_, lowest) in old.items())
+    reason = " ".join(str(error).split())
+    verb = "is" if len(old) == 1 else "are"
+    return f"{versions} {verb} too old for unire: pip install -U {wanted} ({type(error).__name__}: {reason})"
+
+
+def _order_version(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+MAX_REASON_CHARACTERS = 200
+
+
+def describe_error(error: BaseException) -> str:
+    """The first line of an error of another library, or its type; shortened, without control characters."""
+    text = getattr(error, "strerror", None) or str(error)
+    line = next(iter(text.strip().splitlines()), "") or type(error).__name__
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line[:MAX_REASON_CHARACTERS])
+
+
+def shorten(value: object) -> str:
+    """The `repr` of a value for an error message, shortened."""
+    text = repr(value)
+    return text if len(text) <= MAX_REASON_CHARACTERS else f"{text[:MAX_REASON_CHARACTERS]}…"
 
 
 @dataclass(frozen=True)
@@ -72,7 +142,7 @@ class Range:
         low = f"{self.low} or more" if self.with_low else f"above {self.low}"
         if self.high == inf:
             return low
-        return f"{low}, and {self.high} at most" if self.with_high else f"{low}, and below {self.high}"
+        return f"{low} and at most {self.high}" if self.with_high else f"{low} and below {self.high}"
 
 
 NATURAL = Range(0)
@@ -98,7 +168,7 @@ def check_ranges(values: Mapping[str, Any], ranges: Mapping[str, Range], what: s
         if value is not None and value not in allowed:
             # "must be above 0" would not explain what is wrong with infinity
             wanted = FINITE if abs(value) == inf else allowed
-            raise UnireError(f"{what} {name} = {value!r} makes no sense; it must be {wanted}")
+            raise UnireError(f"{what} {name} must be {wanted}, not {shorten(value)}")
 
 
 def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:
@@ -112,9 +182,7 @@ def check_kinds(cls: type, values: Mapping[str, Any], what: str) -> None:
     kinds = get_type_hints(cls)
     for name, value in values.items():
         if not fits(value, kinds[name]):
-            raise UnireError(
-                f"{what} {name} = {value!r} is of the wrong kind; it must be {_describe_type(kinds[name])}"
-            )
+            raise UnireError(f"{what} {name} must be {_describe_type(kinds[name])}, not {shorten(value)}")
 
 
 def fits(value: object, kind: Any) -> bool:
@@ -147,5 +215,5 @@ def _describe_type(kind: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "an object"
     if options:
-        return ", or ".join(map(_describe_type, options))
+        return " or ".join(map(_describe_type, options))
     return TYPE_NAMES.get(kind, str(kind.__name__))

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from unire.calibration import Calibration
 from unire.config import ModelConfig
 from unire.decoding.assemble import StreamAssembler
-from unire.decoding.decoders import DECODERS, decode, default_alpha
+from unire.decoding.decoders import check_decoder, decode, default_alpha
 from unire.decoding.kernels import Decoded
 from unire.document_list import Documents
 from unire.documents import Document
@@ -28,13 +28,14 @@ from unire.inference.streaming import (
     Chunker,
     ChunkSource,
     chunk_characters,
-    count_characters,
-    iter_ready,
+    chunk_weight,
+    iter_runs,
     to_chunk_source,
 )
 from unire.labels import LabelSpace
+from unire.result_filter import ResultFilter
 from unire.segmentation import check_texts, check_words, segment, segment_texts
-from unire.windows.collator import Batch, bucket_batches, collate
+from unire.windows.collator import Batch, bucket_groups, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
 
 __all__ = ["Extractor", "OnBatch", "notes_of", "use_decoder"]
@@ -45,7 +46,7 @@ start of the stream. It may raise an error, which stops the extraction."""
 
 
 class Extractor:
-    """Finds entities and relations: windows, probability tables, decoding. Threads may share it.
+    """Finds entities and relations in text. Threads may share an extractor.
 
     >>> extractor = Extractor.from_pretrained("science")  # doctest: +SKIP
     >>> document = extractor("We train a parser on the Penn Treebank.")  # doctest: +SKIP
@@ -60,8 +61,7 @@ class Extractor:
     """
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, config: ModelConfig, labels: LabelSpace) -> None:
-        if config.decoder not in DECODERS:
-            raise UnireError(f"no decoder {config.decoder!r}: there are {', '.join(DECODERS)}")
+        check_decoder(config.decoder)
         self.engine = engine
         self.config = config
         self.labels = labels
@@ -115,15 +115,15 @@ class Extractor:
         Raises:
             UnireError: There is no such model, its folder is incomplete, or an option does not fit it.
         """
-        model = ModelDir.open(source)
-        config = _constrain(model.config, model.labels, constraints)
-        if decoder is not None:
-            config = use_decoder(config, decoder)
-        if alpha is not None:
-            config = config.with_(alpha=alpha)
-        if relation_odds is not None:
-            config = config.with_(relation_odds=relation_odds)
-        extractor = cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
+        with ModelDir.reading(source) as model:
+            config = _constrain(model.config, model.labels, constraints)
+            if decoder is not None:
+                config = use_decoder(config, decoder)
+            if alpha is not None:
+                config = config.with_(alpha=alpha)
+            if relation_odds is not None:
+                config = config.with_(relation_odds=relation_odds)
+            extractor = cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
         extractor.model_dir = model
         return extractor
 
@@ -161,6 +161,7 @@ class Extractor:
         *,
         id: str = "",
         min_score: float = 0.0,
+        types: str | Iterable[str] | None = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -174,6 +175,7 @@ class Extractor:
         *,
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
+        types: str | Iterable[str] | None = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -187,6 +189,7 @@ class Extractor:
         *,
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
+        types: str | Iterable[str] | None = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -200,6 +203,7 @@ class Extractor:
         id: str = "",
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
+        types: str | Iterable[str] | None = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -215,10 +219,12 @@ class Extractor:
             id: The id of the document, for a single text.
             ids: The ids of the documents, one for each of several texts.
             min_score: Leave out entities and relations with a lower score, and relations that lose an argument.
+            types: Keep only entities and relations of these types, given as a list or separated by commas. Without an
+                entity type in the list, entities of all types are kept; likewise relations. [default: all types]
             batch_size: Largest number of sentences, or of windows shared by sentences, that are computed at once. Lower
                 it if memory runs short; what is found does not depend on it. [default: as many as suit the engine]
             progress: Show a progress bar on standard error.
-            notes: Counts what needed special care, in the words of `notes_of`.
+            notes: Counts sentences and words that needed special care, such as sentences longer than the encoder.
             on_batch: Called after each batch.
 
         Returns:
@@ -228,26 +234,25 @@ class Extractor:
         Raises:
             UnireError: Something is not a text, the ids do not match the texts, or an option is out of range.
         """
-        _check_options(min_score, batch_size)
+        if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+            raise UnireError(f"batch_size must be a whole number, at least 1, not {batch_size!r}")
+        keep = ResultFilter.build(self.labels, min_score, types)
         texts = check_texts(texts)
         if isinstance(texts, str):
             if ids is not None:
-                raise UnireError("ids are for several texts; for a single text give id=...")
+                raise UnireError("ids=... is for several texts; for a single text give id=...")
             documents = iter([segment(texts, id=id)])
             total: int | None = 1
         else:
             if id:
-                raise UnireError("an id is for a single text; for several texts give ids=...")
+                raise UnireError("id=... is for a single text; for several texts give ids=...")
             documents = segment_texts(texts, ids)
             total = len(texts) if isinstance(texts, (list, tuple)) else None
-        annotated = self.annotate(
-            documents if total is None else Chunker(documents, count_characters),
-            batch_size=batch_size,
-            notes=notes,
-            on_batch=on_batch,
-        )
-        if min_score:
-            annotated = (document.confident(min_score) for document in annotated)
+        # a list is wanted whole, so its first chunk need not be small
+        source = documents if total is None else Chunker(documents, chunk_weight)
+        annotated = self.annotate(source, batch_size=batch_size, notes=notes, on_batch=on_batch)
+        if keep != ResultFilter():
+            annotated = (keep(document) for document in annotated)
         if progress:
             annotated = _track(annotated, total)
         if isinstance(texts, str):
@@ -267,7 +272,7 @@ class Extractor:
         Args:
             sentences: The words of each sentence.
             id: The id of the document.
-            notes: Counts what needed special care, in the words of `notes_of`.
+            notes: Counts sentences and words that needed special care, such as sentences longer than the encoder.
 
         Returns:
             The document, whose text is the words joined by spaces.
@@ -288,43 +293,45 @@ class Extractor:
     ) -> Iterator[Document]:
         """Yield the documents, in order, with the model's annotation in place of their own.
 
-        Streams: a bounded number of documents is in memory. While one batch is decoded, the engine computes the next.
-        If reading a document fails, all documents before it are yielded before the error is raised.
+        A bounded number of documents is in memory. While one batch is decoded, the engine computes the next. If reading
+        a document fails, all documents before it are yielded before the error is raised.
 
         Args:
             documents: The documents. They are read in the caller's thread, or in the background if this is a
                 `Prefetcher`, which is made for slow streams.
             batch_size: Largest number of sentences, or of windows shared by sentences, that are computed at once.
                 [default: as many as suit the engine]
-            notes: Counts what needed special care, in the words of `notes_of`.
+            notes: Counts sentences and words that needed special care, such as sentences longer than the encoder.
             on_batch: Called after each batch, for example by a progress bar.
 
         Yields:
             A document for each document, with the same text and words.
         """
-        result = StreamAssembler(self.labels)
+        # Within a run of chunks (`iter_runs`) the engine reads ahead, so the assembler holds several chunks.
+        assembler = StreamAssembler(self.labels)
         with closing(to_chunk_source(documents)) as source:
-            for chunks in iter_ready(source, chunk_characters(self._max_tokens)):
+            for chunks in iter_runs(source, chunk_characters(self._max_batch_tokens)):
                 try:
-                    for batch, P in self.engine.run(self._iter_batches(chunks, result, batch_size, notes)):
-                        result.add(batch.tables, self.decode(P, batch.lengths))
+                    for batch, P in self.engine.run(self._iter_batches(chunks, assembler, batch_size, notes)):
+                        assembler.add(batch.table_spans, self.decode(P, batch.lengths))
                         if on_batch is not None:
                             on_batch(batch, P)
-                        yield from result.pop_complete()
+                        yield from assembler.pop_complete()
                 except Exception:
-                    yield from result.pop_complete()
+                    yield from assembler.pop_complete()
                     raise
-                yield from result.pop_complete()  # documents without words are in no batch
+                yield from assembler.pop_complete()  # documents without words are in no batch
 
     def _iter_batches(
         self,
         chunks: Iterable[Sequence[Document]],
-        result: StreamAssembler,
+        assembler: StreamAssembler,
         batch_size: int | None,
         notes: Counter[str] | None,
     ) -> Iterator[Batch]:
+        """Yield the batches of a run. The engine takes some before their predecessors are decoded."""
         for chunk in chunks:
-            first_index = result.expect(chunk)
+            first_index = assembler.expect(chunk)
             yield from self.build_batches(chunk, batch_size=batch_size, notes=notes, first_index=first_index)
 
     def build_batches(
@@ -340,21 +347,21 @@ class Extractor:
         Args:
             documents: The documents.
             batch_size: Largest number of window groups in a batch. [default: as many as suit the engine]
-            notes: Counts what needed special care, in the words of `notes_of`.
+            notes: Counts sentences and words that needed special care, such as sentences longer than the encoder.
             first_index: `TableSpan.document` of the first document.
         """
         groups = self.window_builder.build(documents, first_index)
         if notes is not None:
             for group in groups:
                 notes.update(notes_of(group))
-        for bucket in bucket_batches(groups, max_cells=self.engine.max_cells, max_tokens=self._max_tokens):
-            for start in range(0, len(bucket), batch_size or len(bucket)):
-                part = bucket[start : start + batch_size] if batch_size else bucket
-                yield collate(part, self.config.spec, padding=self.engine.padding)
+        for bucket in bucket_groups(groups, max_cells=self.engine.max_cells, max_tokens=self._max_batch_tokens):
+            n_groups = batch_size or len(bucket)
+            for start in range(0, len(bucket), n_groups):
+                yield collate(bucket[start : start + n_groups], self.config.spec, padding=self.engine.padding)
 
     @property
-    def _max_tokens(self) -> int:
-        return min(self.engine.max_tokens, self.max_batch_tokens or self.engine.max_tokens)
+    def _max_batch_tokens(self) -> int:
+        return min(self.engine.max_batch_tokens, self.max_batch_tokens or self.engine.max_batch_tokens)
 
     def predict_tables(self, documents: Sequence[Document]) -> Iterator[tuple[Batch, Any]]:
         """Yield the probability tables P of `documents`, batch by batch, in an order that suits the engine."""
@@ -375,13 +382,13 @@ class Extractor:
         return decoded.calibrated(config.calibration)
 
     def with_decoder(self, decoder: str) -> Extractor:
-        """Return a copy with another decoder, without what is fitted to the model's own one."""
+        """Return a copy with another decoder, with its default α and without calibration."""
         other = copy(self)
         other.config = use_decoder(self.config, decoder)
         return other
 
     def with_alpha(self, alpha: float) -> Extractor:
-        """Return a copy with another decoder threshold."""
+        """Return a copy with another threshold α of the decoder."""
         other = copy(self)
         other.config = self.config.with_(alpha=alpha)
         return other
@@ -399,14 +406,7 @@ class Extractor:
         return other
 
     def __reduce__(self) -> NoReturn:
-        raise UnireError("an extractor cannot be sent to another process; load the model there")
-
-
-def _check_options(min_score: float, batch_size: int | None) -> None:
-    if isinstance(min_score, bool) or not isinstance(min_score, (int, float)) or not 0 <= min_score <= 1:
-        raise UnireError(f"min_score is a score from 0 to 1, not {min_score!r}")
-    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
-        raise UnireError(f"batch_size is a whole number, at least 1, not {batch_size!r}")
+        raise UnireError("an extractor cannot be pickled; load the model in the other process")
 
 
 def _track(documents: Iterator[Document], total: int | None) -> Iterator[Document]:
@@ -421,8 +421,7 @@ def use_decoder(config: ModelConfig, decoder: str) -> ModelConfig:
     """Return a config for a decoder. For another one than the model's own, nothing is fitted yet."""
     if decoder == config.decoder:
         return config
-    if decoder not in DECODERS:
-        raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
+    check_decoder(decoder)
     return config.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
 
 
@@ -436,7 +435,7 @@ def _constrain(
     if constraints != "learnt":
         return config.with_(constraints=True, signatures=labels.load_signatures(constraints))
     if not config.signatures:
-        raise UnireError("the model has learnt no type constraints; give them as a JSON file, or train it again")
+        raise UnireError("this model stores no type constraints; pass a JSON file, or train it again")
     return config.with_(constraints=True)
 
 

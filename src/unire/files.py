@@ -12,6 +12,7 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
+import io
 import lzma
 import os
 import re
@@ -25,7 +26,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
-from unire.errors import UnireError
+from unire.errors import OnError, UnireError
+from unire.limits import DEFAULT_LIMITS, ReadLimits, UnpackedStream
+from unire.locks import HEX_SUFFIX, is_unused_lock, lock_folder, remove
 
 __all__ = [
     "check_output_file",
@@ -37,20 +40,25 @@ __all__ = [
     "is_append_only",
     "is_compressed",
     "is_stream",
+    "list_files",
     "open_binary",
     "open_stream",
     "open_text_output",
-    "recover",
+    "read_folder",
     "replace_atomically",
 ]
 
 DECOMPRESSORS: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
 """The function that decompresses a file, by the suffix of its name."""
+UNPACKED_BLOCK_BYTES = 2**17
+"""Bytes that are decompressed at a time."""
 OPEN_FILE = re.compile(r"/dev/(?P<name>stdin|stdout|stderr)|(?:/dev|/proc/(?P<process>[^/]+))/fd/(?P<number>\d+)")
 """Names of files that a process has open."""
 STANDARD_STREAMS = ("stdin", "stdout", "stderr")
 MAX_SYMLINKS = 40
 """The number of links to follow; Linux has the same limit."""
+MAX_LOOKS = 3
+"""How often to look for a folder that may be moving from one name to the other."""
 
 
 def is_compressed(path: str | Path) -> bool:
@@ -67,22 +75,51 @@ def check_uncompressed(path: str | Path) -> None:
     """Refuse an output name with the suffix of a compressed file, because outputs are not compressed."""
     if is_compressed(path):
         raise UnireError(
-            f"{path} would not be compressed, although its name says so; write {Path(path).with_suffix('')} and "
-            "compress it afterwards"
+            f"{path} cannot be written compressed; write {Path(path).with_suffix('')} and compress it afterwards"
         )
 
 
-def decompress(file: BinaryIO, path: str | Path) -> BinaryIO:
+def decompress(file: BinaryIO, path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> BinaryIO:
     """The decompressed content of a file; the file itself if the suffix of `path` names no compression."""
-    stream: BinaryIO = DECOMPRESSORS[Path(path).suffix.lower()](file, "rb") if is_compressed(path) else file
-    return stream
+    if not is_compressed(path):
+        return file
+    stream = DECOMPRESSORS[Path(path).suffix.lower()](file, "rb")
+    return io.BufferedReader(UnpackedStream(stream, file, str(path), limits), UNPACKED_BLOCK_BYTES)
 
 
 @contextmanager
-def open_binary(path: str | Path) -> Iterator[BinaryIO]:
+def open_binary(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[BinaryIO]:
     """Open a file to read bytes. Files that end in `.gz`, `.xz` or `.bz2` are decompressed."""
-    with Path(path).open("rb") as file, decompress(file, path) as stream:
+    with Path(path).open("rb") as file, decompress(file, path, limits) as stream:
         yield stream
+
+
+def list_files(folder: Path, on_error: OnError | None = None) -> list[Path]:
+    """All files below a folder, in alphabetical order, without hidden ones. Links to folders are not followed.
+
+    Args:
+        folder: The folder.
+        on_error: Called for every folder that cannot be read. Without it, the first of them raises an error.
+    """
+
+    def refuse(error: OSError) -> None:
+        unreadable = UnireError(f"folder {error.filename} cannot be read: {error.strerror}")
+        if on_error is None:
+            raise unreadable
+        on_error(unreadable)
+
+    files = []
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        files += [path for name in names if not name.startswith(".") and _is_file(path := Path(place, name))]
+    return sorted(files)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # opening it will report the reason
+        return True
 
 
 @contextmanager
@@ -129,9 +166,9 @@ def replace_atomically(path: str | Path, *, directory: bool = False) -> Iterator
     renamed to `path`. If the body raises, the temporary path is removed and `path` does not change.
 
     No system replaces a folder in one step: the old one is moved aside, the new one moved in, the old one deleted. A
-    process that is killed between the two moves leaves `path` missing and the old folder beside it. `recover`, or the
-    next `replace_atomically`, restores it. A process that is killed earlier leaves a `.NAME.*.partial`, which can be
-    deleted.
+    process that is killed between the two moves leaves `path` missing and the old folder beside it, where `read_folder`
+    finds it. A process that is killed earlier leaves a `.NAME.*.partial`, which can be deleted. Several writers move
+    their folders one after the other, and wait for those who read the old one with `read_folder`.
 
     Errors of the operating system, such as a full disk, reach the caller as `OSError`.
 
@@ -160,7 +197,6 @@ def replace_atomically(path: str | Path, *, directory: bool = False) -> Iterator
     if target.is_file() and directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    recover(target)
     temporary = _temporary_name(target, "partial")
     try:
         if directory:
@@ -170,13 +206,14 @@ def replace_atomically(path: str | Path, *, directory: bool = False) -> Iterator
             shutil.copymode(target, temporary)
         for written in (temporary, *temporary.rglob("*")):
             _sync(written)
-        if target.is_dir():
-            _swap_folders(temporary, target)
+        if directory:
+            with lock_folder(target.parent):
+                _move_folder(temporary, target)
         else:
             temporary.replace(target)
         _sync(target.parent)
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 def is_stream(path: str | Path) -> bool:
@@ -240,13 +277,14 @@ def check_output_folder(
         replaceable: Names of files that may be replaced, such as those of an older model.
         remedy: The end of the error message: what the user can do.
     """
-    target = Path(os.path.realpath(folder))
     name = f"output folder {str(folder)!r}"
     try:
-        recover(target)
-        names = sorted(file.name for file in target.iterdir()) if target.is_dir() else []
-        if target.exists() and not target.is_dir():
-            raise UnireError(f"{name} is a file; {remedy}")
+        with read_folder(folder) as present:
+            name = f"output folder {str(present)!r}"
+            if present.exists() and not present.is_dir():
+                raise UnireError(f"{name} is a file; {remedy}")
+            files = present.iterdir() if present.is_dir() else ()
+            names = sorted(file.name for file in files if not is_unused_lock(file))
     except OSError as error:
         raise UnireError(f"{name} cannot be read: {error.strerror or error}; {remedy}") from None
     if kept := [entry for entry in names if entry not in replaceable]:
@@ -254,7 +292,7 @@ def check_output_folder(
 
 
 def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
-    """Refuse an output file that is one of the inputs, by whatever name, or that lies in an input folder.
+    """Refuse an output file that is one of the inputs, by whatever name, or that is inside an input folder.
 
     Args:
         out: The file to write. A pipe or a device may be an input as well.
@@ -273,37 +311,64 @@ def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: It
             raise UnireError(f"{out} is inside the input folder {folder}; write to another folder")
 
 
-def recover(path: str | Path) -> None:
-    """Restore the folder that a killed `replace_atomically` left aside, or delete it if `path` exists."""
+@contextmanager
+def read_folder(path: str | Path) -> Iterator[Path]:
+    """Yield the complete folder that is at `path`, which `replace_atomically` does not replace meanwhile.
+
+    If a process was killed as it replaced the folder, that is the old one beside it. Readers only look: they rename and
+    delete nothing. They hold a lock on the folder, for which writers wait, so a body should be short.
+
+    Args:
+        path: The folder. If there is none, the body gets the path as it is.
+    """
     path = Path(path)
-    aside = list(path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.previous"))
-    if aside and not path.exists():
-        with suppress(FileNotFoundError):  # another process of the same training was faster
-            aside.pop().rename(path)
-    for folder in aside:
-        _remove(folder)
+    while folder := _find_folder(path):
+        with lock_folder(folder, shared=True) as is_same:
+            if is_same and _find_folder(path) == folder:
+                yield folder
+                return
+    yield path
 
 
-def _swap_folders(new: Path, old: Path) -> None:
-    aside = _temporary_name(old, "previous")
-    old.rename(aside)
-    try:
-        new.rename(old)
-    except BaseException:
-        aside.rename(old)
-        raise
-    _remove(aside)
+def _find_folder(path: Path) -> Path | None:
+    """The folder at `path`, or the one that a killed process has moved aside, if there is either."""
+    for _ in range(MAX_LOOKS):
+        if path.exists():
+            return path
+        if aside := _find_aside(Path(os.path.realpath(path))):
+            return aside[0]
+    return None
+
+
+def _find_aside(path: Path) -> list[Path]:
+    """The folders that killed processes have moved aside."""
+    return list(path.parent.glob(f".{escape(path.name)}.{HEX_SUFFIX}.previous"))
+
+
+def _move_folder(new: Path, target: Path) -> None:
+    """Move a new folder to its place, and delete what was there; no other writer does so at the same time."""
+    for aside in _find_aside(target):  # left by a killed process
+        with lock_folder(aside):
+            if target.exists():
+                remove(aside)
+            else:
+                aside.rename(target)
+    if not target.is_dir():
+        new.rename(target)
+        return
+    aside = _temporary_name(target, "previous")
+    with lock_folder(target):
+        target.rename(aside)
+        try:
+            new.rename(target)
+        except BaseException:
+            aside.rename(target)
+            raise
+    remove(aside)
 
 
 def _temporary_name(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{suffix}")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,11 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.documents import Document
-from unire.errors import UnireError
+from unire.errors import UnireError, describe_error, shorten
+from unire.model_files import load_json, parse_json, read_bytes
 
 __all__ = ["LabelSpace"]
 
 T = TypeVar("T")
+
+MAX_LABELS = 4096
+"""|Y| of the largest label space."""
+MAX_CONSTRAINED_LABELS = 512
+"""|Y| of the largest label space with type constraints, which take |Y|³ bytes."""
+MAX_LABEL_CHARACTERS = 1000
+MAX_NAMES_SHOWN = 20
+"""Names that an error lists."""
+UNREADABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, which could change what a terminal shows, and halves of surrogate pairs."""
+
+
+def _enumerate(names: Collection[str]) -> str:
+    """List names for an error message; of many, the first ones."""
+    shown = ", ".join(islice(names, MAX_NAMES_SHOWN)) or "none"
+    return shown if len(names) <= MAX_NAMES_SHOWN else f"{shown} and {len(names) - MAX_NAMES_SHOWN:,} more"
 
 
 @dataclass(frozen=True)
@@ -27,10 +46,16 @@ class LabelSpace:
 
     Label ids: 0 is ⊥ (no label), then come the entity types and the relation types, in the given order. An entity type
     and a relation type may have the same name.
+
+    >>> labels = LabelSpace.load("conll04")
+    >>> labels.entity_types
+    ('Loc', 'Org', 'Other', 'Peop')
     """
 
     entity_types: tuple[str, ...]
+    """The entity types Y_e."""
     relation_types: tuple[str, ...] = ()
+    """The relation types Y_r."""
     symmetric: frozenset[str] = frozenset()
     """Relation types whose two directions mean the same. Y_sym consists of these and of all entity types."""
 
@@ -39,17 +64,37 @@ class LabelSpace:
 
     def __post_init__(self) -> None:
         for kind, names in (("entity", self.entity_types), ("relation", self.relation_types)):
-            if repeated := sorted({name for name in names if names.count(name) > 1}):
+            if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
                 raise UnireError(f"the label space names the {kind} type {repeated[0]!r} twice; name each type once")
+            if wrong := [name for name in names if len(name) > MAX_LABEL_CHARACTERS or UNREADABLE.search(name)]:
+                raise UnireError(
+                    f"the {kind} type {shorten(wrong[0])} is no name; use up to {MAX_LABEL_CHARACTERS} characters, and "
+                    "no control characters"
+                )
+        if len(self) > MAX_LABELS:
+            raise UnireError(f"a label space has at most {MAX_LABELS:,} labels, not {len(self):,}")
         if unknown := sorted(self.symmetric - set(self.relation_types)):
             raise UnireError(
-                f"symmetric relation type {unknown[0]!r} is not a relation type of the label space; "
-                f"it has {', '.join(self.relation_types) or 'none'}"
+                f"symmetric relation type {shorten(unknown[0])} is not a relation type of the label space; "
+                f"it has {_enumerate(self.relation_types)}"
             )
 
     @classmethod
     def learn(cls, documents: Iterable[Document], symmetric: Iterable[str] = ()) -> LabelSpace:
-        """Collect the types that occur in `documents`, in alphabetical order; symmetric types must be passed."""
+        """Collect the types that occur in documents, in alphabetical order.
+
+        >>> LabelSpace.learn(documents, symmetric=["COMPARE"])  # doctest: +SKIP
+
+        Args:
+            documents: The annotated documents.
+            symmetric: The relation types whose two directions mean the same. Data cannot show this.
+
+        Returns:
+            The label space.
+
+        Raises:
+            UnireError: A symmetric type does not occur.
+        """
         entity_types: set[str] = set()
         relation_types: set[str] = set()
         for document in documents:
@@ -61,7 +106,7 @@ class LabelSpace:
     def resolve(cls, name: str | None, symmetric: str | None, documents: Iterable[Document]) -> LabelSpace:
         """Load a label space by name, or learn it from the documents if `name` is `None`.
 
-        `symmetric` is a comma-separated list of relation types, for a space that is learned.
+        `symmetric` is a comma-separated list of relation types, for a space that is learnt.
         """
         if name is None:
             return cls.learn(documents, symmetric=[s.strip() for s in (symmetric or "").split(",") if s.strip()])
@@ -73,22 +118,37 @@ class LabelSpace:
 
     @classmethod
     def load(cls, name: str | Path) -> LabelSpace:
-        """Load a built-in label space (`scierc`, `ace04`, `ace05`, `conll04`, `ade`), or one from a JSON file."""
+        """Load a built-in label space, or one from a JSON file or a model folder.
+
+        >>> sorted(LabelSpace.load("scierc").symmetric)
+        ['COMPARE', 'CONJUNCTION']
+
+        Args:
+            name: `ace04`, `ace05`, `ade`, `conll04`, `scierc`, a model folder, or a JSON file with `entity_types`,
+                `relation_types` and `symmetric`.
+
+        Returns:
+            The label space.
+
+        Raises:
+            UnireError: There is no such label space, or the file cannot be read.
+        """
         if str(name) in cls.built_in():
-            source: Any = resources.files("unire") / "label_spaces" / f"{name}.json"
-        elif (source := Path(name)).is_dir():
-            source = source / "labels.json"
+            built_in = resources.files("unire") / "label_spaces" / f"{name}.json"
+            return cls.from_dict(parse_json(built_in.read_bytes()))
         try:
-            return cls.from_dict(json.loads(source.read_text(encoding="utf-8")))
+            return cls.from_dict(load_json(Path(name) / "labels.json" if Path(name).is_dir() else Path(name)))
         except FileNotFoundError:
             if Path(name).is_dir():
-                raise UnireError(f"model folder {str(name)!r} has no labels.json; is it a whole unire model?") from None
+                raise UnireError(
+                    f"model folder {str(name)!r} has no labels.json; it is incomplete, or not a unire model"
+                ) from None
             raise UnireError(
-                f"no label space {str(name)!r}: give one of {', '.join(cls.built_in())}, or a JSON file with "
+                f"unknown label space {str(name)!r}; give one of {', '.join(cls.built_in())}, or a JSON file with "
                 '"entity_types", "relation_types" and "symmetric"'
             ) from None
-        except (OSError, ValueError) as error:
-            raise UnireError(f"label space {str(name)!r} cannot be read: {error}") from None
+        except UnireError as error:
+            raise UnireError(f"label space {str(name)!r} cannot be used: {error}") from None
 
     @staticmethod
     def built_in() -> tuple[str, ...]:
@@ -98,6 +158,7 @@ class LabelSpace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LabelSpace:
+        """Build a label space from plain JSON values: `entity_types`, `relation_types` and `symmetric`."""
         if not isinstance(data, Mapping) or "entity_types" not in data:
             raise UnireError('a label space is a JSON object with "entity_types", "relation_types" and "symmetric"')
         lists = {key: data.get(key, []) for key in ("entity_types", "relation_types", "symmetric")}
@@ -107,6 +168,7 @@ class LabelSpace:
         return cls(tuple(lists["entity_types"]), tuple(lists["relation_types"]), frozenset(lists["symmetric"]))
 
     def to_dict(self) -> dict[str, list[str]]:
+        """Convert to plain JSON values."""
         return {
             "entity_types": list(self.entity_types),
             "relation_types": list(self.relation_types),
@@ -139,9 +201,11 @@ class LabelSpace:
         return (*entities, *(self.relation_id(name) for name in self.relation_types if name in self.symmetric))
 
     def entity_id(self, name: str) -> int:
+        """Return the label id of an entity type."""
         return self._id(self._entity_ids, "entity", name)
 
     def relation_id(self, name: str) -> int:
+        """Return the label id of a relation type."""
         return self._id(self._relation_ids, "relation", name)
 
     @cached_property
@@ -157,7 +221,10 @@ class LabelSpace:
         try:
             return ids[name]
         except KeyError:
-            raise UnireError(f"unknown {kind} type {name!r}; the label space has {', '.join(ids) or 'none'}") from None
+            raise UnireError(
+                f"unknown {kind} type {shorten(name)}; the label space has {_enumerate(ids)}; "
+                "correct the name, or pass another label space"
+            ) from None
 
     @staticmethod
     def collect_signatures(documents: Iterable[Document]) -> tuple[tuple[str, str, str], ...]:
@@ -172,9 +239,12 @@ class LabelSpace:
         if isinstance(constraints, Mapping):
             return self._parse_signatures(constraints)
         try:
-            return self._parse_signatures(json.loads(Path(constraints).read_text(encoding="utf-8")))
+            return self._parse_signatures(parse_json(read_bytes(Path(constraints))))
         except (OSError, ValueError) as error:
-            raise UnireError(f"type constraints {str(constraints)!r} cannot be read: {error}") from None
+            raise UnireError(
+                f"type constraints {str(constraints)!r} cannot be read: {describe_error(error)}; "
+                "give none, learnt or a JSON file"
+            ) from None
         except UnireError as error:
             raise UnireError(f"{str(constraints)!r}: {error}") from None
 
@@ -186,10 +256,12 @@ class LabelSpace:
         for relation, pairs in constraints.items():
             self.relation_id(relation)
             if not isinstance(pairs, (list, tuple)) or not pairs:
-                raise UnireError(f"{relation!r} has no list of the types that it joins; {form}")
+                raise UnireError(f"{shorten(relation)} must have a list of type pairs; {form}")
             for pair in pairs:
                 if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(isinstance(t, str) for t in pair):
-                    raise UnireError(f"{relation!r} has {pair!r} where the types of head and tail should be; {form}")
+                    raise UnireError(
+                        f"{shorten(relation)} has {shorten(pair)} instead of the types of head and tail; {form}"
+                    )
                 head, tail = pair
                 self.entity_id(head)
                 self.entity_id(tail)
@@ -203,6 +275,10 @@ class LabelSpace:
             signatures: The allowed (head type, relation type, tail type). Symmetric relations are allowed in both
                 directions. A relation type without any signature is not restricted.
         """
+        if len(self) > MAX_CONSTRAINED_LABELS:
+            raise UnireError(
+                f"type constraints need a label space with at most {MAX_CONSTRAINED_LABELS} labels, not {len(self):,}"
+            )
         allowed = np.ones((len(self),) * 3, np.bool_)
         allowed[..., [self.relation_id(relation) for _, relation, _ in signatures]] = False
         for head, relation, tail in signatures:
@@ -216,7 +292,11 @@ class LabelSpace:
         return [(head, tail), (tail, head)] if relation in self.symmetric else [(head, tail)]
 
     def check(self, documents: Iterable[Document]) -> None:
-        """Refuse documents with a type that is not in the label space."""
+        """Check that the label space has all types of the documents.
+
+        Raises:
+            UnireError: A document has another type.
+        """
         for document in documents:
             try:
                 for entity in document.entities:

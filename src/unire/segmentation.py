@@ -4,7 +4,7 @@
     >>> [" ".join(sentence.words) for sentence in document.sentences]
     ["We do n't parse ( e.g. ) Dr. Smith 's notes .", 'It rained .']
 
-Words follow the Penn Treebank, like the training data: punctuation, brackets and `n't` are words of their own;
+Words follow the Penn Treebank, like the training data: punctuation, brackets and `n't` are separate words;
 compounds with hyphens and slashes stay whole, and so do numbers, addresses and abbreviations. Every character that is
 not white space is in exactly one word. Both steps are rules for English. They read the text once, from left to right,
 in linear time. Other languages get reasonable words.
@@ -131,7 +131,7 @@ FINAL_ABBREVIATIONS = _split_list(
 """Abbreviations that may end a sentence: like initials and `U.S.`, they do before one of `SENTENCE_STARTERS`."""
 
 DETACHED_STOPS = frozenset(("etc.", "al."))
-"""For these and for initials, a full stop that also ends the sentence is a word of its own."""
+"""For these and for initials, a full stop that also ends the sentence is a separate word."""
 
 SENTENCE_STARTERS = _split_list(
     """
@@ -215,13 +215,15 @@ def segment(text: str, *, id: str = "", sentences: Iterable[Span] | None = None)
     """
     found = []
     start = 0
-    for spans in _group_sentences(text, _find_words(text)) if sentences is None else _split_sentences(text, sentences):
+    for spans in (
+        _find_sentences(text, _find_words(text)) if sentences is None else _split_given_sentences(text, sentences)
+    ):
         found.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
         start += len(spans)
     return Document(text, tuple(found), id=id)
 
 
-def _split_sentences(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
+def _split_given_sentences(text: str, sentences: Iterable[Span]) -> Iterator[list[Span]]:
     for first, end in sentences:
         words = [(first + a, first + b) for a, b in _find_words(text[first:end])]
         if words:
@@ -238,14 +240,14 @@ def _find_words(text: str) -> Iterator[Span]:
 
 
 def find_contraction(word: str) -> int:
-    """Return the position of a contraction that is a word of its own, such as `n't` or `'s`; 0 if there is none."""
+    """Return the position of a contraction that is a separate word, such as `n't` or `'s`; 0 if there is none."""
     if "'" in word or "’" in word or word.endswith("not"):
         found = CONTRACTION.match(word)
         return found.end() if found else 0
     return 0
 
 
-def _group_sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
+def _find_sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
     sentence: list[Span] = []
     stop = ""
     """The word that may have ended the sentence; empty if there is none."""
@@ -291,8 +293,7 @@ def check_words(words: Sequence[str]) -> Sequence[str]:
     """Check that a sentence is a list of strings."""
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise UnireError(
-            f"a sentence is a list of words, each a string, but {reprlib.repr(words)} was given; for text that is not "
-            "split into words there is `extract`"
+            f"a sentence is a list of words, each a string, not {reprlib.repr(words)}; for text, use `extract`"
         )
     return words
 

@@ -1,8 +1,10 @@
-"""Small helpers without a subject of their own: concatenated ranges, CPU cores, copies to a GPU."""
+"""Small helpers: concatenated ranges, CPU cores and memory, copies to a GPU."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "has_bf16", "pin_memory"]
+__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "has_bf16", "memory_bytes", "pin_memory"]
+
+UNKNOWN_MEMORY_BYTES = 2**33
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def concat_ranges(start: NDArray[np.int64], size: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
@@ -25,6 +30,17 @@ def concat_ranges(start: NDArray[np.int64], size: NDArray[np.int64], step: int =
 def cpu_count() -> int:
     """Count the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of its container."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return UNKNOWN_MEMORY_BYTES
+    with suppress(OSError, ValueError):  # a container without a limit says "max"
+        return min(physical, int(CONTAINER_LIMIT.read_text()))
+    return physical
 
 
 def has_bf16() -> bool:
@@ -48,7 +64,7 @@ def pin_memory(tensor: Tensor) -> Tensor:
 
 
 def copy_to_device(data: NDArray[Any] | Tensor, device: torch.device | str) -> Tensor:
-    """Copy an array or a tensor of the host to a device; to a GPU through pinned memory, so that the host goes on."""
+    """Copy an array or a tensor of the host to a device; to a GPU through pinned memory, asynchronously."""
     import torch
 
     tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data

@@ -216,7 +216,7 @@ def test_findings_are_cut_short_unless_asked_and_whole_as_json(files: list[Path]
 def test_nothing_odd_is_said_so(tmp_path: Path) -> None:
     documents = [replace(of(PAIR, [(0, 1, "R")]), id=str(i)) for i in range(10)]
     formats.write(documents, tmp_path / "a.jsonl")
-    assert check(tmp_path / "a.jsonl").output == "Nothing odd was found.\n"
+    assert check(tmp_path / "a.jsonl").output == "No issues.\n"
 
 
 def test_an_encoder_says_what_is_too_long(tmp_path: Path, encoder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -41,8 +42,8 @@ def reason(*arguments: object) -> str:
 def test_a_file_is_converted_and_what_is_lost_is_said(tmp_path: Path) -> None:
     ran = data("convert", TWENTY, "--to", "spert", "--out", tmp_path / "out.json")
     count = len(list(formats.read(TWENTY)))
-    assert f"{count} documents in the format dygie written to" in ran.output
-    assert f"not held: {count} × document of several sentences, written as one document for each" in ran.output
+    assert f"Converted {count} documents (dygie → spert) to" in ran.output
+    assert f"lost: {count} × document of several sentences, written as one document for each" in ran.output
     assert len(list(formats.read(tmp_path / "out.json"))) == 20
 
 
@@ -58,7 +59,7 @@ def test_broken_lines_are_reported_with_their_number_and_do_not_stop_the_rest(tm
     ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
     assert ran.exit_code == 1
     assert "a.jsonl, line 2: not valid JSON" in " ".join(ran.output.split())
-    assert "left out: 1 × document that cannot be read or written" in ran.output
+    assert "skipped: 1 × document that cannot be read or written" in ran.output
     assert list(formats.read(tmp_path / "b.jsonl")) == list(formats.read(TWENTY))
 
 
@@ -67,8 +68,8 @@ def test_what_is_wrong_with_many_documents_is_said_once_and_counted(tmp_path: Pa
     (tmp_path / "a.jsonl").write_text(TWENTY.read_text(encoding="utf-8") + "\n".join(broken), encoding="utf-8")
     ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
     assert ran.output.count("a.jsonl, line") == 2
-    assert "left out: 2 × not valid JSON" in ran.output
-    assert "left out: 3 × document that cannot be read or written" in ran.output
+    assert "skipped: 2 × not valid JSON" in ran.output
+    assert "skipped: 3 × document that cannot be read or written" in ran.output
     ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl", "--json")
     assert ran.exit_code == 1
     assert len(json.loads(ran.stdout)["left_out"]) == 3
@@ -123,7 +124,7 @@ def test_standard_output_is_a_dash_and_holds_nothing_but_the_documents(tmp_path:
     data("convert", PEOPLE, "--out", tmp_path / "a.jsonl")
     ran = data("convert", PEOPLE, "--out", "-")
     assert ran.stdout == (tmp_path / "a.jsonl").read_text(encoding="utf-8")
-    assert "6 documents in the format spert written to - as unire" in ran.stderr
+    assert "Converted 6 documents (spert → unire) to -" in ran.stderr
     assert data("convert", PEOPLE, "--out", "/dev/stdout").stdout == ran.stdout
     assert not Path("-").exists()
 
@@ -150,7 +151,7 @@ def test_documents_go_through_pipes(tmp_path: Path) -> None:
     assert ran.stdout == expected
     ran = unire("unire data convert <(cat people.json) --out -", tmp_path)
     assert ran.returncode == 1
-    assert "can be read but once, so its format is not guessed; name the format" in ran.stderr
+    assert "can be read only once, so its format cannot be guessed; pass --from" in ran.stderr
 
 
 def test_unknown_formats_are_refused(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_unknown_formats_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", [("--dev-fraction", 0.1), ("--seed", 0)])
 def test_a_sample_of_lists_that_are_not_given_is_refused(tmp_path: Path, option: tuple[object, ...]) -> None:
-    assert "the lists of --splits; give that too" in reason("convert", PEOPLE, *option, "--out", tmp_path / "o")
+    assert "--dev-fraction and --seed need --splits" in reason("convert", PEOPLE, *option, "--out", tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
@@ -195,7 +196,7 @@ def test_folds_are_of_equal_size_and_like_labels() -> None:
     folds = draw_folds(documents, 5)
     assert [len(fold) for fold in folds] == [10] * 5
     assert [sum(int(name) % 5 == 0 for name in fold) for fold in folds] == [2] * 5
-    with pytest.raises(UnireError, match="50 documents cannot be dealt into 51 folds"):
+    with pytest.raises(UnireError, match="50 documents cannot be split into 51 folds"):
         draw_folds(documents, 51)
 
 
@@ -224,7 +225,7 @@ def test_folds_are_written_as_training_reads_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parts", ["train", "train=x", "train=0", "=1", "../x=1", "a=inf", "a=1,a=1"])
 def test_shares_that_make_no_sense_are_refused(tmp_path: Path, parts: str) -> None:
-    assert "must be different names and shares above 0" in reason(
+    assert "must have different names and shares above 0" in reason(
         "split", PEOPLE, "--parts", parts, "--out", tmp_path / "o"
     )
     assert not (tmp_path / "o").exists()
@@ -232,7 +233,7 @@ def test_shares_that_make_no_sense_are_refused(tmp_path: Path, parts: str) -> No
 
 @pytest.mark.parametrize(("parts", "total"), [("train=0.6,dev=0.2", "0.8"), ("train=1,dev=0.1", "1.1")])
 def test_shares_that_do_not_add_up_are_refused(tmp_path: Path, parts: str, total: str) -> None:
-    assert f"add up to {total}; give shares of 1" in reason("split", PEOPLE, "--parts", parts, "--out", tmp_path / "o")
+    assert f"add up to {total}; they must" in reason("split", PEOPLE, "--parts", parts, "--out", tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
@@ -279,10 +280,10 @@ def test_lists_are_read_with_whatever_paths_and_endings_they_have(tmp_path: Path
 
 
 def test_folders_that_hold_no_lists_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnireError, match="has no files; put a list of names into it"):
+    with pytest.raises(UnireError, match="has no files; add a list of document ids"):
         read_lists(tmp_path)
     (tmp_path / "train").write_bytes(b"\xff")
-    with pytest.raises(UnireError, match="is not UTF-8, and so no list of names"):
+    with pytest.raises(UnireError, match="is not UTF-8"):
         read_lists(tmp_path)
     with pytest.raises(UnireError, match="is not a folder"):
         read_lists(tmp_path / "train")
@@ -306,7 +307,7 @@ def test_a_name_on_a_list_is_a_whole_id_before_it_is_the_end_of_one() -> None:
 
 @pytest.mark.parametrize("name", ["001", "elsewhere/001.txt"])
 def test_a_name_that_may_be_that_of_two_documents_is_refused(name: str) -> None:
-    ambiguous = "the split list 'dev' names '.*001.*', which may be 'train/001' or 'test/001'; give the whole name"
+    ambiguous = "the split list 'dev' names '.*001.*', which may mean 'train/001' or 'test/001'; give the full id"
     with pytest.raises(UnireError, match=ambiguous):
         listed(["train/001", "test/001"], {"train": ["train/001"], "dev": [name]})
 
@@ -329,22 +330,32 @@ def test_documents_are_shown_by_name_and_by_label() -> None:
     shown = data("show", PEOPLE, "--label", "OrgBased_In", "--limit", 1).output
     assert shown.count("OrgBased_In") >= 1
     assert len(data("show", PEOPLE, "--limit", 0).output) > len(data("show", PEOPLE, "--limit", 2).output)
-    assert "has no such document" in reason("show", PEOPLE, "--id", "nobody")
+    assert "has the id 'nobody'" in reason("show", PEOPLE, "--id", "nobody")
 
 
 def test_a_page_is_made_of_documents(tmp_path: Path) -> None:
     ran = data("show", PEOPLE, "--html", tmp_path / "a.html", "--limit", 0)
-    assert "6 documents on the page" in ran.output
+    assert "6 documents written to" in ran.output
     assert "Norrland" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_statistics_are_drawn(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("matplotlib")
     ran = data("stats", TWENTY, "--labels", "scierc", "--plot", tmp_path / f"a.{kind}")
     assert ran.exit_code == 0, ran.output
     starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
     assert (tmp_path / f"a.{kind}").read_bytes().startswith(starts[kind])
+
+
+def test_a_plot_has_a_key_axis_labels_and_linear_scales(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert data("stats", PEOPLE, "--plot", tmp_path / "a.svg").exit_code == 0
+    texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "a.svg").read_text(encoding="utf-8"))
+    assert {"entity types", "relation types", "words", "sentences", "entities", "cells"} <= set(texts)
+    ticks = [int(text.replace(",", "")) for text in texts if re.fullmatch(r"[\d,]+", text)]
+    assert ticks[:6] == [0, 1, 2, 3, 4, 5]
 
 
 def test_data_are_not_replaced_by_a_page_or_a_picture_of_them(tmp_path: Path) -> None:
@@ -358,6 +369,7 @@ def test_data_are_not_replaced_by_a_page_or_a_picture_of_them(tmp_path: Path) ->
 def test_pictures_of_unknown_kinds_and_without_matplotlib_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("matplotlib")
     assert "must end in .png, .svg or .pdf" in reason("stats", TWENTY, "--plot", tmp_path / "a.gif")
     (tmp_path / "b.svg").mkdir()
     assert "cannot be written" in reason("stats", TWENTY, "--plot", tmp_path / "b.svg")
@@ -370,7 +382,7 @@ def test_table_2_and_lengths_are_counted(data_folder: Path) -> None:
     ran = data("stats", *files, "--labels", "scierc")
     flat = " ".join(ran.output.split())
     assert "total 2,687 8,094 (6) 5,463 (7)" in flat
-    assert "longest 101 68 97 101" in flat
+    assert "maximum 101 68 97 101" in flat
 
 
 def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Path) -> None:
@@ -378,12 +390,12 @@ def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Pa
     annotation = "T1\tPeop 0 3\tAda\nT2\tLoc 3 4\t \nT3\tLoc 17 22\tIraqi\nT4\tOdd 4 12\tlives in\n"
     (tmp_path / "a.ann").write_text(annotation, encoding="utf-8")
     ran = data("check", tmp_path, "--words")
-    assert "1 × entity on no word, left out" in ran.output
-    assert "taken with the whole words" not in ran.output
+    assert "1 × entity that covers no word, skipped" in ran.output
+    assert "extended to the whole word" not in ran.output
     assert "'Iraqi' in pro-Iraqi [Loc]; its square covers the whole words" in " ".join(ran.output.split())
     assert "lives in [Odd]; no table holds it" in ran.output
     found = json.loads(data("check", tmp_path, "--words", "--json").stdout)
-    assert found["notes"] == {"entity on no word, left out": 1}
+    assert found["notes"] == {"entity that covers no word, skipped": 1}
 
 
 def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -> None:
@@ -391,7 +403,7 @@ def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -
     for command in (("check",), ("convert", "--out", tmp_path / "b.jsonl")):
         wrong = reason(*command, tmp_path / "a.json")
         assert "a.json holds no document that can be read: item 0 (counted from 0): entity" in wrong
-        assert "lies outside the document" in wrong
+        assert "is outside the document" in wrong
     assert not (tmp_path / "b.jsonl").exists()
 
 
@@ -407,7 +419,7 @@ def test_standard_input_is_a_dash_where_the_format_is_named(tmp_path: Path) -> N
         ran = unire(f"cat {TWENTY} | unire {command} --format dygie", tmp_path)
         assert ran.returncode == 0, ran.stderr
     ran = unire(f"cat {TWENTY} | unire data show -", tmp_path)
-    assert ran.stderr == "error: /dev/stdin can be read but once, so its format is not guessed; name the format\n"
+    assert ran.stderr == "error: /dev/stdin can be read only once, so its format cannot be guessed; pass --format\n"
 
 
 @pytest.mark.slow
@@ -423,7 +435,7 @@ def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tm
     assert ran.stderr == f"error: {told}\n"
 
 
-GUESSED = "(read as {}, as its content suggests; else name the format)"
+GUESSED = "(format guessed as {}; give the format if that is wrong)"
 STRANGE = "a.txt, line 1: not a format that unire knows; say which one it is, or convert it first"
 
 
@@ -443,7 +455,7 @@ def test_an_error_names_the_format_that_was_guessed(tmp_path: Path, name: str, t
     commands: list[tuple[object, ...]] = [("stats",), ("check",), ("convert", "--out", tmp_path / "b.jsonl")]
     for command in commands:
         assert wrong in reason(*command, tmp_path / name)
-    assert "as its content suggests" not in reason("stats", tmp_path / name, "--format", "unire")
+    assert "guessed" not in reason("stats", tmp_path / name, "--format", "unire")
 
 
 def test_a_guess_that_held_for_a_document_is_not_doubted(tmp_path: Path) -> None:
@@ -466,7 +478,7 @@ def test_a_format_that_cannot_be_written_is_answered_with_those_that_can(tmp_pat
 
 LOST = {
     "annotation beside another one of the same text, left out": 1,
-    "entity on no word, left out": 1,
+    "entity that covers no word, skipped": 1,
     "relation whose entity is left out": 1,
 }
 

@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,9 +23,10 @@ from helpers.extract import TEXT
 from helpers.paths import FIXTURES
 from unire import formats
 from unire.cli import console, progress
-from unire.cli.main import app
+from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.rendering import html
+from unire.writers.writers import WRITERS
 
 
 def test_a_text_gives_entities_and_relations_at_their_characters(found):
@@ -92,6 +95,33 @@ def test_what_has_a_lower_score_is_left_out(found):
     assert all(relation["score"] > between for relation in some["relations"])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in WRITERS if name not in ("brat", "datasets", "parquet", "spacy")])
+def test_every_format_leaves_out_other_types(extract, found, name, tmp_path):
+    """The output is what a model that predicts only these types would give."""
+    (item,) = found(TEXT)
+    labels = Counter(entity["label"] for entity in item["entities"])
+    assert len(labels) > 1
+    kept = labels.most_common(1)[0][0]
+    out = tmp_path / "found"
+    assert extract(TEXT, "--format", name, "--out", out, "--types", kept).exit_code == 0
+    written = out.read_text()
+    if name == "jsonl":
+        assert {entity["label"] for entity in json.loads(written)["entities"]} == {kept}
+    if name in ("jsonl", "unire", "csv", "entities-csv", "graphml", "cypher", "labelstudio"):
+        assert kept in written
+        assert not [label for label in labels if label != kept and re.search(rf"\b{label}\b", written)]
+
+
+def test_an_unknown_type_is_refused_before_anything_is_written(extract, tmp_path):
+    out = tmp_path / "found.jsonl"
+    ran = extract(TEXT, "--out", out, "--types", "Method,Person")
+    assert name_options(str(ran.exception), ["extract"]).startswith(
+        "--types names 'Person', which the model does not have; the entity types are "
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_format_is_named_or_read_off_the_file(extract, tmp_path):
     named, spert = tmp_path / "found.jsonl", tmp_path / "found.json"
     assert extract(TEXT, "--out", named, "--format", "unire").exit_code == 0
@@ -124,14 +154,14 @@ def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
 
 def test_nothing_is_written_under_the_name_of_a_packed_file(extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / "found.jsonl.gz", "--format", "jsonl")
-    assert "found.jsonl.gz would not be compressed, although its name says so" in str(ran.exception)
+    assert "found.jsonl.gz cannot be written compressed" in str(ran.exception)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["found.cvs", "found.json"])
 def test_an_ending_that_names_no_format_is_not_taken_for_lines_of_json(name, extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / name)
-    assert f"{name} names no format; pass format=..." in str(ran.exception)
+    assert f"{name} is not that of a format; pass format=..." in str(ran.exception)
     assert not list(tmp_path.iterdir())
     assert extract(TEXT, "--out", tmp_path / name, "--format", "jsonl").exit_code == 0
 
@@ -140,8 +170,8 @@ def test_a_summary_is_printed_beside_the_file(extract, random_model, tmp_path):
     out = tmp_path / "new" / "found.jsonl"
     ran = extract(TEXT, "--out", out)
     assert ran.stdout == ""
-    assert "1 document, read by" in ran.stderr.replace("\n", " ")
-    assert "written to" in ran.stderr.replace("\n", " ")
+    assert "Extracted 1 document with" in ran.stderr.replace("\n", " ")
+    assert f" to {out}" in ran.stderr.replace("\n", " ")
     assert json.loads(out.read_text())["text"] == TEXT
     summary = {"documents": 1, "model": str(random_model), "out": str(out), "notes": {}}
     assert json.loads(extract(TEXT, "--out", out, "--json").stdout) == summary
@@ -162,9 +192,9 @@ def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     ran = extract(TEXT, "--out", name)
     assert ran.exit_code == 0, ran.exception
-    assert ran.stderr.endswith(f"written to {name}\n")
+    assert ran.stderr.endswith(f" to {name}\n")
     said = " ".join(extract(TEXT, "--out", name, "--resume").stderr.split())
-    assert said.startswith(f"{name} is complete: there is nothing to resume, and the input was not read;")
+    assert said.startswith(f"{name} is complete, with nothing to resume;")
 
 
 def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
@@ -176,7 +206,7 @@ def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
     file.write_text(f"{TEXT}\n{TEXT}\n")
     os.utime(file, ns=(2 * out.stat().st_mtime_ns,) * 2)
     said = " ".join(str(extract(*options).exception).split())
-    assert said == f"{out} is complete, but {file} has changed since; without resume=True it is written again"
+    assert said == f"{out} is complete, but {file} has changed since; run without resume=True to write it again"
     assert len(out.read_text().splitlines()) == 1
     assert extract(*options[:-1]).exit_code == 0
     assert len(out.read_text().splitlines()) == 2
@@ -279,15 +309,15 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
     assert "is not UTF-8; convert it first" in error(latin)
     assert "standard input is not UTF-8" in error(stdin=b"caf\xe9")
     assert "is binary, not text" in error(binary)
-    assert "has no column 'text' but title" in error(tmp_path / "titles.parquet")
+    assert "has no column 'text', only 'title'" in error(tmp_path / "titles.parquet")
     assert "there is no file or folder 'missing.txt'" in error("missing.txt")
     assert "--lines and --words" in error("--lines", "--words", stdin="a")
     assert "unknown format 'xml'" in error(TEXT, "--format", "xml")
     assert "'dygie' needs a file" in error(TEXT, "--format", "dygie")
     assert "'brat' needs a folder" in error(TEXT, "--format", "brat")
     assert "already exists and holds" in error(TEXT, "--format", "brat", "--out", tmp_path)
-    assert "--resume continues an --out of lines" in error(TEXT, "--resume")
-    assert "--resume continues an --out of lines" in error(
+    assert "--resume needs --out and a format with one line" in error(TEXT, "--resume")
+    assert "--resume needs --out and a format with one line" in error(
         TEXT, "--resume", "--out", tmp_path / "x", "--format", "dygie"
     )
 
@@ -298,7 +328,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
         (("papers.csv", "--field", "abstrct", "--format", "csv"), "has no column 'abstrct'"),
         (("latin.txt", "--format", "csv"), "is not UTF-8"),
         (("A text.", "--format", "xml"), "unknown format 'xml'"),
-        (("A text.", "--constraints", "none", "--resume"), "resume=True continues an out=..."),
+        (("A text.", "--constraints", "none", "--resume"), "resume=True needs out=..."),
     ],
 )
 def test_nothing_is_said_before_what_is_wrong(arguments, message, tmp_path, monkeypatch):
@@ -311,12 +341,19 @@ def test_nothing_is_said_before_what_is_wrong(arguments, message, tmp_path, monk
     assert ran.output == ""
 
 
-def test_an_output_that_cannot_be_written_is_told_before_the_model_is_loaded(tmp_path):
+def test_an_output_that_cannot_be_written_is_reported_before_the_model_is_loaded(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
+    monkeypatch.setattr("unire.extractor.Extractor.load", None)
     for out in (tmp_path / "file" / "found.jsonl", tmp_path, Path("/proc/found.jsonl")):
-        ran = CliRunner().invoke(app, ["extract", "--model", "no-such-model", TEXT, "--out", str(out)])
+        ran = CliRunner().invoke(app, ["extract", TEXT, "--out", str(out)])
         assert isinstance(ran.exception, UnireError)
         assert "cannot be written" in str(ran.exception) or "is a folder" in str(ran.exception)
+
+
+@pytest.mark.parametrize("text", ["hi", "hi there", "nothing.txt"])
+def test_a_wrong_model_is_reported_before_a_wrong_text(text):
+    ran = CliRunner().invoke(app, ["extract", "--model", "nope", text])
+    assert str(ran.exception) == "there is no model folder 'nope'; the bundled models are news and science"
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path):
@@ -412,8 +449,8 @@ def test_a_page_that_leaves_documents_out_says_so(extract, tmp_path):
     lines.write_text("A line.\n" * (html.MAX_DOCUMENTS + 1))
     ran = extract("--lines", lines, "--out", tmp_path / "page.html")
     assert ran.exit_code == 0
-    assert "a page shows 200 documents, the first; the others are left out" in ran.stderr.replace("\n", " ")
-    assert "200 documents, read by" in ran.stderr.replace("\n", " ")
+    assert "the page shows only the first 200 documents" in ran.stderr.replace("\n", " ")
+    assert "Extracted 200 documents with" in ran.stderr.replace("\n", " ")
 
 
 def test_help_has_examples(extract):

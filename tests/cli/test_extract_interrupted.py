@@ -27,7 +27,7 @@ def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract,
     lines.write_bytes("\n".join(good[:-1]).encode() + b"\ncaf\xe9\n")
     ran = extract("--lines", lines, "--out", out)
     assert "lines.txt, line 9 is not UTF-8" in str(ran.exception)
-    assert "with --resume goes on" in ran.stderr.replace("\n", " ")
+    assert "continue with the same command and --resume" in ran.stderr.replace("\n", " ")
     assert not out.exists()
     assert len(out.with_name("found.jsonl.part").read_text().splitlines()) == 8
     lines.write_text("\n".join(good))
@@ -61,7 +61,7 @@ def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path
     (folder / "1.txt").write_text("A text.")
     (folder / "2.txt").write_bytes(b"caf\xe9")
     assert " ".join(extract(folder, "--out", out).stderr.split()) == (
-        f"stopped after 1 document, kept in {out}.part; fix the error; then the same command with --resume goes on"
+        f"stopped after 1 document, kept in {out}.part; fix the error; then continue with the same command and --resume"
     )
 
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_skipped_told_and_counted(extract, tmp_path):
     )
     for place, line in zip(places, skipped, strict=True):
         assert line.startswith(f"skipped: {folder / place}")
-    assert json.loads(ran.stdout)["notes"] == {"line, row or file that cannot be read, skipped": len(skipped)}
+    assert json.loads(ran.stdout)["notes"] == {"line, row, file or folder that cannot be read, skipped": len(skipped)}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_where_everything_would_be_skipped_the_command_is_wrong(extract, tmp_pat
     file = tmp_path / "a.jsonl"
     file.write_text('{"text": "one"}\n{"text": "two"}\n')
     ran = extract(file, "--field", "abstract", "--skip-errors", "--out", tmp_path / "found.jsonl")
-    assert "line 1 has no 'abstract' but text" in str(ran.exception)
+    assert "line 1 has no field 'abstract', only 'text'" in str(ran.exception)
     assert "skipped" not in ran.stderr
     assert list(tmp_path.iterdir()) == [file]
 
@@ -129,7 +129,7 @@ def test_where_the_first_hundred_would_be_skipped_the_rest_is_not_read(wrong, gi
     file.write_text('{"title": "one"}\n' * wrong + '{"text": "two"}\n{"title": "three"}\n')
     ran = extract(file, "--field", "text", "--skip-errors", "--out", tmp_path / "found.jsonl")
     if given_up:
-        assert "line 1 has no 'text' but title" in str(ran.exception)
+        assert "line 1 has no field 'text', only 'title'" in str(ran.exception)
     told = [line for line in ran.stderr.splitlines() if line.startswith("skipped: ")]
     assert len(told) == (0 if given_up else wrong + 1)
 
@@ -155,11 +155,11 @@ def test_another_model_or_other_constraints_are_not_resumed(extract, random_mode
     assert "not UTF-8" in str(extract(*options).exception)
     lines.write_text("A line.\n" * 7)
     types.write_text(json.dumps({labels.relation_types[0]: pairs[:1]}))
-    assert "was started with another constraints; pass the same" in str(extract(*options, "--resume").exception)
+    assert "was started with another constraints; resume with the same" in str(extract(*options, "--resume").exception)
     types.write_text(json.dumps({labels.relation_types[0]: pairs[::-1]}))  # the same, in another order
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "relation_odds": 0.5}))
-    assert "was started with another model; pass the same" in str(extract(*options, "--resume").exception)
+    assert "was started with another model; resume with the same" in str(extract(*options, "--resume").exception)
     (model / "config.json").write_bytes((random_model / "config.json").read_bytes())
     assert extract(*options, "--resume").exit_code == 0
 
@@ -171,6 +171,8 @@ def test_another_input_is_not_resumed(extract, tmp_path, monkeypatch):
     assert "not valid JSON" in str(extract(lines, "--out", out).exception)
     ran = extract(lines, "--out", out, "--resume", "--min-score", 0.5)
     assert "started with another min-score" in str(ran.exception)
+    ran = extract(lines, "--out", out, "--resume", "--types", "Method")
+    assert "started with another type filter" in str(ran.exception)
     lines.write_text("".join(f'{{"id": "{i + 100}", "text": "Line."}}\n' for i in range(6)))
     assert "the input has changed" in str(extract(lines, "--out", out, "--resume").exception)
     lines.write_text('{"id": "0", "text": "Line."}\n')
@@ -219,7 +221,7 @@ def test_killed_and_interrupted_no_line_is_lost_or_doubled(exported, tmp_path):
         process.send_signal(kind)
         _, stderr = process.communicate(timeout=60)
         assert process.returncode == (130 if kind == signal.SIGINT else -kind)
-    assert "with --resume goes on" in stderr.replace("\n", " ")
+    assert "continue with the same command and --resume" in stderr.replace("\n", " ")
     assert "Traceback" not in stderr
     assert 0 < json.loads(part.with_suffix(".part.json").read_text())["documents"] < len(texts)
     subprocess.run(command, check=True, capture_output=True)
@@ -269,7 +271,7 @@ def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_pat
     said = process.stderr.read().decode()
     assert process.returncode == 130
     assert "Traceback" not in said
-    assert "--resume goes on" in " ".join(said.split())
+    assert "continue with the same command and --resume" in " ".join(said.split())
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -220,7 +221,7 @@ def test_mistakes_get_one_sentence(tmp_path):
     empty.write_text("")
     assert "holds no document" in error("data", "stats", empty)
     assert "cannot be read" in error_of_process("data", "stats", tmp_path / "nothing.jsonl")
-    assert "no label space" in error("data", "stats", TWENTY, "--labels", "nothing")
+    assert "unknown label space" in error("data", "stats", TWENTY, "--labels", "nothing")
     assert "unknown entity type" in error("data", "stats", TWENTY, "--labels", "conll04")
     assert "--oracle" in error("evaluate", "--data", TWENTY)
     assert "no model folder" in error("evaluate", "--data", TWENTY, "--model", tmp_path / "nothing")
@@ -228,15 +229,20 @@ def test_mistakes_get_one_sentence(tmp_path):
     assert "--symmetric is only for labels learned from the data" in error(
         "score", TWENTY, TWENTY, "--labels", "scierc", "--symmetric", "A"
     )
+
+
+@pytest.mark.slow
+def test_mistakes_in_training_get_one_sentence(tmp_path):
+    pytest.importorskip("torch")
     assert "encoder" in error_of_process("train", "--encoder", tmp_path, "--data", TWENTY, "--out", tmp_path / "m")
-    assert "no preset" in error("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", "--preset", "y")
+    assert "unknown preset" in error("train", "--encoder", "x", "--data", TWENTY, "-o", tmp_path / "m", "--preset", "y")
 
 
 @pytest.mark.parametrize(
     "option", [("--odds", 3), ("--device", "cpu"), ("--constraints", "learnt"), ("--reliability",)]
 )
 def test_the_oracle_refuses_what_only_a_model_heeds(option):
-    sentence = "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
+    sentence = "--odds, --constraints, --device and --reliability need --model; leave them out with --oracle"
     assert sentence in error("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, *option)
 
 
@@ -245,7 +251,7 @@ def test_data_with_labels_that_a_model_does_not_know_are_refused(model):
 
 
 def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path):
-    assert "no device 'foo'" in error("extract", TWENTY, "--model", model, "--device", "foo")
+    assert "cannot use the device 'foo'" in error("extract", TWENTY, "--model", model, "--device", "foo")
     for arguments in (
         ("evaluate", "--model", model, "--data", TWENTY, "--device", "cpu", "--alpha", "nan"),
         ("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY, "--alpha", "nan"),
@@ -253,7 +259,14 @@ def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path)
     ):
         ran = run(*arguments)
         assert isinstance(ran.exception, UnireError)
-        assert "alpha = nan" in str(ran.exception) or "no device 'foo'" in str(ran.exception)
+        assert "alpha must be above 0" in str(ran.exception) or "cannot use the device 'foo'" in str(ran.exception)
+    oracle = ("evaluate", "--oracle", "--labels", "scierc", "--data", TWENTY)
+    assert error(*oracle, "--alpha", 0) == "error: --alpha must be above 0, not 0.0\n"
+    assert "--relation-odds" not in (wrong := error("evaluate", "--model", "science", "--data", TWENTY, "--odds", -1))
+    assert wrong == "error: --odds must be above 0, not -1.0\n"
+    lengths = ("adapt", "--encoder", "x", "--corpus", __file__, "--out", tmp_path / "b", "--max-steps", 1)
+    refused = error(*lengths, "--batch-tokens", 64)
+    assert refused == "error: adaptation setting --batch-tokens must be at least the length, 256, not 64\n"
 
 
 @pytest.mark.slow
@@ -262,11 +275,11 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tm
     shell = shlex.join(command(*arguments)) + " <&-"
     closed = subprocess.run(shell, shell=True, capture_output=True, text=True, check=False)
     assert closed.returncode == 1
-    assert closed.stderr == "error: standard input is closed; pipe text into it, or give a file\n"
+    assert closed.stderr == "error: standard input is closed; pipe text to it, or give a file\n"
     latin = tmp_path / "latin.txt"
     latin.write_bytes("caf\u00e9 noir\n".encode("latin-1"))
     with latin.open("rb") as file:
-        assert "standard input is not UTF-8" in error_of_process(*arguments, stdin=file)
+        assert re.search("standard input(, line 1)? is not UTF-8", error_of_process(*arguments, stdin=file))
     ran = run(*arguments, latin)
     assert isinstance(ran.exception, UnireError)
     assert "is not UTF-8" in str(ran.exception)
@@ -368,4 +381,7 @@ def test_errors_name_the_options_of_the_command(tmp_path):
     assert name_options(sentence, ["train", "--x"]) == 'use --resume, spans="characters" or --out, but not beta=True'
     assert "--spans characters" in name_options(sentence, ["score", "gold", "found"])
     assert name_options("symmetric=...", ["data", "stats"]) == "--symmetric"
+    assert name_options("format=...", ["data", "convert"]) == "--from"
+    plain = 'lr must be above 0; --lr must be, head_lr is, beta must be, "lr" must be'
+    assert name_options(plain, ["train"]) == f"--{plain}"
     assert name_options(sentence, []) == sentence

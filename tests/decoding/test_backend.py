@@ -13,13 +13,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.random_tables import LIVES_IN, PER, PER_LOC, Problem, blocks, decode_one, noise, one_hot
 from unire.decoding import backend, decoders
-from unire.decoding.decoders import decode
+from unire.decoding.decoders import DECODERS, decode
 from unire.errors import UnireError
 
 pytestmark = pytest.mark.usefixtures("decode_with_torch")
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
 @pytest.mark.parametrize(("length", "place"), [(3, (1, 2, LIVES_IN)), (3, (2, 2, PER)), (1, (0, 0, 0))])
@@ -35,13 +35,13 @@ def test_a_cell_that_is_not_finite_is_refused_with_its_place(
     P[0, 3] = math.nan  # padding
     P[(1, *place)] = value
     i, j, y = place
-    says = rf"table 1 holds {name} as the probability of '{PER_LOC.names[y]}' for the words {i} and {j}: "
+    says = rf"table 1 holds {name} as the probability of '{PER_LOC.names[y]}' for the words {i} and {j}; "
     with pytest.raises(UnireError, match=says):
         decode(as_array(P), [3, length], PER_LOC, decoder=decoder)
 
 
 def test_an_unknown_decoder_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(UnireError, match="no decoder 'viterbi': there are split, hard"):
+    with pytest.raises(UnireError, match="unknown decoder 'viterbi'; give one of split, hard"):
         decode_one(one_hot([[0]]), decoder="viterbi")
 
 
@@ -53,7 +53,7 @@ def test_tables_of_another_shape_are_refused(shape: tuple[int, ...], lengths: li
         decode(np.zeros(shape), lengths, PER_LOC)
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("filler", [0.0, math.nan])
 def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: float) -> None:
     problem = Problem([blocks(np.random.default_rng(n), n, 5) for n in (6, 4)], PER_LOC)
@@ -69,7 +69,7 @@ def test_p_is_left_as_it_was_and_may_lie_in_any_order(decoder: str, filler: floa
     np.testing.assert_array_equal(P, problem.padded(filler))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 def test_tensors_with_gradients_or_of_inference_mode_and_autocast_are_fine(decoder: str) -> None:
     problem = Problem([noise(np.random.default_rng(3), 7, 5)], PER_LOC)
     P = torch.from_numpy(problem.padded(math.nan, extra=2)).float()

@@ -34,7 +34,7 @@ from helpers.random_tables import (
     problems,
 )
 from unire.decoding import backend, kernels, reference
-from unire.decoding.decoders import BoundaryDecoder, decode
+from unire.decoding.decoders import DECODERS, BoundaryDecoder, decode
 from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 from unire.tables import read_table
@@ -179,7 +179,7 @@ def test_hard_agrees_with_its_reference(kind: str, problem: Problem, filler: flo
         assert_same(of_table(found, index), reference.decode_hard(table, problem.labels))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @settings(max_examples=60, deadline=None)
 @given(problem=problems(noise, blocks), filler=FILLERS, extra=st.integers(0, 3))
 def test_padding_and_neighbours_never_leak(decoder: str, problem: Problem, filler: float, extra: int) -> None:
@@ -188,7 +188,7 @@ def test_padding_and_neighbours_never_leak(decoder: str, problem: Problem, fille
         assert_same(of_table(found, index), of_table(decode_one(table, problem.labels, decoder=decoder), 0))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @given(problem=problems(blocks))
 def test_results_are_sorted_and_on_the_host(decoder: str, problem: Problem) -> None:
     found = decode(torch.from_numpy(problem.padded()), problem.lengths, problem.labels, decoder=decoder)
@@ -376,7 +376,7 @@ def test_hard_decoding_knows_no_limit_of_ten_words_and_cuts_at_the_borders_of_en
     assert found.cuts.tolist() == [[0, 16]]
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
 @pytest.mark.parametrize("labels", [LabelSpace(("Per",)), LabelSpace((), ("Likes",)), PER_LOC])
 @pytest.mark.parametrize("lengths", [[], [0], [1], [0, 1, 0], [2, 0]])

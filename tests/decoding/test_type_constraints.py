@@ -27,7 +27,7 @@ from helpers.random_tables import (
     one_hot,
     problems,
 )
-from unire.decoding.decoders import decode
+from unire.decoding.decoders import DECODERS, decode
 from unire.decoding.kernels import Decoded
 from unire.labels import LabelSpace
 
@@ -50,7 +50,7 @@ def facts(found: Decoded) -> list[tuple[int, ...]]:
     return list(zip(found.entities[head, 3].tolist(), found.entities[tail, 3].tolist(), label.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("kind", ["numpy float32", "torch float32", "torch bfloat16"])
 @settings(max_examples=60, deadline=None)
 @given(drawn=constrained())
@@ -79,7 +79,7 @@ def test_what_is_forbidden_is_never_found_and_all_else_is_as_it_was(
 
 
 @pytest.mark.parametrize("as_array", [np.asarray, torch.from_numpy])
-@pytest.mark.parametrize("decoder", ["split", "hard", "likely"])
+@pytest.mark.parametrize("decoder", DECODERS)
 def test_the_next_best_relation_that_may_be_wins_or_none(decoder: str, as_array: Callable[[Any], Any]) -> None:
     table = np.zeros((5, 5), np.int64)
     table[:3, :3], table[4, 4], table[:3, 4] = PER, LOC, [LIVES_IN, LIVES_IN, MARRIED]

@@ -131,7 +131,7 @@ def test_results_print_in_one_line_and_become_plain_json() -> None:
 @pytest.mark.parametrize("n", [0, 1])
 def test_fewer_than_two_documents_cannot_be_resampled(n: int) -> None:
     gold = documents(n, seed=1)
-    with pytest.raises(UnireError, match=f"at least 2 documents to draw from, not {n}"):
+    with pytest.raises(UnireError, match=f"at least 2 documents, not {n}"):
         bootstrap(gold, gold, LABELS)
 
 

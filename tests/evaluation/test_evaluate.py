@@ -139,7 +139,7 @@ def test_the_oracle_finds_what_a_table_can_hold(twenty):
     assert report.confidence is None
     assert report.to_dict()["model"] == "oracle"
     assert "confidence" not in report.to_dict()
-    with pytest.raises(UnireError, match="alpha = 0"):
+    with pytest.raises(UnireError, match="alpha must be above 0"):
         evaluate_oracle(twenty, "scierc", alpha=0)
 
 

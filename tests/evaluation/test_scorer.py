@@ -256,21 +256,29 @@ def test_an_unknown_protocol_is_refused_with_the_choices(field: str) -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted", "message"),
     [
-        ([GOLD, GOLD], [GOLD], "the predicted documents end after 1 but the gold ones go on"),
-        ([GOLD], [GOLD, GOLD], "the gold documents end after 1 but the predicted ones go on"),
+        ([GOLD, GOLD], [GOLD], "the number of documents differs: more in gold, 1 in the predictions"),
+        ([GOLD], [GOLD, GOLD], "the number of documents differs: 1 in gold, more in the predictions"),
         (
             named("abc"),
             named("adce"),
             "document 'b' is not among the predictions; document 'd' and 1 more are predicted but not in the gold",
         ),
-        (named("abcd"), named("ad"), "document 'b' and 1 more are not among the predictions: both must be"),
-        (named("ab"), named("a"), "the predicted documents end after 1 but the gold ones go on with 'b'"),
+        (named("abcd"), named("ad"), "document 'b' and 1 more are not among the predictions; use the same documents"),
+        (
+            named("ab"),
+            named("a"),
+            "differs: more in gold, 1 in the predictions .the next is 'b'.; use the same documents",
+        ),
         (
             named("abcb"),
             named("acbb"),
-            "document 'b' of gold is at the position of document 'c' .* and in the gold 2 are called 'b'; sort both",
+            "gold has 'b' where the predictions have 'c'.* in the gold 2 documents have the id 'b'; use the same order",
         ),
-        (named("abc"), [*named("acb"), replace(GOLD, id="")], "in the predictions some have no id; sort both"),
+        (
+            named("abc"),
+            [*named("acb"), replace(GOLD, id="")],
+            "in the predictions some documents have no id; use the same order",
+        ),
         ([GOLD], [Document.from_words(WORDS[:1])], "document 'paper': 8 words in the gold but 6 in the predictions"),
         (
             [replace(GOLD, id="")],

@@ -7,10 +7,10 @@ import pytest
 
 from helpers.tiny_encoders import tiny_tokenizer
 from unire.config import EncoderSpec, ModelConfig
-from unire.decoding.decoders import SpanDecoder
+from unire.decoding.decoders import DECODERS, SPAN_DECODERS, BoundaryDecoder, MaxSpanDecoder, SpanDecoder
 from unire.documents import Document
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import ALPHA_GRID, RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
+from unire.evaluation.tuning import RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
 from unire.extractor import Extractor
 from unire.inference.engine import Engine
 from unire.labels import LabelSpace
@@ -24,7 +24,7 @@ LABELS = LabelSpace(("X",), ("r",))
 class SoftGold(Engine):
     """An engine that knows the answer, and gives it the probability `p` in every cell."""
 
-    max_cells = max_tokens = 10**6
+    max_cells = max_batch_tokens = 10**6
     padding = "exact"
 
     def __init__(self, documents, p):
@@ -34,7 +34,7 @@ class SoftGold(Engine):
         self.passes += 1
         T, N = batch.words.shape
         P = np.zeros((T, N, N, len(LABELS)), dtype=np.float32)
-        for k, place in enumerate(batch.tables):
+        for k, place in enumerate(batch.table_spans):
             sentence = self.documents[place.document].sentences[place.sentence]
             gold = np.eye(len(LABELS))[fill_sentence(sentence, LABELS).labels]
             P[k, : len(sentence), : len(sentence)] = self.p * gold + (1 - self.p) * np.eye(len(LABELS))[0]
@@ -56,7 +56,7 @@ def test_a_lone_entity_of_probability_p_is_found_for_alpha_below_sqrt_two_p(docu
     """√2 · 0.8 ≈ 1.13: every smaller α finds all entities, every larger one none."""
     found = {
         a: s.entities.f1
-        for a, s in zip(ALPHA_GRID["split"], sweep_alphas(extractor(documents, 0.8), documents), strict=True)
+        for a, s in zip(BoundaryDecoder.alpha_grid, sweep_alphas(extractor(documents, 0.8), documents), strict=True)
     }
     assert all(f1 == (1.0 if alpha < 0.8 * 2**0.5 else 0.0) for alpha, f1 in found.items())
 
@@ -90,7 +90,7 @@ class Unsure(SoftGold):
     def predict_tables(self, batch):
         T, N = batch.words.shape
         P = np.empty((T, N, N, len(LABELS)))
-        for k, place in enumerate(batch.tables):
+        for k, place in enumerate(batch.table_spans):
             random = np.random.default_rng(place.document * 100 + place.start)
             sure = random.random(N) ** 0.5
             share = np.outer(sure, sure)[..., None] * (random.random((N, N, 1)) < 0.3)  # most cells are blank
@@ -99,7 +99,7 @@ class Unsure(SoftGold):
         return P
 
 
-@pytest.mark.parametrize("decoder", ALPHA_GRID)
+@pytest.mark.parametrize("decoder", [name for name, decoder in DECODERS.items() if decoder.alpha_grid])
 def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
     """Also for sentences that have several tables, and documents without any."""
     words = [list("abcd") * 3, list("dcba") * 8, list("ab")]
@@ -119,15 +119,29 @@ def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
         alone = score(documents, unsure.annotate(documents), LABELS)
         assert scores.to_dict() == alone.to_dict(), alpha
         found.add(alone.relations.total.predicted)
-    assert len(found) > {"split": 5, "likely": 3}[decoder]
+    assert len(found) > {"split": 5}.get(decoder, 3)
 
 
 def test_what_speaks_for_a_square_is_weighed_in_the_same_way(documents):
     """An entity of probability 0.8 has ln 4 = 1.39 in its favour."""
     likely = extractor(documents, 0.8, "likely")
-    found = {a: s.entities.f1 for a, s in zip(ALPHA_GRID["likely"], sweep_alphas(likely, documents), strict=True)}
+    found = {a: s.entities.f1 for a, s in zip(MaxSpanDecoder.alpha_grid, sweep_alphas(likely, documents), strict=True)}
     assert all(f1 == (1.0 if alpha < 1.38 else 0.0) for alpha, f1 in found.items())
     assert tune_alpha(likely, documents) == 0.75  # the middle of 0.25 to 1.25
+
+
+def test_the_thresholds_of_a_new_decoder_are_tuned_too(documents, monkeypatch):
+    class CoarseDecoder(BoundaryDecoder):
+        alpha_grid = (0.5, 0.9, 5.0)
+
+    class FixedDecoder(BoundaryDecoder):
+        alpha_grid = ()
+
+    for name, decoder in (("coarse", CoarseDecoder), ("fixed", FixedDecoder)):
+        monkeypatch.setitem(DECODERS, name, decoder)
+        monkeypatch.setitem(SPAN_DECODERS, name, decoder)
+    assert tune_alpha(extractor(documents, 0.8, "coarse"), documents) == 0.9  # the middle of 0.5 and 0.9
+    assert tune_alpha(extractor(documents, 0.8, "fixed"), documents) == 1.4
 
 
 def test_alpha_stays_as_it_is_where_it_makes_no_difference(documents):

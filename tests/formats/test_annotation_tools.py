@@ -84,17 +84,17 @@ def test_a_region_on_white_space_is_left_out_with_its_relations(tmp_path: Path) 
     (document,) = read_tasks(tmp_path, task(region("a", 3, 4, "X"), LONDON, relation("a", "b", "R")), notes=notes)
     assert len(document.entities) == 1
     assert not document.relations
-    assert +notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
+    assert +notes == {"entity that covers no word, skipped": 1, "relation whose entity is left out": 1}
 
 
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
         ([ADA, relation("a", "z", "R")], 'refers to a missing region by its "to_id"'),
-        ([ADA, LONDON, relation("a", "b")], "has no label; give it one, or take it out"),
-        ([ADA, LONDON, relation("a", "b", "R", direction="up")], 'is none of "right", "left" and "bi"'),
-        ([ADA, ADA], "has the name of another one"),
-        ([region("a", 0, 99, "X")], "characters 0 to 99 of 'X' do not lie in a text of 32 characters"),
+        ([ADA, LONDON, relation("a", "b")], "has no label; add one, or remove it"),
+        ([ADA, LONDON, relation("a", "b", "R", direction="up")], 'must be "right", "left" or "bi"'),
+        ([ADA, ADA], "has the same id as another one"),
+        ([region("a", 0, 99, "X")], "characters 0 to 99 of 'X' are outside the text, which has 32 characters"),
         ([{**ADA, "value": 7}], '"value" must be a JSON object'),
         ([7], "a region or relation must be a JSON object"),
     ],
@@ -160,7 +160,7 @@ def test_a_span_on_white_space_is_left_out(tmp_path: Path) -> None:
     (document,) = read_lines(tmp_path, example(spans=spans, relations=relations), notes=notes)
     assert [str(entity) for entity in document.entities] == ["London [Loc]"]
     assert len(document.relations) == 1
-    assert notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
+    assert notes == {"entity that covers no word, skipped": 1, "relation whose entity is left out": 1}
     (document,) = read_lines(tmp_path, example(spans=[span(3, 4, "X")]))
     assert not document.entities
 
@@ -168,12 +168,12 @@ def test_a_span_on_white_space_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        (example(relations=[link(head_span=span(0, 2, "Peop"))]), 'has a "head" that is no span'),
-        (example(relations=[link(child=9)]), 'has a "child" that is no span'),
-        (example(tokens=[{"text": "Ada", "start": 0, "end": 99}]), "does not lie in a text of 32 characters"),
-        (example(tokens=tokens(), sentences=[5]), '"sentences" must say how many of 8 words each sentence has'),
-        (example(tokens=tokens(), spans=[span(0, 3, "X", token_start=0, token_end=8)]), "lies outside the document"),
-        (example(spans=[span(0, 99, "X")]), "characters 0 to 99 of 'X' do not lie in"),
+        (example(relations=[link(head_span=span(0, 2, "Peop"))]), 'has a "head" that is not a span'),
+        (example(relations=[link(child=9)]), 'has a "child" that is not a span'),
+        (example(tokens=[{"text": "Ada", "start": 0, "end": 99}]), "is outside the text, which has 32 characters"),
+        (example(tokens=tokens(), sentences=[5]), "must be the number of words of each sentence, 8 in total"),
+        (example(tokens=tokens(), spans=[span(0, 3, "X", token_start=0, token_end=8)]), "is outside the document"),
+        (example(spans=[span(0, 99, "X")]), "characters 0 to 99 of 'X' are outside the text"),
         (example(spans=[{"start": 0, "end": 3}]), "must be a string, but is null"),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_broken_example_is_refused(tmp_path: Path, item: Any, reason: str) -> 
 def test_entities_in_the_place_of_spans_are_refused_and_those_beside_them_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": TEXT, "entities": []}), encoding="utf-8")
-    with pytest.raises(UnireError, match='line 1: "entities" is not of the format prodigy, which has "spans"'):
+    with pytest.raises(UnireError, match='line 1: "entities" is not a key of the format prodigy, which has "spans"'):
         list(formats.read(path, "prodigy"))
     path.write_text(json.dumps({"text": TEXT, "entities": ["x"], "spans": []}), encoding="utf-8")
     notes: Counter[str] = Counter()
@@ -237,8 +237,8 @@ def test_a_finding_on_no_word_is_left_out_with_its_relation_and_one_in_a_word_wi
     [
         ({"entities": [[0, 3, "PER"]]}, r'entity \[0, 3, "PER"\] must be a JSON object'),
         ({"entities": [{"start_offset": 0, "label": "A"}]}, '"char_start" of entity .* must be a whole number'),
-        ({"entities": [finding(0, 99, "A")]}, "characters 0 to 99 of 'A' do not lie in a text of 32 characters"),
-        ({"entities": []}, '"head" of relation .* is none of the entities'),
+        ({"entities": [finding(0, 99, "A")]}, "characters 0 to 99 of 'A' are outside the text, which has 32"),
+        ({"entities": []}, '"head" of relation .* is not one of the entities'),
         ({"relations": [{"head": 0, "tail": 1, "label": "R"}]}, '"head" of relation .* must be a JSON object'),
     ],
 )
@@ -250,8 +250,8 @@ def test_findings_of_another_form_are_refused(tmp_path: Path, changed: dict[str,
 def test_lines_of_another_format_are_not_taken_for_findings(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     for item, reason in (
-        ({"text": TEXT, "spans": []}, '"spans" is not of the format jsonl; give the format, perhaps prodigy'),
-        ({"text": TEXT, "sentences": []}, '"sentences" is not of the format jsonl; give the format, perhaps unire'),
+        ({"text": TEXT, "spans": []}, '"spans" is not a key of the format jsonl; give the format, perhaps prodigy'),
+        ({"text": TEXT, "sentences": []}, '"sentences" is not a key of the format jsonl; give the format, perhaps u'),
         ({"text": TEXT}, '"entities" is missing'),
     ):
         path.write_text(json.dumps(item), encoding="utf-8")

@@ -25,19 +25,19 @@ def file(folder: Path, *items: Any, name: str = "a.jsonl") -> Path:
 
 
 def test_a_missing_file_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UnireError, match=r"a\.jsonl cannot be read: No such file"):
+    with pytest.raises(UnireError, match=r"a\.jsonl cannot be read: No such file or directory; check the path"):
         formats.read(tmp_path / "a.jsonl")
 
 
 def test_a_folder_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(UnireError, match="not a format that unire knows"):
         formats.read(tmp_path)
-    with pytest.raises(UnireError, match="cannot be read: Is a directory"):
+    with pytest.raises(UnireError, match="cannot be read: Is a directory; pass a file of the data, or another format="):
         formats.read(tmp_path, "dygie")
 
 
 def test_a_file_is_refused_where_a_folder_is_needed() -> None:
-    with pytest.raises(UnireError, match="cannot be read: Not a directory"):
+    with pytest.raises(UnireError, match="cannot be read: Not a directory; pass the folder of the data, or another"):
         formats.read(FIXTURES / "people.json", "brat")
 
 
@@ -94,10 +94,10 @@ def spert(**changes: Any) -> dict[str, Any]:
         ({**GOLD, "ner": [[[0, "X"]]]}, 'entity [0, "X"] is not [start, end, label]'),
         ({**GOLD, "ner": [[[0, True, "X"]]]}, 'entity [0, true, "X"] is not [start, end, label]'),
         ({**GOLD, "ner": [[[1, 0, "X"]]]}, 'entity [1, 0, "X"] is reversed or empty'),
-        ({**GOLD, "ner": [[[1, 2, "X"]]]}, 'entity [1, 2, "X"] lies outside the document, which has 2 words'),
-        ({**GOLD, "ner": [[[-1, 0, "X"]]]}, 'entity [-1, 0, "X"] lies outside the document, which has 2 words'),
+        ({**GOLD, "ner": [[[1, 2, "X"]]]}, 'entity [1, 2, "X"] is outside the document, which has 2 words'),
+        ({**GOLD, "ner": [[[-1, 0, "X"]]]}, 'entity [-1, 0, "X"] is outside the document, which has 2 words'),
         ({**GOLD, "relations": [[[0, 0, 1, 1]]]}, "relation [0, 0, 1, 1] is not [head start, head end, tail start,"),
-        ({**GOLD, "relations": [[[0, 0, 1, 2, "R"]]]}, 'relation [0, 0, 1, 2, "R"] lies outside the document'),
+        ({**GOLD, "relations": [[[0, 0, 1, 2, "R"]]]}, 'relation [0, 0, 1, 2, "R"] is outside the document'),
         (
             {**GOLD, "relations": [[[0, 0, 0, 1, "R"]]]},
             'relation [0, 0, 0, 1, "R"] refers to a missing entity: none covers the words 0 to 1',
@@ -105,9 +105,9 @@ def spert(**changes: Any) -> dict[str, Any]:
         (native(text=None), '"text" must be a string, but is null'),
         (native(offsets=[[[0, 1]]]), '"offsets" must have one [start, end] for every word of "sentences"'),
         (native(offsets=[7]), 'a sentence of "offsets" must be a list, but is 7'),
-        (native(offsets=[[[0, 1], [2, 4]]]), "document '0': offset (2, 4) of word 1 is not (start, end) in"),
-        (native(offsets=[[[0, 1], [3, 2]]]), "document '0': offset (3, 2) of word 1 is not (start, end) in"),
-        (native(offsets=[[[2, 3], [0, 1]]]), "document '0': offset (0, 1) of word 1 is not (start, end) in"),
+        (native(offsets=[[[0, 1], [2, 4]]]), "document '0': offset (2, 4) of word 1 must be (start, end), in"),
+        (native(offsets=[[[0, 1], [3, 2]]]), "document '0': offset (3, 2) of word 1 must be (start, end), in"),
+        (native(offsets=[[[2, 3], [0, 1]]]), "document '0': offset (0, 1) of word 1 must be (start, end), in"),
         (native(offsets=[[[0, 1], 2]]), "offset 2 is not [start, end]"),
         (native(offsets=[[[0, 1], [2, True]]]), "offset [2, true] is not [start, end]"),
         (native(meta=[]), '"meta" must be a JSON object, but is []'),
@@ -118,11 +118,11 @@ def spert(**changes: Any) -> dict[str, Any]:
         (native(entities=[{"start": 0, "end": 1}]), '"label" of entity {"start": 0, "end": 1} must be a string,'),
         (
             native(entities=[{"start": 0, "end": 1, "label": "X", "char_end": 2}]),
-            '"char_end" of entity {"start": 0, "end": 1, "label": "X", "char_end": 2} is not that of its words, 1',
+            '"char_end" of entity {"start": 0, "end": 1, "label": "X", "char_end": 2} differs from that of its w',
         ),
         (
             native(relations=[{"head": 0, "tail": 2, "label": "R"}]),
-            'relation {"head": 0, "tail": 2, "label": "R"} refers to a missing entity: 2, of 2 counted from 0',
+            'relation {"head": 0, "tail": 2, "label": "R"} refers to entity 2, but there are 2, counted from 0',
         ),
     ],
 )  # fmt: skip
@@ -143,12 +143,12 @@ def test_a_broken_line_is_refused_by_file_line_and_reason(tmp_path: Path, item: 
         (spert(entities={}), '"entities" must be a list, but is {}'),
         (spert(entities=[{"start": 0, "type": "X"}]), '"end" of entity {"start": 0, "type": "X"} must be a whole'),
         (spert(entities=[{"start": 1, "end": 1, "type": "X"}]), "is reversed or empty"),
-        (spert(entities=[{"start": 0, "end": 3, "type": "X"}]), "lies outside the document, which has 2 words"),
+        (spert(entities=[{"start": 0, "end": 3, "type": "X"}]), "is outside the document, which has 2 words"),
         (spert(entities=[{"start": 0, "end": 1, "type": 7}]), "must be a string, but is 7"),
         (spert(entities=[{"start": 0, "end": 1, "type": "X", "score": "hi"}]), "must be a number"),
         (spert(relations=["R"]), 'relation "R" must be a JSON object, but is "R"'),
         (spert(relations=[{"head": 0, "tail": 1}]), "must be a string, but is null"),
-        (spert(relations=[{"head": -1, "tail": 1, "type": "R"}]), "refers to a missing entity: -1, of 2"),
+        (spert(relations=[{"head": -1, "tail": 1, "type": "R"}]), "refers to entity -1, but there are 2"),
         (spert(relations=[{"head": 0, "tail": 1, "type": "R" * 100}] * 2 + [0]), "relation 0 must be a JSON object"),
     ],
 )  # fmt: skip

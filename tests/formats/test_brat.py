@@ -109,7 +109,7 @@ def test_an_entity_on_white_space_is_left_out_with_its_relations(tmp_path: Path)
     ann = "T1\tX 1 2\t \nT2\tX 2 3\tb\nR1\tR Arg1:T1 Arg2:T2\n"
     (document,) = formats.read(folder(tmp_path, "a b", ann), notes=notes)
     assert len(document.entities) == 1
-    assert notes == {"entity on no word, left out": 1, "relation whose entity is left out": 1}
+    assert notes == {"entity that covers no word, skipped": 1, "relation whose entity is left out": 1}
 
 
 def test_a_byte_order_mark_and_line_ends_of_windows_are_no_annotation(tmp_path: Path) -> None:
@@ -149,17 +149,17 @@ def test_no_name_leads_out_of_the_folder_and_all_come_back(tmp_path: Path, name:
 @pytest.mark.parametrize(
     ("ann", "reason"),
     [
-        ("X1\tPeop 0 3\tAda", "is not a line that brat writes"),
+        ("X1\tPeop 0 3\tAda", "is not a line of brat"),
         ("T1\tPeop 0\tAda", "T1 must have a type and pairs of characters"),
         ("T1\tPeop 0 x\tAda", "T1 must have a type and pairs of characters"),
         ("T1\t\t", "T1 must have a type and pairs of characters"),
         ("T1\tPeop 3 0\tAda", "T1 has characters that are reversed, empty or out of order"),
         ("T1\tPeop 4 9;0 3\tAda", "T1 has characters that are reversed, empty or out of order"),
-        ("T1\tPeop 0 999\tAda", "characters 0 to 999 of 'Peop' do not lie in a text of 55 characters"),
-        ("T1\tPeop 0 3\tAda\nT1\tPeop 0 3\tAda", "T1 stands there twice"),
-        ("R1\tLive_In Arg1:T1 Arg2:T2", "R1 refers to 'T1', which is not there"),
+        ("T1\tPeop 0 999\tAda", "characters 0 to 999 of 'Peop' are outside the text, which has 55 characters"),
+        ("T1\tPeop 0 3\tAda\nT1\tPeop 0 3\tAda", "T1 is defined twice"),
+        ("R1\tLive_In Arg1:T1 Arg2:T2", "R1 refers to 'T1', which does not exist"),
         ("R1\tLive_In Arg1:T1", "R1 must have a type and two arguments"),
-        ("A1\tCertainty", "A1 must have a name and what it is about"),
+        ("A1\tCertainty", "A1 must have a name and a target"),
         ("#1\tAttributes T1\t{", "not valid JSON"),
         ("#1\tAttributes T1\t[]", "must be a JSON object"),
     ],
@@ -178,7 +178,7 @@ def test_annotation_without_a_text_and_bytes_that_are_no_text_do_not_stop_the_re
     errors: list[UnireError] = []
     assert [d.id for d in formats.read(tmp_path, on_error=errors.append)] == ["a"]
     assert [str(error) for error in errors] == [
-        f"{tmp_path / 'b.ann'} has no text beside it; add b.txt",
+        f"{tmp_path / 'b.ann'} has no text; add b.txt",
         f"{tmp_path / 'c.ann'}: not UTF-8; convert the file first",
     ]
 
@@ -186,8 +186,8 @@ def test_annotation_without_a_text_and_bytes_that_are_no_text_do_not_stop_the_re
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (Document.from_words([["a"]], [(0, 1, "two words")], id="d"), "no types with spaces in their names"),
-        (Document.from_words([["a"]], id=""), "it has no name, and so no file"),
+        (Document.from_words([["a"]], [(0, 1, "two words")], id="d"), "does not support spaces in names of types"),
+        (Document.from_words([["a"]], id=""), "it has no id, and therefore no file name"),
         (Document.from_words([["\ud83d"]], id="d"), "surrogates not allowed"),
         (Document.from_words([["a"]], [(0, 1, "X", None, {"x": {1}})], id="d"), "not JSON serializable"),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
@@ -13,9 +14,9 @@ from helpers.paths import FIXTURES
 from unire import Documents, formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
-from unire.formats.base import Capability
+from unire.formats.base import Capability, Format
 from unire.labels import LabelSpace
-from unire.sources.lines import iter_tokenized
+from unire.sources.lines import iter_raw_lines, iter_tokenized
 
 NAMES = {"twenty.jsonl": "dygie", "overlaps.jsonl": "dygie", "people.json": "spert", "ade.json": "spert"}
 
@@ -41,6 +42,19 @@ def spans(document: Document) -> list[tuple[int, int, str, float | None]]:
 
 def links(document: Document) -> list[tuple[str, str, str, float | None]]:
     return [(str(r.head), str(r.tail), r.label, r.score) for r in document.relations]
+
+
+# The registry
+
+
+def test_a_format_that_is_added_to_the_registry_can_be_read_and_written(tmp_path: Path, monkeypatch) -> None:
+    native = formats.FORMATS["unire"]
+    monkeypatch.setitem(formats.FORMATS, "new", Format(native.read, native.write))
+    monkeypatch.setitem(formats.FORMATS, "read-only", Format(native.read))
+    assert formats.write([ADA], tmp_path / "a.jsonl", "new") == 1
+    assert [*formats.read(tmp_path / "a.jsonl", "new")] == [ADA]
+    with pytest.raises(UnireError, match="'read-only' can be read, but not written"):
+        formats.write([ADA], tmp_path / "b.jsonl", "read-only")
 
 
 # Reading
@@ -261,11 +275,11 @@ STRANGER = ADA.annotated(ADA.entities[:1], ADA.relations)
 @pytest.mark.parametrize(
     ("document", "format", "reason"),
     [
-        (SECOND_ON_ITS_WORDS, "dygie", "no place for 1 × relation of an entity that is not the first on its words"),
+        (SECOND_ON_ITS_WORDS, "dygie", "no place for 1 × relation of a second entity on the same words"),
         (ACROSS, "spert", "no place for 1 × relation across sentences"),
         (SPANNING, "spert", "no place for 1 × entity across sentences"),
-        (STRANGER, "unire", "refers to an entity that the document lacks"),
-        (STRANGER, "dygie", "no place for 1 × relation of an entity that is not the first on its words"),
+        (STRANGER, "unire", "refers to an entity that is not in the document"),
+        (STRANGER, "dygie", "no place for 1 × relation of a second entity on the same words"),
         (Document.from_words([["a"]], [(0, 1, "X", float("nan"))]), "unire", "Out of range float values"),
         (Document.from_words([["a"]], meta={"x": {1}}), "unire", "Object of type set is not JSON serializable"),
         (Document.from_words([["\ud83d"]]), "unire", "surrogates not allowed"),
@@ -346,12 +360,13 @@ def test_the_twenty_sentences_are_what_overfitting_needs() -> None:
 
 
 def test_lines_of_words_are_documents_parted_by_empty_lines() -> None:
-    documents = list(iter_tokenized(["", "a b\n", "c\n", " \n", "\n", "d e\r\n"], "mine"))
+    lines = iter_raw_lines(io.BytesIO(b"\na b\nc\n \n\nd e\r\n"), "mine")
+    documents = list(iter_tokenized(lines, "mine"))
     assert [(d.id, [s.words for s in d.sentences]) for d in documents] == [
         ("mine:1", [("a", "b"), ("c",)]),
         ("mine:2", [("d", "e")]),
     ]
-    assert not list(iter_tokenized(["\n"], "mine"))
+    assert not list(iter_tokenized(iter_raw_lines(io.BytesIO(b"\n"), "mine"), "mine"))
 
 
 def test_one_file_or_several_are_read_into_a_list(tmp_path):

@@ -87,8 +87,8 @@ def test_the_released_form_is_written_as_the_authors_have_it(tmp_path: Path) -> 
         (line(sentText=7), '"sentText" must be a string'),
         (line(sentId="x"), '"sentId" must be a whole number, but is "x"'),
         (line(entityMentions=[{"emId": "E1", "offset": [0], "label": "X"}]), "is not [start, end]"),
-        (line(entityMentions=[{"emId": "E1", "offset": [0, 9], "label": "X"}]), "lies outside the document"),
-        (line(entityMentions=line()["entityMentions"] * 2), 'has the "emId" of another one'),
+        (line(entityMentions=[{"emId": "E1", "offset": [0, 9], "label": "X"}]), "is outside the document"),
+        (line(entityMentions=line()["entityMentions"] * 2), 'has the same "emId" as another one'),
         (line(relationMentions=[{"em1Id": "E1", "em2Id": "E9", "label": "R"}]), 'missing entity by its "em2Id"'),
     ],
 )
@@ -141,7 +141,7 @@ def test_the_columns_of_roth_and_yih_are_read(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         (("7\tLoc\t3", "7\tLoc\t4"), "line 4 should be element 3, but is element '4'"),
-        (("0\t3\tLive_In", "0\t1\tLive_In"), "line 6: element 1 of a relation is no entity"),
+        (("0\t3\tLive_In", "0\t1\tLive_In"), "line 6: element 1 of a relation is not an entity"),
         (("0\t3\tLive_In", "0\tx\tLive_In"), "line 6 is neither an element of nine columns nor a relation of three"),
         (("0\t3\tLive_In", "0\t3"), "line 6 is neither"),
     ],
@@ -166,9 +166,9 @@ def test_relations_without_a_sentence_and_bytes_that_are_no_text_are_refused(tmp
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (Document.from_words([["a", ""]], id="d"), "no empty words"),
-        (Document.from_words([["a\tb"]], id="d"), "has a tab or a line end in it"),
-        (Document.from_words([["a"]], [(0, 1, "O")], id="d"), "no entity type 'O'"),
+        (Document.from_words([["a", ""]], id="d"), "cannot represent empty words"),
+        (Document.from_words([["a\tb"]], id="d"), "has a tab or a line end"),
+        (Document.from_words([["a"]], [(0, 1, "O")], id="d"), "cannot represent an entity type 'O'"),
         (Document.from_words([["\ud83d"]], id="d"), "surrogates"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_span_of_spacy_on_white_space_is_left_out_with_its_relations(tmp_path:
     (document,) = formats.read(docs(tmp_path / "a.spacy", doc), notes=notes)
     assert [str(entity) for entity in document.entities] == ["Ada [Peop]", "London [Loc]"]
     assert [str(relation) for relation in document.relations] == ["Ada [Peop] –Left→ London [Loc]"]
-    assert notes["entity on no word, left out"] == 1
+    assert notes["entity that covers no word, skipped"] == 1
     assert notes["relation whose entity is left out"] == 2
 
 
@@ -256,7 +256,7 @@ def test_what_is_no_docbin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\x78\x9cnonsense")
     with pytest.raises(UnireError, match="is not a DocBin that can be read"):
         list(formats.read(tmp_path / "a"))
-    with pytest.raises(UnireError, match="spaCy has no empty words"):
+    with pytest.raises(UnireError, match="spaCy cannot represent empty words"):
         formats.write([Document.from_words([[""]])], tmp_path / "b", "spacy")
     with pytest.raises(UnireError, match="cannot be written"):
         formats.write([Document.from_words([["\ud83d"]])], tmp_path / "b", "spacy")
@@ -320,7 +320,7 @@ def test_a_list_of_data_files_that_leads_out_of_the_folder_is_refused(tmp_path: 
     formats.write([ADA], tmp_path / "d", "datasets")
     state = tmp_path / "d" / "state.json"
     state.write_text(json.dumps({"_data_files": [{"filename": "../../secret.arrow"}]}))
-    with pytest.raises(UnireError, match="does not lie in the folder"):
+    with pytest.raises(UnireError, match="is outside the folder"):
         list(formats.read(tmp_path / "d"))
 
 
@@ -375,7 +375,7 @@ def test_a_folder_of_parquet_files_is_read_in_order_without_rows_of_errors(tmp_p
     for name in (None, "parquet"):
         notes: Counter[str] = Counter()
         assert list(formats.read(tmp_path / "found", name, notes=notes)) == [first, second]
-        assert notes == {"row with the error of an extraction in the place of a document, left out": 1}
+        assert notes == {"row with an extraction error, skipped": 1}
     rows_with_errors(tmp_path / "one.parquet", [nothing], ["not UTF-8"])
     with pytest.raises(UnireError, match=r"one\.parquet holds no document"):
         list(formats.read(tmp_path / "one.parquet"))

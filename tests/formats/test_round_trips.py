@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,9 @@ names = st.sampled_from(["A", "B", "Live_In", "Ö"]) | st.text(max_size=3)
 @pytest.fixture(scope="module", autouse=True)
 def known_packers() -> Iterator[None]:
     """What packs a `Doc`, spaCy seeks among all packages that are installed, several times for each; here once."""
+    if find_spec("spacy") is None:
+        yield
+        return
     from srsly import msgpack
 
     with pytest.MonkeyPatch.context() as patch:
@@ -205,7 +209,7 @@ def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
         found, _ = again([document, document], name)
         assert_same(found, expected + expected)
     _, refused = again([document, document], "brat")
-    assert "another one has the same name" in str(refused[0])
+    assert "another document has the same id" in str(refused[0])
 
 
 def test_losses_are_said_by_kind_and_number() -> None:

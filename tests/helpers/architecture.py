@@ -1,8 +1,18 @@
 """The layers of the package."""
 
 LAYERS = (
-    ("errors", "utils", "files"),
-    ("documents", "document_list", "labels", "segmentation", "calibration", "config", "tables"),
+    ("errors", "failures", "utils", "limits", "locks", "files", "model_files", "tokenizer_file"),
+    (
+        "document_arguments",
+        "documents",
+        "document_list",
+        "labels",
+        "result_filter",
+        "segmentation",
+        "calibration",
+        "config",
+        "tables",
+    ),
     ("pretrained", "hub"),
     ("formats", "sources"),
     ("windows",),
@@ -26,7 +36,7 @@ LARGE_MODULES: set[str] = set()
 """Modules that may be longer, until they are shortened."""
 
 SMALL_MODULES = {
-    "utils.py",
+    "serving/limits.py",
 }
 """Modules that deserve a page of their own although it is short."""
 
@@ -42,11 +52,11 @@ UNFINISHED_NAMES: set[str] = set()
 UNFINISHED_VARIABLES: set[str] = set()
 """Packages in which variables or arguments still do."""
 
-UNFINISHED_FLAGS = {"rendering"}
-"""Packages with errors that still name options of the command line."""
-
-STARTS_COMMANDS = {"studies/variants.py"}
-"""Modules that run the command in other processes and so need its options."""
+NAMES_OPTIONS = {
+    "rendering/terminal.py",  # its note is read by those who use the command
+    "studies/variants.py",  # it runs the command in other processes
+}
+"""Modules of the library that name options of the command line."""
 
 OTHER_TEST_FOLDERS = {"docs", "examples", "fixtures", "helpers", "recipes"}
 """Folders of tests/ that belong to no package."""

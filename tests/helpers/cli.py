@@ -58,14 +58,25 @@ def run_shell(text: str) -> tuple[int, str, str]:
 
 def error(*arguments: object) -> str:
     """What a mistake is answered with: one line, no traceback."""
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+        return one_sentence(*run_main(*arguments))
+
+
+def usage_error(*arguments: object) -> str:
+    """What a command answers that it cannot parse; nothing if it prints its help instead."""
+    status, message = run_main(*arguments)
+    return message and one_sentence(status, message, expected=2)
+
+
+def run_main(*arguments: object) -> tuple[object, str]:
+    """The exit status and the standard error of `main`."""
     with (
         mock.patch.object(sys, "argv", ["unire", *map(str, arguments)]),
-        redirect_stdout(io.TextIOWrapper(io.BytesIO())),
-        redirect_stderr(io.StringIO()) as said,
+        redirect_stderr(io.StringIO()) as errors,
         pytest.raises(SystemExit) as end,
     ):
         main()
-    return one_sentence(end.value.code, said.getvalue())
+    return end.value.code, errors.getvalue()
 
 
 def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -83,8 +94,8 @@ def error_of_process(*arguments: object, **streams: object) -> str:
     return one_sentence(ran.returncode, ran.stderr)
 
 
-def one_sentence(status: object, said: str) -> str:
-    assert status == 1, said
+def one_sentence(status: object, said: str, expected: int = 1) -> str:
+    assert status == expected, said
     assert said.startswith("error: ")
     assert len(said.splitlines()) == 1, said
     return said

@@ -8,8 +8,8 @@ from pathlib import Path
 from helpers.paths import TWENTY
 from unire.documents import Document
 from unire.training.config import TrainingConfig
+from unire.training.distillation.batches import DistillationBatch, DistillationBatches
 from unire.training.distillation.distill import DistillConfig, distill
-from unire.training.distillation.unlabelled import DistillationBatch, DistillationBatches
 from unire.training.train import TrainResult
 
 GOLD = [Document.from_words([["Nothing", "is", "found", "here", "."]])]

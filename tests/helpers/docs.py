@@ -25,4 +25,4 @@ def commands(group: Any) -> Iterator[Any]:
 
 
 def options(command: Any) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts}
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}

@@ -26,14 +26,14 @@ class NoisyEngine(Engine):
     noise: float
     seed: int = 0
     max_cells: int = 2**20
-    max_tokens: int = 2**14
+    max_batch_tokens: int = 2**14
     padding: str = "exact"
 
     def predict_tables(self, batch: Batch) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
         T, N, Y = len(batch.lengths), batch.lengths.max(), len(self.labels)
         P = np.full((T, N, N, Y), np.nan, np.float32)
-        for i, place in enumerate(batch.tables):
+        for i, place in enumerate(batch.table_spans):
             sentence = self.documents[place.document].sentences[place.sentence]
             gold = fill_sentence(sentence, self.labels, place.start, place.end).labels
             n = len(place)

@@ -445,7 +445,8 @@ def _run(*arguments: object) -> str:
     from unire.cli.main import app
 
     ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert ran.exit_code == 0, f"unire {' '.join(map(str, arguments))}: {ran.output}{ran.exception!r}"
+    if ran.exit_code != 0:
+        raise AssertionError(f"unire {' '.join(map(str, arguments))}: {ran.output}") from ran.exception
     return ran.stdout
 
 

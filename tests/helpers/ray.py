@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.dataset
-import pyarrow.parquet as pq
 import pytest
-
-from unire.integrations.ray import shards
 
 EXTRA = ["source", "number", "block", "error"]
 
 
 def rows_of(path: Path) -> list[dict]:
     """Return the rows of a Parquet file or folder, by id."""
+    import pyarrow.dataset
+
     table = pyarrow.dataset.dataset(str(path), format="parquet").to_table()
     return sorted(table.to_pylist(), key=lambda row: row["id"])
 
@@ -28,7 +25,7 @@ def bare(rows: list[dict]) -> list[dict]:
 
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "MIN_SHARD_BYTES", 400)
+    monkeypatch.setattr("unire.integrations.ray.shards.MIN_SHARD_BYTES", 400)
 
 
 @pytest.fixture
@@ -39,6 +36,9 @@ def sentences(twenty) -> list[str]:
 @pytest.fixture
 def corpus(tmp_path: Path, sentences) -> Path:
     """Text, JSON lines with ids and an empty line, and Parquet of several row groups."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     folder = tmp_path / "corpus"
     folder.mkdir()
     (folder / "a.txt").write_text("\n".join(sentences[:3]))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from helpers.distillation import quick
 from helpers.paths import TWENTY
 from unire.documents import Document
 from unire.labels import LabelSpace
@@ -23,6 +22,7 @@ def other(
     student_encoder: Path, twenty: list[Document], scierc_labels: LabelSpace, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A second teacher, with another tokenizer, another layout, and its labels in another order."""
+    from helpers.distillation import quick
     from unire.training.train import train
 
     out = tmp_path_factory.mktemp("teachers") / "other"

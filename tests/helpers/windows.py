@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from helpers.tiny_encoders import FAMILIES, tiny_tokenizer
 from unire.config import EncoderSpec
 from unire.documents import Document
+from unire.windows import windows
 from unire.windows.windows import WindowBuilder, WindowGroup
 
 LETTERS = [a + b for a in "abcdefghij" for b in "abcdefghij"]
@@ -23,7 +24,7 @@ LONG = [word + "scientists" for word in LETTERS]
 GENOME = "gattaca" * 300
 ODD_WORDS = [CONTROL, "", "U.S.", "Jr.", "neuroscientists", "[SEP]", "</s>", "[UNK]", "Ünïcödé", "漢字", "-", GENOME]
 WORDS = [*LETTERS, *LONG, "neuroscientists", "neuro", "U.S.", "Jr.", ".", ",", ";"]
-LAYOUTS = ["in-place", "released", "shared"]
+LAYOUTS = list(windows.LAYOUTS)
 
 
 @cache

@@ -112,8 +112,8 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path):
     assert error(latin) == f"{latin} is not UTF-8; convert it first"
     assert error(stdin=latin.read_bytes()) == "standard input is not UTF-8; convert it first"
     assert error(binary) == f"{binary} is binary, not text"
-    assert error(lines) == f"{lines}, line 1 has no 'text' but title; name the field with --field"
-    missing = f"{tmp_path / 'papers.parquet'} has no column 'text' but title; name one with --field"
+    assert error(lines) == f"{lines}, line 1 has no field 'text', only 'title'; choose one with --field"
+    missing = f"{tmp_path / 'papers.parquet'} has no column 'text', only 'title'; choose one with --field"
     assert error(tmp_path / "papers.parquet") == missing
 
 
@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(ending):
 
 
 def test_a_folder_that_is_no_model_is_told(tmp_path):
-    folder = f"model folder {str(tmp_path)!r} has no config.json; is it a unire model?"
+    folder = f"model folder {str(tmp_path)!r} has no config.json; it is not a unire model"
     assert error(SENTENCE, "--model", tmp_path) == folder
     assert "the bundled models are news and science" in error(SENTENCE, "--model", "sciense")
 

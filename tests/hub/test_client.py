@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,23 +12,21 @@ from typing import Any
 import huggingface_hub
 import pytest
 from huggingface_hub import constants
-from huggingface_hub.utils import close_session, set_client_factory
 from typer.testing import CliRunner
 
 import unire
 from helpers.fake_hub import NAME, FakeHub, http, sha256
-from helpers.paths import ROOT
 from unire import Extractor, UniRE, UnireError, push_to_hub
 from unire.cli.main import app
 from unire.config import ModelConfig
 from unire.hub.model_dir import FILES, locate_model
 from unire.models.encoder import digest_weights, load_encoder, load_tokenizer
 
-PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
-
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    from huggingface_hub.utils import close_session, set_client_factory  # not in the versions before 1.0
+
     fake = FakeHub()
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -124,7 +121,7 @@ def test_a_model_of_somebody_elses_is_refused_before_its_weights_are_brought(hub
 def test_a_revision_can_be_named(hub: FakeHub, exported: Path):
     push_to_hub(exported, NAME)
     assert locate_model(f"{NAME}@{hub.commit(NAME)}") == locate_model(NAME)
-    with pytest.raises(UnireError, match="there is no such revision"):
+    with pytest.raises(UnireError, match="the Hub has no such revision"):
         locate_model(f"{NAME}@nothing")
     with pytest.raises(UnireError, match="the Hub has no"):
         locate_model(f"{NAME}@refs/pr/1")
@@ -139,19 +136,17 @@ def test_a_second_push_leaves_nothing_of_the_first(hub: FakeHub, exported: Path,
     assert Extractor.load(NAME, device="cpu").extract("We present a parser.").entities is not None
 
 
-def test_the_page_publishes_a_model(hub: FakeHub, exported: Path, unexported: Path):
-    def named(line: str, model: Path) -> str:
-        return line.replace("models/mine", str(model)).replace("USER/MODEL", NAME).replace("USER/DATA", "somebody/data")
-
-    command = re.search(r"^unire (push .*)$", PAGE, re.MULTILINE)[1]
-    ran = CliRunner().invoke(app, shlex.split(named(command, exported)), catch_exceptions=False)
+def test_a_model_is_published_by_the_command_and_from_python(hub: FakeHub, exported: Path, unexported: Path):
+    options = ["--licence", "mit", "--language", "en", "--dataset", "somebody/data", "--private"]
+    ran = CliRunner().invoke(app, ["push", str(exported), NAME, *options], catch_exceptions=False)
     assert ran.stdout.strip().endswith(NAME)
     assert hub.private[NAME]
-    calls = re.findall(r"^(.*push_to_hub\(.*\))$", PAGE, re.MULTILINE)
-    assert len(calls) == 2
-    for call in calls:
+    for publish in (
+        lambda: unire.push_to_hub(unexported, NAME, about={"licence": "mit", "language": "en"}),
+        lambda: UniRE.from_pretrained(unexported).push_to_hub(NAME),
+    ):
         hub.repositories.clear()
-        exec(named(call, unexported), {"unire": unire, "UniRE": UniRE})
+        publish()
         assert hub.repositories[NAME]["model.safetensors"]
 
 
@@ -169,12 +164,27 @@ def test_the_command_prints_the_address(hub: FakeHub, exported: Path):
 
 
 @pytest.mark.parametrize(
+    ("options", "licence", "base"),
+    [
+        ([], "mit", "mit"),  # those of the folder
+        (["--licence", "apache-2.0"], "apache-2.0", "mit"),
+        (["--licence", "apache-2.0", "--base-licence", "cc-by-4.0"], "apache-2.0", "cc-by-4.0"),
+    ],
+)
+def test_the_licence_of_a_model_is_not_that_of_its_base(hub: FakeHub, exported: Path, options, licence, base):
+    CliRunner().invoke(app, ["push", str(exported), NAME, *options], catch_exceptions=False)
+    (metadata,) = hub.metadata
+    assert metadata["license"] == licence
+    assert f"| licence of the base checkpoint | {base} |" in hub.repositories[NAME]["README.md"].decode()
+
+
+@pytest.mark.parametrize(
     ("act", "status", "sentence"),
     [
-        (Extractor.load, None, "there is no model folder 'somebody/tiny', and the Hub has no 'somebody/tiny' that you"),
+        (Extractor.load, None, "there is no model folder 'somebody/tiny'; the Hub has no 'somebody/tiny', or it"),
         (Extractor.load, 503, "the Hub cannot be used for 'somebody/tiny'"),
-        (lambda name: push_to_hub("science", name), 403, "it does not let you write there"),
-        (lambda name: push_to_hub("science", "not a name"), None, "'not a name' is no name that the Hub can have"),
+        (lambda name: push_to_hub("science", name), 403, "you may not write there"),
+        (lambda name: push_to_hub("science", "not a name"), None, "'not a name' is not a name on the Hub"),
         (lambda name: push_to_hub("nowhere", name), None, "there is no model folder 'nowhere'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,26 @@ def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
 
 def test_a_card_has_the_title_and_the_description_that_it_is_given(exported: Path):
     settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
-    assert "\n# A UniRE model\n\nFinds entities" in model_card(settings, labels)
+    assert "\n# A UniRE model\n\nThe model finds entities" in model_card(settings, labels)
     told = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
-    assert "\n# seas\n\nWhat swims.\n\nFinds entities" in model_card(told, labels)
+    assert "\n# seas\n\nWhat swims.\n\nThe model finds entities" in model_card(told, labels)
+
+
+@pytest.mark.parametrize(
+    ("known", "rows"),
+    [
+        ({}, {"licence of the base checkpoint": "unknown"}),
+        ({"licence": "mit"}, {"licence of the base checkpoint": "mit"}),
+        (
+            {"licence": "mit", "base_licence": "apache-2.0"},
+            {"licence": "mit", "licence of the base checkpoint": "apache-2.0"},
+        ),
+    ],
+)
+def test_the_licences_of_the_model_and_of_its_base_are_two_facts(exported: Path, known, rows):
+    card = model_card(ModelConfig.load(exported).with_(provenance=known), LabelSpace.load(exported))
+    assert dict(re.findall(r"^\| (licence.*?) \| (.*) \|$", card, re.MULTILINE)) == rows
+    assert ModelCard(card).data.license == known.get("licence")
 
 
 def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: Path):
@@ -78,8 +96,33 @@ def test_scores_are_of_the_data_sets_of_the_hub_or_named_by_the_files(exported: 
     assert {(result.dataset_type, result.dataset_name) for result in results} == {(kind, name)}
 
 
+def test_a_card_has_scores_per_type_and_suggested_thresholds(exported: Path):
+    settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
+    rates = {kind: {"precision": 0.5, "recall": 0.25, "f1": 1 / 3} for kind in ("entities", "relations")}
+    calibration = {
+        "data": ["dev.jsonl"],
+        "errors": {},
+        "thresholds": [{"min_score": 0.0, **rates}, {"min_score": 0.45, **rates}],
+    }
+    card = model_card(settings.with_(provenance={**settings.provenance, "calibration": calibration}), labels)
+    assert "finds in dev.jsonl:" in card
+    assert "| 0.45 | 50.0 | 25.0 | 33.3 | 50.0 | 25.0 | 33.3 |" in card
+    assert "### Scores per type (test, exported)" in card
+    assert all(f"\n| {name} | " in card for name in (*labels.entity_types, *labels.relation_types))
+    only_one = {**calibration, "thresholds": calibration["thresholds"][:1]}
+    card = model_card(settings.with_(provenance={**settings.provenance, "calibration": only_one}), labels)
+    assert "Suggested thresholds" not in card
+
+
 @pytest.mark.parametrize("name", pretrained.names())
-def test_the_card_of_a_model_in_the_box_is_up_to_date(name: str):
+def test_a_bundled_model_is_scored_per_type_and_has_thresholds(name: str):
+    card = (pretrained.find(name) / "README.md").read_text(encoding="utf-8")
+    assert "### Scores per type (test)" in card
+    assert "### Suggested thresholds" in card
+
+
+@pytest.mark.parametrize("name", pretrained.names())
+def test_the_card_of_a_bundled_model_is_up_to_date(name: str):
     folder = pretrained.find(name)
     written = (folder / "README.md").read_text(encoding="utf-8")
     assert written == model_card(ModelConfig.load(folder), LabelSpace.load(folder), folder.name)

@@ -16,6 +16,7 @@ from unire.cli.main import app
 from unire.errors import UnireError
 from unire.export.export import ExportReport, Parity
 from unire.hub.model_dir import is_model_dir, locate_model
+from unire.training.train import encoder_provenance
 
 
 @pytest.fixture
@@ -100,12 +101,15 @@ def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
 def test_a_model_is_exported_by_command(unexported, tmp_path):
     out = tmp_path / "out"
     arguments = ("export", unexported, "--out", out, "--precision", "fp32", "--test", TWENTY, "--licence", "mit")
-    arguments = (*arguments, "--title", "seas", "--description", "What swims.")
+    arguments = (*arguments, "--base-licence", "apache-2.0", "--title", "seas", "--description", "What swims.")
     report = json.loads(run(*arguments, "--json"))
     assert (report["folder"], report["precision"], report["engines"]["sentences"]) == (str(out), "fp32", 20)
     assert report["scores"]["protocol"]["name"] == "strict, doubled, micro"
     assert json.loads((out / "config.json").read_text(encoding="utf-8"))["provenance"]["licence"] == "mit"
-    assert "\n# seas\n\nWhat swims.\n" in (out / "README.md").read_text(encoding="utf-8")
+    card = (out / "README.md").read_text(encoding="utf-8")
+    for lines in ("\n# seas\n\nWhat swims.\n", "license: mit", "| licence | mit |", "checkpoint | apache-2.0 |"):
+        assert lines in card
+    assert encoder_provenance(str(out))["base_licence"] == "apache-2.0"
 
 
 def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labels, monkeypatch):
@@ -115,7 +119,7 @@ def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labe
     monkeypatch.setattr("unire.export.export.export_onnx", lambda *args, **kwargs: report)
     text = run("export", "model", "--out", "out")
     assert "Entities  " in text
-    assert "onnxruntime against the model itself: probabilities differ by 0.12 at most and 0.001 on average" in text
+    assert "onnxruntime and the original model: probabilities differ by 0.12 at most and 0.001 on average" in text
     assert "97.5% of the findings are the same (20 sentences)" in text
     assert "34.7 MB of int8 in" in text
 

@@ -1,4 +1,4 @@
-"""Recording a computation as a CUDA graph: what is recorded when, on a stand-in for the GPU."""
+"""Capturing a computation as a CUDA graph: what is captured when, on a stand-in for the GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unire.models.cuda_graphs import GraphRunner
 
 
 class Graph:
-    """A stand-in for a CUDA graph: replays by computing again, on the tensors that it was recorded with."""
+    """A stand-in for a CUDA graph: replays by computing again, on the tensors that it was captured with."""
 
     def replay(self):
         self.again()
@@ -26,41 +26,41 @@ def calls(monkeypatch):
     happened = []
 
     @contextmanager
-    def record(graph, pool, capture_error_mode):
-        happened.append("recorded")
+    def capture(graph, pool, capture_error_mode):
+        happened.append("captured")
         yield
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
     return happened
 
 
-def recorder(happened, *, record=True):
+def runner(happened, *, capture=True):
     def add(tensors):
         happened.append(tuple(tensors["x"].shape))
         return tensors["x"].sum().expand(len(tensors["x"]))
 
-    made = GraphRunner(add, torch.device("cpu"), capture=record)
+    made = GraphRunner(add, torch.device("cpu"), capture=capture)
 
     def again(graph):
-        (recording,) = [one for one in made._graphs.values() if one.graph is graph]
-        recording.output.copy_(recording.inputs["x"].sum())
+        (captured,) = [one for one in made._graphs.values() if one.graph is graph]
+        captured.output.copy_(captured.inputs["x"].sum())
 
     Graph.again = again
     return made
 
 
-def test_a_shape_is_recorded_when_it_is_met_again_and_then_replayed_with_new_values(calls):
-    gradients = recorder(calls)
+def test_a_shape_is_captured_when_it_is_met_again_and_then_replayed_with_new_values(calls):
+    gradients = runner(calls)
     results = [gradients({"x": torch.full((2,), float(k))}).tolist() for k in range(4)]
     assert results == [[0, 0], [2, 2], [4, 4], [6, 6]]
-    assert calls == [(2,), "recorded", (2,)]  # called, then recorded, then replayed without a call
+    assert calls == [(2,), "captured", (2,)]  # called, then captured, then replayed without a call
     gradients({"x": torch.ones(3)})
     assert calls[-1] == (3,)
 
 
-def test_recordings_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls):
-    gradients = recorder(calls)
+def test_captures_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls):
+    gradients = runner(calls)
     sizes = [4, 2, 3, 6, 5, 8]
     for size in sizes:
         for value in range(3):
@@ -68,45 +68,45 @@ def test_recordings_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls)
             assert result.tolist() == [size * value] * size
     for size in reversed(sizes):
         assert gradients({"x": torch.ones(size)}).tolist() == [size] * size
-    recordings = gradients._graphs.values()
-    for kind in ([one.inputs["x"] for one in recordings], [one.output for one in recordings]):
+    captures = gradients._graphs.values()
+    for kind in ([one.inputs["x"] for one in captures], [one.output for one in captures]):
         places = [tensor.untyped_storage().data_ptr() for tensor in kind]
         # as it grows, it makes room for more than it must: 6 lies where 8 would
         assert [places.index(place) for place in places] == [0, 0, 0, 3, 3, 3]
 
 
-def test_nothing_is_recorded_unless_asked_for(calls):
-    gradients = recorder(calls, record=False)
+def test_nothing_is_captured_unless_asked_for(calls):
+    gradients = runner(calls, capture=False)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert calls == [(2,)] * 3
 
 
-def test_what_cannot_be_recorded_is_computed_step_by_step_from_then_on(calls, failing_graph_capture, caplog):
-    gradients = recorder(calls)
+def test_what_cannot_be_captured_is_computed_step_by_step_from_then_on(calls, failing_graph_capture, caplog):
+    gradients = runner(calls)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert not gradients.captures
     assert "cannot be captured" in caplog.text
 
 
-def test_once_a_shape_cannot_be_recorded_those_that_were_are_not_replayed(calls, monkeypatch, request):
-    gradients = recorder(calls)
+def test_once_a_shape_cannot_be_captured_those_that_were_are_not_replayed(calls, monkeypatch, request):
+    gradients = runner(calls)
     beside = GraphRunner(gradients.function, gradients.device, capture=True, parent=gradients)
     monkeypatch.setattr(Graph, "again", lambda graph: calls.append("replayed"))
     for one in (gradients, beside):
         for _ in range(3):
             one({"x": torch.ones(2)})
-    assert calls == [(2,), "recorded", (2,), "replayed", "replayed"] * 2
+    assert calls == [(2,), "captured", (2,), "replayed", "replayed"] * 2
     request.getfixturevalue("failing_graph_capture")
     for _ in range(2):
         gradients({"x": torch.ones(3)})
     del calls[:]
-    for one in (gradients, beside):  # the gradients that these recordings add to may be gone
+    for one in (gradients, beside):  # the gradients that these captures add to may be gone
         one({"x": torch.ones(2)})
     assert calls == [(2,), (2,)]
 
 
-def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(failing_graph_capture):
-    student = recorder([])
+def test_a_runner_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(failing_graph_capture):
+    student = runner([])
     teacher, other = (GraphRunner(student.function, student.device, capture=True, parent=student) for _ in range(2))
     for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):
         for _ in range(2):
@@ -114,15 +114,15 @@ def test_a_recorder_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_
         assert [made.captures for made in (student, teacher, other)] == still
 
 
-def test_recorders_of_one_memory_record_into_it(calls, monkeypatch):
+def test_runners_of_one_memory_capture_into_it(calls, monkeypatch):
     pools = []
 
     @contextmanager
-    def record(graph, pool, capture_error_mode):
+    def capture(graph, pool, capture_error_mode):
         pools.append(pool)
         yield
 
-    monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
     monkeypatch.setattr(Graph, "again", lambda graph: None, raising=False)
 
     def twice(**options):

@@ -71,10 +71,10 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
     model = init_model(str(encoder), scierc_labels, TrainingConfig(), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
     extractor = Extractor(TorchEngine(model), model.tokenizer, model.config, scierc_labels)
-    together = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.tables)}
+    together = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.table_spans)}
     for index, document in enumerate(twenty):
         for batch, P in extractor.predict_tables([document]):
-            for k, table in enumerate(batch.tables):
+            for k, table in enumerate(batch.table_spans):
                 n = table.end - table.start
                 other = next(p for t, p in together.items() if (t.document, t.start) == (index, table.start))
                 assert torch.allclose(P[k, :n, :n], other[:n, :n], atol=1e-5)
@@ -84,7 +84,7 @@ def test_the_table_of_a_sentence_does_not_depend_on_its_batch(encoder, twenty, s
 def test_a_batch_is_as_large_as_the_memory_of_a_gpu_allows(gigabytes, n_hidden, tokens, monkeypatch):
     memory = SimpleNamespace(total_memory=gigabytes * 2**30)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    assert TorchEngine.max_batch_tokens(torch.device("cuda"), n_hidden) == tokens
+    assert TorchEngine.default_batch_tokens(torch.device("cuda"), n_hidden) == tokens
 
 
 @pytest.mark.parametrize("max_slice", [64, 24, 1])
@@ -93,9 +93,9 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
 ):
     model = init_model(str(encoder), scierc_labels, TrainingConfig(window=0), []).eval()
     torch.nn.init.normal_(model.biaffine.U, std=0.02)
-    engine = TorchEngine(model, max_tokens=2**14)
+    engine = TorchEngine(model, max_batch_tokens=2**14)
     extractor = Extractor(engine, model.tokenizer, model.config, scierc_labels)
-    expected = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.tables)}
+    expected = {t: P[k] for b, P in extractor.predict_tables(twenty) for k, t in enumerate(b.table_spans)}
     monkeypatch.setattr(collator, "MAX_SLICE_TOKENS", 64)
     monkeypatch.setattr(collator, "MIN_BUSY_WINDOWS", 4)
     engine.padding, engine.max_slice_tokens = "bucketed", max_slice
@@ -103,8 +103,8 @@ def test_windows_that_are_read_slice_by_slice_fill_the_same_tables(
     assert len(batch.slices) > 2
     assert all((some.stop - some.start) * n <= max(n, max_slice) for some, n in engine.iter_slices(batch))
     assert len({n for _, n in batch.slices}) > 1
-    assert sorted(map(hash, batch.tables)) == sorted(map(hash, expected))
-    for table, P in zip(batch.tables, tables, strict=True):
+    assert sorted(map(hash, batch.table_spans)) == sorted(map(hash, expected))
+    for table, P in zip(batch.table_spans, tables, strict=True):
         n = len(table)
         assert torch.allclose(P[:n, :n], expected[table][:n, :n], atol=1e-5)
 
@@ -151,7 +151,7 @@ def test_the_clients_word_of_each_new_try_is_not_printed(monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr(encoders, "is_reachable", lambda name, file: True)
-    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", unreachable)
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", unreachable)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     with pytest.raises(UnireError, match="no network"):
         load_encoder("nosuch")

@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from unire.labels import LabelSpace
-from unire.models.losses import TableWeights, entry_loss, implication_loss, soft_entry_loss, symmetry_loss
+from unire.models.losses import (
+    LOSSES,
+    TableWeights,
+    compute_losses,
+    entry_loss,
+    implication_loss,
+    soft_entry_loss,
+    symmetry_loss,
+)
 from unire.models.unire import MLP, Biaffine
 
 LABELS = LabelSpace(("A", "B"), ("r", "s"), frozenset({"s"}))
@@ -171,3 +179,12 @@ def test_the_soft_loss_is_least_where_the_student_has_its_teachers_distribution(
     assert student.grad.abs().max() < 1e-6
     soft_entry_loss(student + torch.randn_like(student), target, mask, weights("sentence")).backward()
     assert student.grad.abs().max() > 1e-3
+
+
+def test_every_loss_that_is_computed_has_a_name(tables):
+    logits, gold, mask = tables
+    losses = compute_losses(logits, gold, mask, weights("sentence"), LABELS)
+    named = dict(zip(LOSSES, losses, strict=True))
+    assert named["entry"] == entry_loss(logits, gold, weights("sentence"))
+    assert named["symmetry"] == symmetry_loss(logits.softmax(-1), mask, LABELS, weights("sentence"))
+    assert named["implication"] == implication_loss(logits.softmax(-1), mask, LABELS, weights("sentence"))

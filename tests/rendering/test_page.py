@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,8 +96,8 @@ def test_the_panels_draw_gold_cells_and_what_was_decoded(visit, seen, labels):
     panels = page.locator(".sentence-tables").first.locator(".panel")
     assert panels.locator("figcaption").all_inner_texts() == [
         "Gold",
-        "Model the likeliest label of each cell",
-        "Decoded squares are entities, rectangles relations",
+        "Model the most probable label of each cell",
+        "Decoded squares are entities, rectangles are relations",
     ]
     gold, model, decoded = (panels.nth(i) for i in range(3))
     assert (gold.locator(".square").count(), gold.locator(".rectangle").count()) == (3, 4)
@@ -186,6 +185,37 @@ def test_names_of_arcs_do_not_lie_on_one_another(visit):
                 assert apart_x or apart_y
 
 
+@pytest.mark.parametrize("width", [1200, 600])
+def test_no_name_of_an_arc_is_crossed_by_another_arc(visit, width):
+    """In one line, and in several."""
+    words = ["BERT", "and", "a", "bidirectional", "LSTM", "for", "named", "entity", "recognition", "on", "CoNLL-2003"]
+    document = Document.from_words(
+        [words],
+        [(0, 1, "Method"), (3, 5, "Method"), (6, 9, "Task"), (10, 11, "Material")],
+        [(0, 1, "CONJUNCTION"), (0, 2, "USED-FOR"), (1, 2, "USED-FOR"), (3, 0, "EVALUATE-FOR"), (3, 1, "EVALUATE-FOR")],
+    )
+    page = visit([View(document)], width=width)
+    names = [(text.bounding_box(), text.text_content()) for text in page.locator(".arcs text").all()]
+    assert len(names) >= len(document.relations)
+    frame = page.locator(".arcs").bounding_box()
+    for line in page.locator(".arcs .line").all():
+        for x, top, bottom in verticals(line.get_attribute("d")):
+            for name, text in names:
+                inside_x = name["x"] < frame["x"] + x < name["x"] + name["width"]
+                inside_y = frame["y"] + top < name["y"] and name["y"] + name["height"] < frame["y"] + bottom
+                assert not (inside_x and inside_y), text
+
+
+def verticals(path: str) -> Iterator[tuple[float, float, float]]:
+    """x, top and bottom of the ends of an arc: from the foot up (`M x foot V top`) and down again (`V foot`)."""
+    number = r"(-?[\d.]+)"
+    if rise := re.match(rf"M{number} {number}V{number}", path):
+        yield float(rise[1]), float(rise[3]), float(rise[2])
+    if fall := re.search(rf"H{number}q{number} 0 {number} {number}V{number}$", path):
+        top = float(re.match(rf"M{number} {number}V?{number}?", path)[3] or re.match(rf"M{number} {number}", path)[2])
+        yield float(fall[1]) + float(fall[2]), top, float(fall[5])
+
+
 def test_hostile_text_labels_and_ids_are_shown_as_text(visit):
     document = Document.from_words(
         [[ATTACK, "\x00", "\u202e", ATTACK]], [(0, 1, ATTACK), (3, 4, "T")], [(0, 1, ATTACK)], id=ATTACK
@@ -250,6 +280,36 @@ def test_documents_and_tables_are_drawn_when_they_are_opened(visit, seen, labels
     page.locator(".document").nth(1).locator("summary").first.click()
     page.locator(".document").nth(1).locator(".arcs").wait_for(state="attached")
     assert page.locator(".arcs").count() == 2
+
+
+def test_panels_are_side_by_side_only_while_their_cells_are_legible(visit, seen, labels):
+    """Words are slanted above the columns, or upright where the page is narrow."""
+    for width, rows, turn in ((1200, 1, "-45"), (700, 2, "-45"), (340, 3, "-90")):
+        page = visit(seen, labels, width=width)
+        open_table(page)
+        panels = [panel.bounding_box() for panel in page.locator(".panel").all()]
+        assert len({round(panel["y"]) for panel in panels}) == rows, width
+        assert page.locator(".ground").first.bounding_box()["width"] / len(WORDS) > 17.9
+        assert f"rotate({turn})" in page.locator(".panel text[transform]").first.get_attribute("transform")
+
+
+def test_a_label_is_in_its_box_in_one_line_or_two(visit):
+    words = ["chart", "parser", "is", "used", "for", "dependency", "parsing"]
+    document = Document.from_words([words], [(0, 2, "Method"), (5, 7, "OtherScientificTerm")], [(0, 1, "USED-FOR")])
+    page = visit(gold_views([document]), LabelSpace.learn([document]))
+    open_table(page)
+    boxes = [box.bounding_box() for box in page.locator(".box").all()]
+    names = page.locator(".panel .name")
+    assert names.all_text_contents() == ["USED-", "FOR", "Method", "Other", "ScientificTerm"]
+    for name in names.all():
+        inner = name.bounding_box()
+        assert any(
+            box["x"] <= inner["x"]
+            and inner["x"] + inner["width"] <= box["x"] + box["width"]
+            and box["y"] <= inner["y"]
+            and inner["y"] + inner["height"] <= box["y"] + box["height"]
+            for box in boxes
+        )
 
 
 def test_gold_alone_is_one_panel(visit, labels):
@@ -346,13 +406,3 @@ def test_another_decoding_of_the_same_cells_can_be_shown(visit, seen, labels):
     live = page.locator("#live")
     assert (live.locator(".panel").nth(2).locator(".square").count(), live.locator(".bar.above").count()) == (1, 0)
     assert "α = 9.00" in live.locator(".alpha-name").text_content()
-
-
-def test_a_fragment_can_be_looked_at_by_itself(browser, tmp_path: Path):
-    path = tmp_path / "fragment.html"
-    path.write_text(f"<meta charset='utf-8'>{DOCUMENT._repr_html_()}", encoding="utf-8")
-    page = browser.new_page()
-    page.goto(path.as_uri())
-    assert page.locator("mark").count() == 3
-    assert page.locator("mark").first.evaluate("e => getComputedStyle(e).backgroundColor") != "rgb(255, 255, 0)"
-    page.close()

@@ -55,9 +55,9 @@ def test_the_drawn_table_is_the_one_that_is_filled(twenty, scierc_labels):
 
 def test_a_table_that_is_too_wide_and_one_with_nothing_in_it_are_told():
     wide = Document.from_words([["a"] * 50], [(0, 1, "X")])
-    assert "a table of 50 words is too wide" in drawn(wide, 80).replace("\n", " ")
+    assert "the table of 50 words is too wide" in drawn(wide, 80).replace("\n", " ")
     assert drawn(wide, 120).count("\n") == 51
-    assert "(nothing in a table of 3 words)" in drawn(Document.from_words([["a", "b", "c"]]))
+    assert "(no entities in a table of 3 words)" in drawn(Document.from_words([["a", "b", "c"]]))
 
 
 def test_words_are_cut_and_do_no_harm():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import Color
 from rich.console import Console
 from rich.text import Text
 
+from unire.cli.console import THEME
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering.common import N_COLOURS, Palette, escape_controls, merge_symmetric
@@ -22,6 +25,30 @@ DOCUMENT = Document.from_words(
     [(0, 1, "Live_In", 0.934)],
     id="a",
 )
+
+COLOURS_OF_TERMINALS = {
+    "VGA": {
+        1: (170, 0, 0),
+        2: (0, 170, 0),
+        3: (170, 85, 0),
+        5: (170, 0, 170),
+        6: (0, 170, 170),
+        9: (255, 85, 85),
+        12: (85, 85, 255),
+        13: (255, 85, 255),
+    },
+    "Windows": {
+        1: (197, 15, 31),
+        2: (19, 161, 14),
+        3: (193, 156, 0),
+        5: (136, 23, 152),
+        6: (58, 150, 221),
+        9: (231, 72, 86),
+        12: (59, 120, 255),
+        13: (180, 0, 158),
+    },
+}
+"""The readable ones of the 16 colours, as terminals show them by default."""
 
 
 def printed(document: Document, **console) -> str:
@@ -168,6 +195,39 @@ def test_entity_types_of_built_in_spaces_look_different_on_terminals_of_16_colou
         looks = out.getvalue().split()
         assert len(set(looks)) == len(space.entity_types)
         assert not {f"\x1b[{grey}mx\x1b[0m" for grey in (30, 37, 90, 97)} & set(looks)
+
+
+def contrasts(rgb: Sequence[int]) -> tuple[float, float]:
+    """The contrast with black and with white, as WCAG defines it."""
+    channels = (value / 255 for value in rgb)
+    linear = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels)
+    luminance = sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return (luminance + 0.05) / 0.05, 1.05 / (luminance + 0.05)
+
+
+def test_contrast_is_computed_as_wcag_does():
+    assert contrasts((0, 0, 0)) == pytest.approx((1, 21))
+    assert contrasts((255, 255, 255)) == pytest.approx((21, 1))
+    assert contrasts((119, 119, 119)) == pytest.approx((4.69, 4.48), abs=0.01)
+
+
+@pytest.mark.parametrize("number", COLOURS_256)
+def test_colours_of_labels_are_readable_on_black_and_on_white(number):
+    assert min(contrasts(Color.from_ansi(number).get_truecolor())) > 3.6
+
+
+@pytest.mark.parametrize("terminal", COLOURS_OF_TERMINALS)
+def test_colours_of_labels_are_readable_on_terminals_of_16_colours_too(terminal):
+    """What the colours look like is up to the terminal. These are two of the usual sets."""
+    for number in set(COLOURS_16):
+        assert min(contrasts(COLOURS_OF_TERMINALS[terminal][number])) > 2.6
+
+
+@pytest.mark.parametrize("name", ["error", "warning", "right", "wrong"])
+def test_colours_of_messages_are_readable_on_black_and_on_white(name):
+    colour = THEME.styles[name].color
+    assert colour is not None
+    assert min(contrasts(colour.get_truecolor())) > 3.6
 
 
 def test_labels_get_different_colours_while_there_are_some():

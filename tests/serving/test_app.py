@@ -15,14 +15,17 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers.server import SECRET, TEXT, Running, command
+from unire import pretrained
 from unire.cli.main import app
 from unire.errors import UnireError
 from unire.formats import native
+from unire.hub.model_dir import copy_model
 from unire.rendering.views import decode_again, views
 from unire.segmentation import segment
+from unire.serving.addresses import AllowedHosts, bind, client_of
 from unire.serving.jobs import ExtractJob, ViewJob, Worker
 from unire.serving.schemas import Answer as AnswerModel
-from unire.serving.server import bind
+from unire.serving.server import model_name
 
 TEXTS = [
     TEXT,
@@ -81,8 +84,12 @@ def test_answers_are_what_the_openapi_document_says(server):
         AnswerModel.model_validate(server.extract(body).json)
     paths = server.get("/openapi.json").json["paths"]
     assert set(paths) == {"/", "/extract", "/view", "/health", "/ready", "/metrics"}
-    assert set(paths["/extract"]["post"]["responses"]) == {"200", "408", "413", "415", "422", "429", "500", "503"}
-    assert paths["/extract"]["post"]["responses"]["429"]["headers"] == {"Retry-After": {"schema": {"type": "string"}}}
+    documented = paths["/extract"]["post"]["responses"]
+    assert " ".join(sorted(documented)) == "200 408 413 415 421 422 429 500 503"
+    assert {path: "421" in next(iter(paths[path].values()))["responses"] for path in paths} == dict.fromkeys(
+        paths, True
+    )
+    assert documented["429"]["headers"] == {"Retry-After": {"schema": {"type": "string"}}}
     assert server.get("/docs").status == 404  # it would load scripts from elsewhere
 
 
@@ -132,7 +139,7 @@ def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, sc
 def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, monkeypatch):
     computed: list[int] = []
     real = science.engine.start
-    monkeypatch.setattr(science.engine, "start", lambda batch: computed.append(len(batch.tables)) or real(batch))
+    monkeypatch.setattr(science.engine, "start", lambda batch: computed.append(len(batch.table_spans)) or real(batch))
     reader = Worker(science)
     first = reader([ViewJob(TEXT), ViewJob(TEXT, 0.5), ViewJob(TEXT, 2.0)])
     assert computed == [2]  # sentences
@@ -151,12 +158,12 @@ def test_orders_of_both_kinds_are_answered_in_their_order(science):
 
 def test_a_large_order_is_answered_from_its_parts(science):
     order, reader = ExtractJob([*TEXTS, WORDS], 0.3), Worker(science)
-    parts = order.split(150)
-    assert [len(part.sources) for part in parts] == [1, 2, 1, 1, 1]
+    parts = order.split(40, lambda source: 1 if source is TEXTS[1] else 30)
+    assert [len(part.sources) for part in parts] == [2, 1, 1, 1, 1]
     assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]
-    assert all(part.size <= 150 or len(part.sources) == 1 for part in parts)
+    assert [part.tokens for part in parts] == [31, 30, 30, 30, 30]
     assert order.join(reader(parts)) == order.join(reader([order]))
-    assert ExtractJob([]).split(150) == []
+    assert ExtractJob([]).split(40, len) == []
     assert json.loads(ExtractJob([]).join([])) == {"documents": []}
 
 
@@ -250,6 +257,66 @@ def test_a_key_is_asked_for_where_texts_and_counts_are(science):
         assert not any("security" in described["paths"][path]["get"] for path in ("/", "/health", "/ready"))
 
 
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "127.0.0.2", "[::1]:9", "Good.example:1"]
+)
+def test_a_server_answers_to_its_own_names(server, host):
+    assert server.get("/health", Host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",  # a page there could make its name point to this machine
+        "localhost.evil.example",
+        "evil.example:8000",
+        "good.example.evil.example",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "192.168.1.5",
+        "[::2]",
+        "localhost:x",
+        "",
+    ],
+)
+def test_a_server_does_not_answer_to_the_name_of_another(server, host):
+    for path in ("/health", "/ready", "/", "/openapi.json", "/metrics", "/nowhere"):
+        answer = server.get(path, Host=host)
+        assert answer.status == 421
+        assert answer.error == "the host name of the request is not one of the server's allowed hosts"
+    assert server.extract({"text": "a"}, Host=host).status == 421
+
+
+def test_a_request_without_a_host_is_refused(server):
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 421 ")
+
+
+def test_names_may_be_given_in_several_ways_and_must_be_names():
+    assert AllowedHosts("*").allow("")
+    assert AllowedHosts(" Example.ORG,2001:db8::1").names == {"example.org", "[2001:db8::1]"}
+    for wrong in ("http://example.org", "example.org:80", "a b", "a/b", ""):
+        with pytest.raises(
+            UnireError, match=r"is not a host name; give allowed_hosts=\.\.\. names such as example.org"
+        ):
+            AllowedHosts([wrong])
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1%eth0", "2001:db8::/64"),
+        ("a socket", "a socket"),
+    ],
+)
+def test_a_caller_is_an_address_or_a_network_of_addresses_that_one_machine_has(address, client):
+    assert client_of(address) == client
+
+
 # Metrics and states
 
 
@@ -307,6 +374,38 @@ def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():
         process.terminate()
         process.wait(60)
         assert SECRET not in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_where_others_can_reach_the_server_their_names_for_it_must_be_given(tmp_path):
+    said = str(run("--host", "0.0.0.0").exception)
+    assert said == (
+        "other machines can reach the server at 0.0.0.0; say by which host names they do with allowed_hosts=..., for "
+        'example allowed_hosts="example.org", or allow all with allowed_hosts="*"'
+    )
+    with command("--host", "0.0.0.0", "--allowed-hosts", "one.example,two.example") as (_, address):
+        for host, status in (("one.example", 200), ("two.example:8000", 200), ("localhost", 200), ("evil", 421)):
+            assert address.get("/ready", Host=host).status == status
+
+
+@pytest.mark.slow
+def test_answers_do_not_show_where_the_model_is(tmp_path):
+    folder = tmp_path / SECRET / "mine"
+    copy_model(pretrained.find("science"), folder)
+    with command("--model", folder) as (_, address):
+        answers = [address.get(path) for path in ("/health", "/ready", "/openapi.json", "/metrics", "/", "/nowhere")]
+        answers.append(address.extract({}))
+    assert answers[0].json["model"] == "mine"
+    assert "unire: mine" in answers[4].body.decode()
+    for answer in answers:
+        assert SECRET not in answer.body.decode() + str(answer.headers)
+
+
+def test_a_model_is_shown_by_its_name(tmp_path, monkeypatch):
+    copy_model(pretrained.find("science"), tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    names = {"science": "science", "USER/MODEL@main": "USER/MODEL@main", ".": "mine", tmp_path / "mine": "mine"}
+    assert {source: model_name(source) for source in names} == names
 
 
 def run(*words: object) -> Any:

@@ -19,7 +19,7 @@ from unire.graph.export import TRIPLES, TSV
 from unire.rendering.html.page import SCALE
 from unire.rendering.views import views
 from unire.segmentation import segment
-from unire.serving.schemas import ServingLimits
+from unire.serving.limits import ServingLimits
 
 FIRST = "We train a chart parser on the Penn Treebank for dependency parsing."
 UNSURE = "Our fast shift-reduce parser uses hand crafted lexical and syntactic features in a log linear framework."
@@ -45,7 +45,7 @@ def in_the_box() -> Extractor:
 
 @pytest.fixture(scope="module")
 def server(science) -> Iterator[Running]:
-    with Running(science, ServingLimits(text=2000)) as running:
+    with Running(science, ServingLimits(text_characters=2000)) as running:
         yield running
 
 
@@ -186,7 +186,7 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, scien
         assert panel.locator(".rectangle").count() == len(document.relations)
         assert page.locator(".arcs .arc").count() == len(document.relations)
         assert page.locator(".bar.above").count() == len(document.sentences[0].cuts)
-        assert f"α = {now:.2f}" in page.locator(".alpha-name").text_content()
+        page.locator(".alpha-name", has_text=f"α = {now:.2f}").wait_for()
         seen.add(len(document.sentences[0].cuts))
     assert len(seen) > 2
     assert 0 in seen  # all words are one span
@@ -202,7 +202,7 @@ def test_the_model_in_the_box_is_asked_for_squares_with_more_or_less_in_their_fa
         type_text(page, SIZES)
         wait_for_marks(page, wanted(in_the_box, SIZES))
         assert page.locator("#alpha-value").inner_text() == f"{in_the_box.config.alpha:.2f}"
-        about = "What a square must have in its favour to be an entity"
+        about = "Log-odds that a square needs to be an entity"
         assert page.get_by_title(about).inner_text() == "α"
         open_table(page)
         seen = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import csv
+import errno
 import gzip
 import io
 import json
@@ -12,14 +13,21 @@ import lzma
 import os
 import sys
 import threading
+from collections import Counter
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from helpers.ace import news
 from helpers.paths import FIXTURES
+from unire import formats
+from unire.documents import Document
 from unire.errors import UnireError
+from unire.limits import ReadLimits
 from unire.sources.csv import iter_rows, iter_table, split_table
 from unire.sources.lines import iter_lines
 from unire.sources.sources import TextSources
@@ -69,7 +77,7 @@ def test_the_name_of_a_file_that_is_not_there_is_no_text(name, tmp_path, monkeyp
     Path("papers").mkdir()
     for ways in ({}, {"lines": True}, {"words": True}):
         assert refused(name, **ways) == (
-            f"there is no file or folder {name!r}; if it is a text, pipe it into standard input"
+            f"there is no file or folder {name!r}; if it is a text, pipe it to standard input"
         )
     piped(name.encode(), monkeypatch)
     assert read() == [("standard input", name)]
@@ -92,11 +100,11 @@ def test_a_field_and_a_format_are_of_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert (
         refused("my papers", field="abstract")
-        == "there is no file or folder 'my papers', and field=... is not for texts"
+        == "there is no file or folder 'my papers'; field=... needs an existing file"
     )
     assert (
         refused("my papers", source_format="spert")
-        == "there is no file or folder 'my papers', and source_format=... is not for texts"
+        == "there is no file or folder 'my papers'; source_format=... needs an existing file"
     )
     assert read("We read it from a file.", "It says:\nsee notes.txt")[1] == ("text-2", "It says:\nsee notes.txt")
 
@@ -118,10 +126,10 @@ def test_lines_are_the_same_whatever_they_come_in(tmp_path, monkeypatch):
 def test_lines_and_words_are_not_for_parquet(tmp_path):
     file = parquet(tmp_path / "a.parquet", text=["one"])
     for way in ("lines", "words"):
-        sentence = f"{file} has rows, not lines; leave out {way}=True and name a column with field=..."
+        sentence = f"{file} is a table; pass field=... with the name of a column instead of {way}=True"
         assert refused(file, **{way: True}) == sentence
         assert refused(tmp_path, **{way: True}) == (
-            f"folder {tmp_path} holds no text: no file in it ends in .txt, .text, .md, .jsonl, .ndjson, and .csv and "
+            f"folder {tmp_path} has no readable text files (.txt, .text, .md, .jsonl, .ndjson); .csv and "
             ".tsv and .parquet are read only with field=..."
         )
     (tmp_path / "b.txt").write_text("two\nthree\n")
@@ -181,12 +189,18 @@ def test_a_file_is_a_text_and_with_lines_every_line(tmp_path):
     assert read(file, lines=True) == []
 
 
-def test_lines_are_read_when_they_are_taken():
-    def endless():
-        while True:
-            yield b"a line\n"
+class Lines:
+    """A file of lines that are made when they are read."""
 
-    stream = iter_lines(endless(), "endless")  # type: ignore[arg-type]
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+
+    def readline(self, size: int) -> bytes:
+        return next(self._lines, b"")
+
+
+def test_lines_are_read_when_they_are_taken():
+    stream = iter_lines(Lines(repeat(b"a line\n")), "endless")  # type: ignore[arg-type]
     assert [next(stream).id for _ in range(3)] == ["endless:1", "endless:2", "endless:3"]
 
 
@@ -197,7 +211,7 @@ def test_a_folder_has_its_text_files_in_order(tmp_path):
         file.write_text('{"text": "in JSON"}' if name == "e.jsonl" else name)
     assert [text for _, text in read(tmp_path)] == ["a/b.txt", "a/c.md", "b.txt", "in JSON"]
     (tmp_path / "empty").mkdir()
-    assert "holds no text" in refused(tmp_path / "empty")
+    assert "has no readable text files" in refused(tmp_path / "empty")
 
 
 @pytest.mark.parametrize("module", [gzip, lzma, bz2])
@@ -263,7 +277,7 @@ def test_json_lines_have_their_text_in_a_field(tmp_path):
     file.write_text("\n\n".join(map(json.dumps, items)))
     assert read(file) == [("7", "one"), (f"{file}:3", "")]
     assert read(file, field="abstract") == [("7", "uno"), (f"{file}:3", "due")]
-    assert "line 1 has no 'title' but id, text, abstract" in refused(file, field="title")
+    assert "line 1 has no field 'title', only 'id', 'text', 'abstract'" in refused(file, field="title")
     assert "'id' is int, not a string" in refused(file, field="id")
 
 
@@ -283,6 +297,8 @@ def test_what_is_no_name_names_no_text(tmp_path):
         ("no JSON", "not valid JSON"),
         ("[1]", "not a JSON object"),
         ('{"text": "\\ud800"}', r"half a surrogate pair, \ud800"),
+        ("{}", "line 2 has no field 'text' and no other; choose one with field=..."),
+        ("[" * 100_000, "a number is too long, or brackets are nested too deeply; for plain lines"),
     ],
 )
 def test_lines_that_are_no_json_objects_are_refused(tmp_path, line, message):
@@ -297,7 +313,7 @@ def test_parquet_has_its_text_in_a_column(tmp_path):
     assert read(file) == [(f"{file}:1", "one"), (f"{file}:2", ""), (f"{file}:3", "three")]
     named = parquet(tmp_path / "named.parquet", id=["x", "y"], abstract=["a b", "c"])
     assert read(named, field="abstract") == [("x", "a b"), ("y", "c")]
-    assert "has no column 'text' but id, abstract; name one with field=..." in refused(named)
+    assert "has no column 'text', only 'id', 'abstract'; choose one with field=..." in refused(named)
     assert "row 1: 'n' is int" in refused(file, field="n")
     assert "row 1: 'n' is int" in refused(parquet(tmp_path / "zero.parquet", n=[0]), field="n")
     broken = tmp_path / "broken.parquet"
@@ -351,9 +367,9 @@ def test_an_archive_of_files_is_no_text(tmp_path, name):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "has no column 'text' but nothing; name one with field=..."),
-        (b"id,abstract\nx,one\n", "has no column 'text' but id, abstract; name one with field=..."),
-        (b"id;title\nx;one\n", "has no column 'text' but id;title; name one with field=..."),
+        (b"", "has no column 'text' and no other; choose one with field=..."),
+        (b"id,abstract\nx,one\n", "has no column 'text', only 'id', 'abstract'; choose one with field=..."),
+        (b"id;title\nx;one\n", "has no column 'text', only 'id;title'; choose one with field=..."),
         (b"id;text\nx;one;two\n", "row 2 has 3 cells, but the first row has 2; texts with semicolons, line ends"),
         (b"id,text\nx,one\ny,two, three\n", "row 3 has 3 cells, but the first row has 2; texts with commas"),
         (b"id,text\nx\n", "row 2 has 1 cells, but the first row has 2"),
@@ -386,7 +402,7 @@ def test_names_of_columns_stand_in_the_first_row_that_is_not_empty(tmp_path):
 def test_a_name_with_white_space_about_it_is_pointed_at(tmp_path):
     file = tmp_path / "papers.csv"
     file.write_bytes(b"id, text\nx, one\n")
-    assert "has no column 'text' but id, text (there is ' text'); name one with field=..." in refused(file)
+    assert "has no column 'text', only 'id', ' text' (there is ' text'); choose one with field=..." in refused(file)
 
 
 def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
@@ -395,11 +411,12 @@ def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
     assert read(file) == [(f"{file}:2", "one")]
 
 
-def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("unire.sources.csv.MAX_CELL_CHARACTERS", 1000)
+def test_a_quote_that_is_never_closed_does_not_take_all_memory(tmp_path):
     file = tmp_path / "papers.csv"
     file.write_text('text\none\n"two\n' + "three\n" * 1000)
-    assert "row 3 cannot be read: field larger than field limit (1000)" in refused(file)
+    assert refused(file, limits=ReadLimits(max_record=1000)) == (
+        f"{file}, row 3 has more than 1,000 bytes; split it, or raise max_record=..."
+    )
 
 
 def test_rows_of_a_table_are_read_when_they_are_taken():
@@ -409,7 +426,7 @@ def test_rows_of_a_table_are_read_when_they_are_taken():
             yield b'x,"a\n'
             yield b'text"\n'
 
-    stream = iter_table(endless(), "endless.csv")  # type: ignore[arg-type]
+    stream = iter_table(Lines(endless()), "endless.csv")  # type: ignore[arg-type]
     assert [next(stream).text for _ in range(3)] == ["a\ntext"] * 3
 
 
@@ -438,7 +455,7 @@ def test_what_is_no_utf_8_is_refused(tmp_path, raw):
     assert f"{file} {expected}" in refused(file)
     file.write_bytes(b"good\n" + raw.replace(b"\n", b""))
     assert f"{file}, line 2 {expected}" in refused(file, lines=True)
-    assert "is not UTF-8" in refused(file, words=True)
+    assert f"{file}, line 2 {expected}" in refused(file, words=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text here")
@@ -463,7 +480,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path):
 
 
 def test_two_ways_to_read_are_one_too_many():
-    assert "lines=True and words=True are different ways" in refused("a b", lines=True, words=True)
+    assert "lines=True and words=True cannot be combined" in refused("a b", lines=True, words=True)
 
 
 def test_positions_run_through_all_inputs(tmp_path):
@@ -525,16 +542,19 @@ def test_rows_of_standard_input_are_read_when_they_are_taken():
         while True:
             yield b"x,one\n"
 
-    stream = iter_rows(endless(), "standard input")  # type: ignore[arg-type]
+    stream = iter_rows(Lines(endless()), "standard input")  # type: ignore[arg-type]
     assert [next(stream).text for _ in range(3)] == ["one"] * 3
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"id,text\nx,one\n", "has no column 'abstract' but id, text; name one with field=..., or take each line as a"),
-        (b"We train a parser. " * 50, "has no column 'abstract' but We train a parser. We"),
-        (b'{"text": "one"}', "line 1 has no 'abstract' but text; name the field with field=..."),
+        (
+            b"id,text\nx,one\n",
+            "has no column 'abstract', only 'id', 'text'; choose one with field=..., or take each line as a",
+        ),
+        (b"We train a parser. " * 50, "has no column 'abstract', only 'We train a parser. We"),
+        (b'{"text": "one"}', "line 1 has no field 'abstract', only 'text'; choose one with field=..."),
         (b"[\n", "line 1 is not valid JSON"),
         (b"id,abstract\nx,one,two\n", "row 2 has 3 cells, but the first row has 2; texts with commas"),
         (b"PAR1\x15\x04\xff\x00\n", "row 1 is binary, not text"),
@@ -558,7 +578,7 @@ def test_a_table_on_standard_input_is_not_taken_for_a_text(content, monkeypatch)
 
 def test_annotated_documents_on_standard_input_have_a_name(tmp_path):
     for sources in ([], ["-"], [FIXTURES / "people.json", "-"]):
-        sentence = "source_format=... reads files; standard input is one under the name /dev/stdin"
+        sentence = "source_format=... cannot read standard input; pass /dev/stdin as the input file"
         assert refused(*sources, source_format="spert") == sentence
 
 
@@ -575,3 +595,101 @@ def test_standard_input_is_the_default(monkeypatch):
     assert "standard input holds JSON lines; name the field of the text" in refused()
     monkeypatch.setattr(sys, "stdin", None)
     assert "standard input is closed" in refused()
+
+
+def unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forbid listing a folder, also for root."""
+    scandir = os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+
+def test_a_folder_that_cannot_be_read_is_reported_and_not_passed_over(tmp_path, monkeypatch):
+    for name in ("a.txt", "b/b.txt", "c/c.txt", ".hidden/d.txt"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(name)
+    unreadable(tmp_path / "b", monkeypatch)
+    problem = f"folder {tmp_path / 'b'} cannot be read: Permission denied"
+    assert refused(tmp_path) == problem
+    errors = []
+    items = TextSources([str(tmp_path)]).items(errors.append)
+    assert [item.text for item in items] == ["a.txt", "c/c.txt"]
+    assert [str(error) for error in errors] == [problem]
+    assert refused(tmp_path / "b") == problem
+    assert TextSources([str(tmp_path / "b"), str(tmp_path / "c")]).size == 7
+    unreadable(tmp_path / ".hidden", monkeypatch)
+    assert TextSources([str(tmp_path)]).listing.errors[1:] == []
+
+
+def test_every_reader_of_folders_reports_those_that_it_cannot_read(tmp_path, monkeypatch):
+    documents = [Document.from_words([["a", "b"]], [(0, 1, "X")], id=name) for name in ("one", "deep/two")]
+    formats.write(documents, tmp_path / "brat", "brat", lost=Counter())
+    (tmp_path / "parquet" / "deep").mkdir(parents=True)
+    formats.write(documents[:1], tmp_path / "parquet" / "a.parquet", "parquet")
+    news().write(tmp_path / "ace05")
+    (tmp_path / "ace05" / "deep").mkdir()
+    for name in ("brat", "parquet", "ace05"):
+        unreadable(tmp_path / name / "deep", monkeypatch)
+        with pytest.raises(UnireError, match="deep cannot be read: Permission denied"):
+            list(formats.read(tmp_path / name, name))
+        errors = []
+        assert len(list(formats.read(tmp_path / name, name, on_error=errors.append))) == 1
+        assert len(errors) == 1
+
+
+def test_the_documents_of_an_annotated_folder_are_read_from_its_format(tmp_path):
+    documents = [Document.from_words([["Ada", "lives"]], [(0, 1, "X")], id=name) for name in ("one", "deep/two")]
+    formats.write(documents, tmp_path / "brat", "brat", lost=Counter())
+    inputs = TextSources([str(tmp_path / "brat")], source_format="brat")
+    assert sorted((item.id, item.text) for item in inputs) == [("deep/two", "Ada lives"), ("one", "Ada lives")]
+    assert inputs.size == sum(file.stat().st_size for file in (tmp_path / "brat").rglob("*") if file.is_file())
+    assert inputs.listing.changed_since(tmp_path / "brat" / "one.txt") is not None
+    formats.write(documents, tmp_path / "dataset", "datasets")
+    assert len(read(tmp_path / "dataset", source_format="datasets")) == 2
+
+
+def test_files_of_a_format_are_found_in_a_folder_by_its_suffixes(tmp_path):
+    documents = [Document.from_words([["Ada", "lives"]], [(0, 1, "X")], id="one")]
+    for name, suffix in (("spert", "json"), ("dygie", "jsonl"), ("conll04", "corp"), ("parquet", "parquet")):
+        folder = tmp_path / name
+        folder.mkdir()
+        formats.write(documents, folder / f"a.{suffix}", name)
+        (folder / "README.md").write_text("about these data")
+        assert [content.text for _, content in read(folder, source_format=name)] == ["Ada lives"]
+    with pytest.raises(UnireError, match=r"has no readable text files \(\.spacy, \.txt\)$"):
+        read(tmp_path / "spert", source_format="spacy")
+
+
+def test_values_of_parquet_that_python_cannot_hold_are_errors_of_their_rows(tmp_path):
+    late = pa.array([0, 2**62, 1], pa.timestamp("us"))
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": late, "text": ["one", "two", "three"]}), file)
+    assert refused(file) == f"{file}, row 2 cannot be read: date value out of range"
+    errors = []
+    assert [item.text for item in TextSources([str(file)]).items(errors.append)] == ["one", "three"]
+    assert len(errors) == 1
+    with pytest.raises(UnireError, match=r"row 1 \(counted from 0\) cannot be read: date value out of range"):
+        list(formats.read(file, "parquet", on_error=lambda error: raise_if("row 1", error)))
+
+
+def raise_if(part: str, error: UnireError) -> None:
+    if part in str(error):
+        raise error
+
+
+def test_what_is_in_a_folder_without_permission_is_refused_for_that_reason(tmp_path, monkeypatch):
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    file = tmp_path / "a.txt"
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert refused(file) == f"{file} cannot be read: Permission denied"
+    for name in (None, "unire"):
+        with pytest.raises(UnireError, match=r"a\.txt cannot be read: Permission denied"):
+            formats.read(file, name)

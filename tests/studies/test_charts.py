@@ -13,7 +13,7 @@ from unire.studies.report import STUDIES
 from unire.studies.results import load_result
 
 PUBLISHED = ROOT / "results" / "studies"
-CHARTS = ROOT / "docs" / "studies"
+CHARTS = ROOT / "docs" / "lab-notes" / "charts"
 
 
 @pytest.mark.no_cover
@@ -67,6 +67,6 @@ def test_small_differences_between_single_seeds_look_small():
     text = Chart(one).text
     assert "67" in text
     assert "73" in text  # the ends of the axis
-    assert "n = 9; a dot is a seed" in text
+    assert "n = 9; one seed, so differences may be due to chance" in text
     assert "a bar the mean" not in text
     assert "a bar the mean" in several

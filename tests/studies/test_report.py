@@ -19,8 +19,7 @@ from helpers.study_runs import command, runner
 from unire import formats
 from unire.errors import UnireError
 from unire.hub.model_dir import fingerprint
-from unire.studies import errors as errors_module
-from unire.studies import report, results
+from unire.studies import error_analysis, report, results
 from unire.studies.compare import compare
 from unire.studies.report import STUDIES
 from unire.studies.results import load_result, save_result
@@ -28,7 +27,7 @@ from unire.training import train
 
 PUBLISHED = ROOT / "results" / "studies"
 SETTINGS = ("--preset", "best", "--epochs", 1, "--set", "evaluate_after=0", "--set", "d=16")
-ALONE = "to run studies give --encoder, too; without it, the existing studies of --out are reported, and"
+ALONE = "without --encoder, only finished studies are reported"
 PIPELINE = ("--entity-epochs", 2, "--relation-epochs", 1, "--pipeline", "max_span=3")
 
 
@@ -217,10 +216,10 @@ def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, 
     epochs = ("--entity-epochs", 3)  # of options that are given twice the last one counts
     assert "made with another setting pipeline entity_epochs (2, not 3)" in refused(*studied.setup, *PIPELINE, *epochs)
     assert "made with another setting epochs (1, not 2)" in refused(*studied.setup, *PIPELINE, "--epochs", 2)
-    assert "give --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
+    assert "needs --data, --dev and --test" in refused("--encoder", "x", "--data", TWENTY)
     for words in (("--data", TWENTY), ("--preset", "paper"), ("--labels", "scierc"), ("--seeds", 1), ("--set", "d=8")):
-        assert refused(*words, "--json") == f"{ALONE} {words[0]} would have no effect"
-    assert refused("--jobs", 2, "--epochs", 3).endswith("--epochs, --jobs would have no effect")
+        assert refused(*words, "--json") == f"give --encoder, or leave out {words[0]}; {ALONE}"
+    assert refused("--jobs", 2, "--epochs", 3) == f"give --encoder, or leave out --epochs, --jobs; {ALONE}"
     shutil.copy(studied.folder / "cells" / "default-0.json", folder / "cells")
     shutil.rmtree(folder / "models" / "default-0")
     (folder / "errors.json").unlink()
@@ -373,13 +372,13 @@ def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_pre
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch, twenty, random_predictions, scierc_labels, tmp_path):
     monkeypatch.setattr(report, "MAX_LISTED_SENTENCES", 1)
-    result = errors_module.count_errors(twenty, random_predictions, scierc_labels)
+    result = error_analysis.count_errors(twenty, random_predictions, scierc_labels)
     save_result({**result, "of": ["model"], "data": ["twenty.jsonl"]}, tmp_path)
     assert "The first 1; report.json has all." in report.write_report(tmp_path).read_text(encoding="utf-8")
 
 
 def test_a_folder_without_studies_or_with_others_files_is_refused(tmp_path):
-    with pytest.raises(UnireError, match="there is no study in"):
+    with pytest.raises(UnireError, match="there is no finished study in"):
         report.write_report(tmp_path)
     (tmp_path / "errors.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UnireError, match="not the result of the study errors"):

@@ -184,7 +184,7 @@ def test_a_job_that_another_process_is_at_is_not_done_beside_it(job):
         fcntl.flock(log, fcntl.LOCK_EX)
         writer = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stderr=log)
     try:
-        with pytest.raises(UnireError, match=r"another process runs a and writes .*a\.log; wait for it, or stop it"):
+        with pytest.raises(UnireError, match=r"another process runs a and writes .*a\.log; wait for it or stop it"):
             run_jobs([made], 1)
     finally:
         writer.kill()
@@ -243,7 +243,7 @@ def test_a_broken_record_and_a_place_that_is_no_folder_are_refused(job, tmp_path
     made.record_path.parent.mkdir()
     for broken in ("{", "[]"):
         made.record_path.write_text(broken, encoding="utf-8")
-        with pytest.raises(UnireError, match="no record of a finished job"):
+        with pytest.raises(UnireError, match="not the record of a finished job"):
             read_record(made.record_path)
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UnireError, match="cannot be written to"):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from helpers.paths import ROOT, TWENTY
+from helpers.paths import TWENTY
 from helpers.study_runs import command as run
-from unire.cli.main import app
 from unire.errors import UnireError
 from unire.studies import variants
 from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, Variant
@@ -138,7 +135,7 @@ def test_cells_of_other_settings_or_data_are_not_taken(setup, pretended, tmp_pat
 
 
 def test_scores_on_test_need_a_test_set(setup):
-    with pytest.raises(UnireError, match="the study ablate reports scores on test; pass files for test"):
+    with pytest.raises(UnireError, match="the study ablate scores on test; pass test"):
         results(replace(setup, test=()), ABLATION)
 
 
@@ -179,15 +176,3 @@ def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkey
     monkeypatch.setattr(variants, "run_jobs", interrupted)
     ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
     assert "the same command continues with the others" in ran.stderr
-
-
-# The page about them
-
-
-def test_the_commands_of_the_page_exist():
-    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
-    group = get_command(app).commands["study"].commands
-    assert set(re.findall(r"^\| `unire study (\w+)`", page, re.MULTILINE)) == group.keys()
-    for name, words in re.findall(r"^unire study (\w+)((?:.*\\\n)*.*)$", page, re.MULTILINE):
-        known = {option for parameter in group[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", words)) <= known

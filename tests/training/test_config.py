@@ -1,4 +1,4 @@
-"""Training settings: what makes no sense is refused in one sentence."""
+"""Training settings: impossible values are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from unire.training.train import init_model
 )
 def test_a_number_out_of_range_is_refused_by_name(name, values):
     for value in values:
-        with pytest.raises(UnireError, match=f"{name} = {value!r} makes no sense; it must be (above )?([01]|finite)"):
+        with pytest.raises(UnireError, match=rf"{name} must be (above )?([01]|finite).*, not {value!r}"):
             TrainingConfig(**{name: value})
 
 
@@ -51,10 +51,10 @@ def test_a_refusal_says_what_would_be_taken():
         ({"epochs": 0}, "1 or more"),
         ({"lr": 0.0}, "above 0"),
         ({"lr": math.inf}, "finite"),
-        ({"warmup": 1}, "0 or more, and below 1"),
-        ({"layer_decay": 1.5}, "above 0, and 1 at most"),
+        ({"warmup": 1}, "0 or more and below 1"),
+        ({"layer_decay": 1.5}, "above 0 and at most 1"),
     ):
-        with pytest.raises(UnireError, match=f"makes no sense; it must be {wanted}$"):
+        with pytest.raises(UnireError, match=f"must be {wanted}, not "):
             TrainingConfig(**wrong)
 
 
@@ -67,7 +67,7 @@ def test_numbers_at_the_edge_of_their_range_are_taken():
     "wrong", [{"lr": "5e-5"}, {"epochs": 1.5}, {"epochs": True}, {"symmetry": 1}, {"seed": None}, {"preset": 3}]
 )
 def test_a_value_of_the_wrong_kind_is_refused_however_it_is_given(wrong):
-    with pytest.raises(UnireError, match="wrong kind"):
+    with pytest.raises(UnireError, match=r" must be (a|one|true)"):
         TrainingConfig(**wrong)
 
 
@@ -75,13 +75,13 @@ def test_a_value_of_the_wrong_kind_is_answered_with_the_right_one():
     for wrong, wanted in (
         ({"epochs": "ten"}, "a whole number"),
         ({"lr": "fast"}, "a number"),
-        ({"head_lr": "fast"}, "a number, or null"),
+        ({"head_lr": "fast"}, "a number or null"),
         ({"symmetry": "True"}, "true or false"),
-        ({"bf16": 1}, "true or false, or null"),
+        ({"bf16": 1}, "true or false or null"),
         ({"preset": 3}, "a text"),
         ({"implication": "min"}, "one of max, sum, none"),
     ):
-        with pytest.raises(UnireError, match=f"is of the wrong kind; it must be {wanted}$"):
+        with pytest.raises(UnireError, match=f"must be {wanted}, not "):
             TrainingConfig(**wrong)
 
 

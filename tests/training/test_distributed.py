@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from helpers.paths import ROOT, TWENTY
+from helpers.paths import TWENTY
 from unire import Extractor, UnireError, formats, score
 from unire.cli.main import app
 from unire.cli.training_options import distributed_errors
@@ -28,19 +27,11 @@ from unire.training.adaptation.adapt import adapt
 from unire.training.callbacks import SIGNALS
 from unire.training.config import AdaptationConfig
 
-PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
-MODULES = {
-    "accelerate launch": "accelerate.commands.launch --main_process_port=0",
-    "torchrun": "torch.distributed.run --standalone",
-}
 LAUNCHERS = {
-    name: (
-        *module.split(),
-        *re.search(rf"^{name} (.*) -m unire train", PAGE, re.MULTILINE)[1].replace("4", "2").split(),
-    )
-    for name, module in MODULES.items()
+    "accelerate launch": ["accelerate.commands.launch", "--main_process_port=0", "--multi_gpu", "--num_processes", "2"],
+    "torchrun": ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
 }
-"""As the page has them, with two processes, and on a port that is free."""
+"""With two processes, and on a port that is free."""
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
@@ -125,7 +116,7 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
         process.wait(60)
         assert ModelConfig.load(out).provenance["interrupted"]
         resume = ("--resume",)
-    with pytest.raises(UnireError, match="was started with 2 processes, not 1; resume with as many"):
+    with pytest.raises(UnireError, match="was started with 2 processes, not 1; resume with the same number"):
         run_alone(*arguments, "--out", out, "--resume")
     resumed = run("torchrun", *arguments, "--out", out, *resume)
     assert resumed["history"] == straight["history"]

@@ -15,11 +15,18 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from accelerate import Accelerator
 
 from helpers.cli import command, result
 from helpers.paths import TWENTY
 from unire.config import ModelConfig
+from unire.training import train as train_module
 from unire.training.callbacks import SIGNALS, Interrupt
+from unire.training.config import TrainingConfig
+from unire.training.table_task import TableTask
+from unire.training.train import init_model, train
+from unire.training.trainer import Trainer
 
 QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
@@ -138,6 +145,11 @@ def answers(process: psutil.Process) -> bool:
     return bool(caught >> (signal.SIGTERM - 1) & 1)
 
 
+def takes_steps(process: psutil.Process) -> bool:
+    """Whether it trains, and has had the time for many small steps."""
+    return answers(process) and time.sleep(1) is None
+
+
 @pytest.fixture(scope="module")
 def words(encoder):
     return ("train", "--encoder", encoder, *TRAINING, "--dev", TWENTY, "--set", "evaluate_every=4")
@@ -190,9 +202,9 @@ def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
     (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64, encoding="utf-8")
     words = ("adapt", "--encoder", encoder, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out")
     small = ("--length", 16, "--batch-tokens", 32)
-    ran = stopped(command(*words, *small, "--minutes", 5), answers, sent(signal.SIGTERM))
+    ran = stopped(command(*words, *small, "--minutes", 5), takes_steps, sent(signal.SIGTERM))
     assert ran.returncode == 143, ran.stderr
-    assert "interrupted; --resume goes on" in ran.stderr
+    assert "interrupted; continue with --resume" in ran.stderr
     (checkpoint,) = (tmp_path / "out.resume").glob("step-*/state.json")
     (state,) = json.loads(checkpoint.read_text(encoding="utf-8"))["processes"]
     assert state["step"] > 0
@@ -216,3 +228,86 @@ def test_a_study_that_is_stopped_keeps_its_trainings_as_they_were(encoder, tmp_p
     assert {path.name for path in (tmp_path / "models").iterdir()} == {
         f"{cell}-0{state}" for cell in ("default", "beta2=0.999") for state in ("", ".resume")
     }
+
+
+# Long steps
+
+
+class Stopping(TableTask):
+    """Gets a signal in the middle of one of its long parts: a step of several batches, or the evaluation on dev."""
+
+    part, number = "", 0
+
+    def _backward_batch(self, tensors):
+        if self.part == "forward":
+            self._count()
+        return super()._backward_batch(tensors)
+
+    def score(self, documents):
+        if self.part == "dev" and documents:
+            next(iter(self.extractor.annotate(documents)))
+            self._count()
+        return super().score(documents)
+
+    def steps(self, epoch, start):
+        if self.part == "steps":
+            self._count()
+        return super().steps(epoch, start)
+
+    def _count(self):
+        Stopping.number -= 1
+        if not Stopping.number:
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(20)  # a long computation, which nothing ends but the signal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "number"), [("forward", 12), ("dev", 2), ("steps", 2)])
+def test_a_step_or_an_evaluation_that_is_stopped_in_the_middle_is_done_again(
+    part, number, twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    config = TrainingConfig.from_preset("paper", epochs=3, batch_size=10, window=40, max_pieces=150, lr=1e-3)
+    options = {"dev": twenty[:5], "labels": scierc_labels, "config": config, "data": ["twenty"]}
+    straight = train(encoder, twenty, out=tmp_path / "straight", **options)
+    monkeypatch.setattr(train_module, "TableTask", Stopping)
+    monkeypatch.setattr(Stopping, "part", part)
+    monkeypatch.setattr(Stopping, "number", number)
+    began = time.monotonic()
+    stopped = train(encoder, twenty, out=tmp_path / "model", **options)
+    assert time.monotonic() - began < 15
+    assert stopped.stopped_by == signal.SIGTERM
+    assert len(stopped.history) < 3
+    assert ModelConfig.load(tmp_path / "model").provenance["interrupted"]
+    resumed = train(encoder, twenty, out=tmp_path / "model", resume=True, **options)
+    assert resumed.history == straight.history
+    assert resumed.dev == straight.dev
+    for name in ("model.safetensors", "labels.json", "tokenizer.json"):
+        assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+
+
+def test_signals_are_heard_while_gradients_are_computed(encoder, twenty, scierc_labels, monkeypatch):
+    """PyTorch computes all of them in one call, which may take minutes."""
+    model = init_model(str(encoder), scierc_labels, TrainingConfig())
+    task = TableTask(model, twenty, [], TrainingConfig(), Accelerator(cpu=True))
+    trainer = Trainer(task)
+    computed = []
+    layers = model.encoder.encoder.layer
+    layers[1].output.dense.weight.register_hook(lambda gradient: signal.raise_signal(signal.SIGTERM))
+    layers[0].output.dense.weight.register_hook(lambda gradient: computed.append("layer 0"))
+    with Interrupt() as interrupt, pytest.raises(KeyboardInterrupt):
+        trainer.fit(interrupt)
+    assert not computed
+    assert interrupt.number == signal.SIGTERM
+
+
+def test_what_was_drawn_by_chance_in_a_step_is_drawn_again_on_resume(few, scierc_labels, encoder):
+    config = TrainingConfig(batch_size=8)
+    task = TableTask(init_model(str(encoder), scierc_labels, config), few, [], config, Accelerator(cpu=True))
+    trainer = Trainer(task)
+    random_state = torch.get_rng_state()
+    with Interrupt() as interrupt, pytest.raises(KeyboardInterrupt), trainer._repeatable(interrupt):  # noqa: PT012
+        torch.rand(3)
+        task.loss_sums += 1
+        signal.raise_signal(signal.SIGINT)
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert not task.loss_sums.any()

@@ -62,7 +62,7 @@ def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
 def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
     out = tmp_path / "model"
     assert trained(out, callbacks=[InterruptAfter(1)]).interrupted
-    with pytest.raises(UnireError, match=r"; resume it, or remove the folder$"):
+    with pytest.raises(UnireError, match=r"; pass resume=True, or delete the folder$"):
         trained(out)
     shutil.rmtree(tmp_path / "model.resume")
     assert not trained(out).interrupted
@@ -78,8 +78,6 @@ def test_a_training_killed_as_it_replaced_its_state_is_resumed(trained, tmp_path
     state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
     with pytest.raises(UnireError, match="there is an unfinished training"):
         trained(out)
-    assert [left.name for left in state.parent.iterdir()] == [state.name]
-    state.rename(state.with_name(f".{state.name}.0123abcd.previous"))
     assert not trained(out, resume=True).interrupted
     assert is_finished(out)
     assert not state.parent.exists()
@@ -90,7 +88,7 @@ def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, train
     chapter = tmp_path / "model.resume" / "thesis" / "ch1.tex"
     chapter.parent.mkdir(parents=True)
     chapter.touch()
-    sentence = "model.resume' is where checkpoints of the training go, but it holds 'thesis'; move that elsewhere"
+    sentence = "model.resume' is the folder for checkpoints, but it holds 'thesis'; move that file"
     with pytest.raises(UnireError, match=sentence):
         trained(tmp_path / "model", resume=resume)
     with pytest.raises(UnireError, match=sentence):
@@ -125,7 +123,7 @@ def test_folds_that_are_there_are_refused_before_the_first_is_trained(twenty, sc
     before = fingerprint(tmp_path / "fold-02")
     for only in ([], [2]):
         with pytest.raises(
-            UnireError, match=r"fold-02' already exists and holds 'README.md'; resume the folds, or pass a new folder"
+            UnireError, match=r"fold-02' already exists and holds 'README.md'; pass resume=True, or a new folder"
         ):
             cross_validate(encoder, folds, only=only, **options)
     assert not (tmp_path / "fold-01").exists()

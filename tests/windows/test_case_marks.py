@@ -113,7 +113,7 @@ def test_in_every_layout_each_word_is_read_from_its_first_token(sentences, layou
     for group in window_builder.build([document]):
         assert all(len(part.tokens) <= room for part in group.windows)
         read = [group.windows[w].tokens[position] for w, position in group.word_index]
-        assert read == first[group.tables[0].start : group.tables[-1].end]
+        assert read == first[group.table_spans[0].start : group.table_spans[-1].end]
         assert not set(read) & set(spec.case_marks)
         seen += len(read)
     assert seen == document.n_words

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from helpers.windows import LAYOUTS, documents, first_token, in_sentences, window_builder
 from unire.windows import collator
-from unire.windows.collator import bucket_batches, bucket_by_length, collate, group_by_length
-from unire.windows.spans import TableSpan
+from unire.windows.collator import bucket_groups, bucket_items, bucket_tables, collate
+from unire.windows.table_spans import TableSpan
 from unire.windows.windows import Window, WindowGroup
 
 
@@ -32,18 +32,18 @@ def test_batches_hold_every_group_once_within_both_bounds(
 ):
     builder = window_builder(max_tokens=40, layout=layout, window=20, max_table=max_table)
     groups = [group for i, text in enumerate(texts) for group in builder.build([text], i)]
-    batches = list(bucket_batches(iter(groups), max_cells=max_cells, max_tokens=max_tokens, max_padding=max_padding))
+    batches = list(bucket_groups(iter(groups), max_cells=max_cells, max_tokens=max_tokens, max_padding=max_padding))
     assert sorted(map(id, itertools.chain(*batches))) == sorted(map(id, groups))
     for bucket in batches:
         batch = collate(bucket, builder.spec, padding=padding)
-        assert sorted(map(hash, batch.tables)) == sorted(hash(table) for p in bucket for table in p.tables)
-        assert padding == "exact" or all(isinstance(alike, slice) for alike, _ in group_by_length(batch.lengths))
+        assert sorted(map(hash, batch.table_spans)) == sorted(hash(table) for p in bucket for table in p.table_spans)
+        assert padding == "exact" or all(isinstance(alike, slice) for alike, _ in bucket_tables(batch.lengths))
         n_tables, longest = batch.words.shape
         if len(bucket) > 1:
             assert n_tables * longest**2 <= max_cells
             assert padding == "bucketed" or batch.input_ids.size <= max_tokens
         read = np.concatenate([batch.input_ids[rows, :n].reshape(-1) for rows, n in batch.slices])[batch.words]
-        for table, length, tokens, indices in zip(batch.tables, batch.lengths, read, batch.words, strict=True):
+        for table, length, tokens, indices in zip(batch.table_spans, batch.lengths, read, batch.words, strict=True):
             words = texts[table.document].words[table.start : table.end]
             assert tokens[:length].tolist() == [first_token(word) for word in words]
             assert not indices[length:].any()
@@ -79,7 +79,7 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collator, "MAX_SLICE_TOKENS", 1024)
-        (together,) = bucket_batches(groups, max_cells=10**6, max_tokens=10**6)
+        (together,) = bucket_groups(groups, max_cells=10**6, max_tokens=10**6)
         batch = collate(together, spec, padding="bucketed")
     rows = [range(some.start, some.stop) for some, _ in batch.slices]
     assert list(itertools.chain(*rows)) == list(range(len(batch.input_ids)))
@@ -96,7 +96,7 @@ def test_slices_hold_every_window_once_and_their_shapes_are_few(sizes):
 
 def test_batches_are_formed_by_length():
     groups = [p for i in range(50) for p in window_builder(window=0).build([in_sentences(1 + i % 2 * 49)], i)]
-    batches = list(bucket_batches(groups, max_cells=10**6, max_tokens=25 * 52))
+    batches = list(bucket_groups(groups, max_cells=10**6, max_tokens=25 * 52))
     assert [{len(p.windows[0].tokens) for p in batch} for batch in batches] == [{52}, {3}]
 
 
@@ -107,7 +107,7 @@ def test_items_are_batched_by_length_the_longest_first_as_a_plain_loop_would(len
         if not expected or (len(expected[-1]) + 1) * lengths[expected[-1][0]] > max_tokens:
             expected.append([])
         expected[-1].append(item)
-    assert list(bucket_by_length(range(len(lengths)), lengths.__getitem__, max_tokens)) == expected
+    assert list(bucket_items(range(len(lengths)), lengths.__getitem__, max_tokens)) == expected
 
 
 def of_one_window(size: int) -> WindowGroup:
@@ -120,7 +120,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
         return sum(max_padding + len(part) * max(part) for part in parts)
 
     groups = [of_one_window(size) for size in sizes]
-    buckets = bucket_batches(groups, max_cells=10**6, max_tokens=10**6, max_padding=max_padding, padding="fixed")
+    buckets = bucket_groups(groups, max_cells=10**6, max_tokens=10**6, max_padding=max_padding, padding="fixed")
     padded = {size: 32 * -(-size // 32) if size <= 128 else 256 for size in sizes}
     found = [[padded[len(group.windows[0].tokens)] for group in bucket] for bucket in buckets]
     falling = sorted(padded[size] for size in sizes)[::-1]
@@ -140,7 +140,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
 def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, layout, max_tokens):
     builder = window_builder(max_tokens=max_tokens, layout=layout, window=20, max_table=30)
     groups = [group for i, text in enumerate(texts) for group in builder.build([text], i)]
-    for bucket in bucket_batches(groups, max_cells=10**6, max_tokens=10**6, padding="packed"):
+    for bucket in bucket_groups(groups, max_cells=10**6, max_tokens=10**6, padding="packed"):
         batch, apart = (collate(bucket, builder.spec, padding=how) for how in ("packed", "exact"))
         n_rows, length = batch.input_ids.shape
         assert (n_rows - 2) * length < 2 * apart.row_lengths.sum()  # of all rows but two at most, half are tokens
@@ -159,7 +159,7 @@ def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, lay
         ]
         assert sorted(found) == sorted(expected)
         n_tables, longest = apart.words.shape
-        assert batch.tables == apart.tables
+        assert batch.table_spans == apart.table_spans
         assert (batch.lengths[:n_tables] == apart.lengths).all()
         assert not batch.lengths[n_tables:].any()
         same = batch.input_ids.reshape(-1)[batch.words[:n_tables, :longest]]
@@ -172,11 +172,11 @@ def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, lay
 def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_tokens_but_for_rows_of_padding(sizes, max_tokens):
     spec = window_builder(max_tokens=512).spec
     groups = [of_one_window(size) for size in sizes]
-    for bucket in bucket_batches(groups, max_cells=10**6, max_tokens=max_tokens, max_padding=1024, padding="fixed"):
+    for bucket in bucket_groups(groups, max_cells=10**6, max_tokens=max_tokens, max_padding=1024, padding="fixed"):
         n_windows, n_tokens = collate(bucket, spec, padding="fixed").input_ids.shape
         assert len(bucket) == 1 or len(bucket) * n_tokens <= max_tokens
         assert n_windows - len(bucket) < 16
-    for bucket in bucket_batches(groups, max_cells=10**6, max_tokens=max_tokens, padding="packed"):
+    for bucket in bucket_groups(groups, max_cells=10**6, max_tokens=max_tokens, padding="packed"):
         batch = collate(bucket, spec, padding="packed")
         n_rows, n_tokens = batch.input_ids.shape
         assert len(bucket) == 1 or (n_rows - 1) * n_tokens <= max_tokens
@@ -185,7 +185,7 @@ def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_tokens_but_for_r
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=50), st.sampled_from([1, 2]))
 def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, groups_per_doubling):
     everything = np.arange(len(lengths))
-    groups = [(everything[group].tolist(), n) for group, n in group_by_length(np.array(lengths), groups_per_doubling)]
+    groups = [(everything[group].tolist(), n) for group, n in bucket_tables(np.array(lengths), groups_per_doubling)]
     assert sorted(i for group, _ in groups for i in group) == [i for i, n in enumerate(lengths) if n]
     for group, n in groups:
         assert max(lengths[i] for i in group) == n
@@ -195,8 +195,8 @@ def test_tables_of_like_length_are_grouped_and_none_is_lost(lengths, groups_per_
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=50), st.integers(0, 10_000))
 def test_groups_are_joined_where_that_costs_little_padding(lengths, max_padding):
     lengths = np.array(lengths)
-    every, joined = (list(group_by_length(lengths, 2, some)) for some in (0, max_padding))
+    every, joined = (list(bucket_tables(lengths, 2, some)) for some in (0, max_padding))
     cells, with_padding = (sum(len(lengths[group]) * n**2 for group, n in groups) for groups in (every, joined))
     assert with_padding - cells <= max_padding * (len(every) - len(joined))
     assert sorted(i for group, _ in joined for i in np.arange(len(lengths))[group]) == np.flatnonzero(lengths).tolist()
-    assert len(list(group_by_length(lengths, 2, 10**6))) == lengths.any()
+    assert len(list(bucket_tables(lengths, 2, 10**6))) == lengths.any()

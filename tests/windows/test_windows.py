@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -23,9 +24,11 @@ from helpers.windows import (
     token_ids,
     window_builder,
 )
+from unire.config import Layout
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.windows.windows import WindowBuilder, WindowGroup
+from unire.windows import windows
+from unire.windows.windows import InPlaceLayout, WindowBuilder, WindowGroup
 
 # Every layout
 
@@ -47,7 +50,7 @@ def test_every_word_is_in_one_table_and_read_from_its_first_token(document, fami
     max_tokens = room + specials
     groups = window_builder(family, max_tokens, layout=layout, window=window, max_table=max_table).build([document], 7)
 
-    tables = [table for group in groups for table in group.tables]
+    tables = [table for group in groups for table in group.table_spans]
     assert [word for table in tables for word in range(table.start, table.end)] == list(range(document.n_words))
     for table in tables:
         sentence = document.sentences[table.sentence]
@@ -62,7 +65,7 @@ def test_every_word_is_in_one_table_and_read_from_its_first_token(document, fami
             assert tuple(window_.tokens[: len(spec.prefix)]) == spec.prefix
             assert tuple(window_.tokens[-len(spec.suffix) :]) == spec.suffix
         read = [group.windows[w].tokens[position] for w, position in group.word_index]
-        assert read == expected[group.tables[0].start : group.tables[-1].end]
+        assert read == expected[group.table_spans[0].start : group.table_spans[-1].end]
 
     assert sum(group.split_sentences for group in groups) == sum(len(s) > max_table for s in document.sentences)
     pieceless = {"bert": {CONTROL, ""}, "mpnet": {CONTROL, ""}, "roberta": set(), "albert": {""}}[family]
@@ -76,7 +79,7 @@ def test_documents_and_sentences_without_words_have_no_tables(layout):
     tables = [
         t
         for p in window_builder(layout=layout).build([Document.from_words([[], ["aa"], [], ["bb"]])])
-        for t in p.tables
+        for t in p.table_spans
     ]
     assert [(table.sentence, table.start, table.end) for table in tables] == [(1, 0, 1), (3, 1, 2)]
 
@@ -149,7 +152,7 @@ def test_released_uses_the_separators_of_the_encoder():
 def test_shared_windows_are_as_few_and_as_equal_as_can_be():
     groups = window_builder(max_tokens=512, layout="shared").build([in_sentences(*[26] * 20)])
     assert [len(group.windows[0].tokens) for group in groups] == [262, 262]
-    assert [len(group.tables) for group in groups] == [10, 10]
+    assert [len(group.table_spans) for group in groups] == [10, 10]
 
 
 def test_shared_windows_hold_the_text_once_and_in_order():
@@ -169,7 +172,7 @@ def test_shared_windows_close_before_their_padded_tables_outgrow_one_large_table
     groups = window_builder(max_tokens=8192, layout="shared").build([document])
     assert len(groups) > 1
     for group in groups:
-        assert len(group.tables) * max(t.end - t.start for t in group.tables) ** 2 <= 512**2
+        assert len(group.table_spans) * max(t.end - t.start for t in group.table_spans) ** 2 <= 512**2
 
 
 # Long sentences and long words
@@ -213,14 +216,14 @@ def test_a_sentence_of_exactly_the_room_of_the_encoder_is_not_stitched():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_sentence_of_two_thousand_words_is_split_and_stitched_and_counted_once(layout):
     groups = window_builder(layout=layout).build([in_sentences(5, 2000, 5)])
-    parts = [table for group in groups for table in group.tables if table.sentence == 1]
+    parts = [table for group in groups for table in group.table_spans if table.sentence == 1]
     assert [part.end - part.start for part in parts] == [500] * 4
     assert sum(group.split_sentences for group in groups) == 1
     assert sum(group.stitched_sentences for group in groups) == 1
 
 
 def sizes(groups: list[WindowGroup]) -> list[int]:
-    return [table.end - table.start for group in groups for table in group.tables]
+    return [table.end - table.start for group in groups for table in group.table_spans]
 
 
 def test_a_long_sentence_is_split_after_the_full_stop_nearest_to_its_middle():
@@ -247,14 +250,28 @@ def test_parts_of_a_sentence_are_context_to_each_other():
     assert only_window(groups[1]) == ["[CLS]", *LETTERS[1:8], "[SEP]"]
 
 
+def test_a_layout_that_is_registered_can_be_chosen(monkeypatch):
+    class LeftLayout(InPlaceLayout):
+        def find_context(self, tokens, words, fits):
+            left, _ = super().find_context(tokens, words, fits)
+            return left, words.end
+
+    assert set(windows.LAYOUTS) == set(get_args(Layout))
+    monkeypatch.setitem(windows.LAYOUTS, "left", LeftLayout)
+    document = in_sentences(5, 5, 5)
+    both, left = (window_builder(layout=layout).build([document]) for layout in ("in-place", "left"))
+    assert [len(group.windows[0].tokens) for group in both] == [17, 17, 17]
+    assert [len(group.windows[0].tokens) for group in left] == [7, 12, 17]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"layout": "sideways"}, "no window layout 'sideways'; there are in-place, released, shared"),
+        ({"layout": "sideways"}, "unknown window layout 'sideways'; give one of in-place, released, shared"),
         ({"window": -1}, "a window of -1 words"),
         ({"max_table": 0}, "tables of 0"),
-        ({"max_tokens": 2}, "no room for words"),
-        ({"max_tokens": 3, "layout": "released"}, "no room for words"),
+        ({"max_tokens": 2}, "too short for special tokens and words"),
+        ({"max_tokens": 3, "layout": "released"}, "too short for special tokens and words"),
     ],
 )
 def test_impossible_wishes_are_refused(options, sentence):

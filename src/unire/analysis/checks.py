@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +15,12 @@ from tokenizers import Tokenizer
 from unire import formats, tables
 from unire.config import EncoderSpec
 from unire.documents import CHARACTERS, Document, Entity, Relation, Sentence
-from unire.errors import UnireError
+from unire.errors import UnireError, describe_error
 from unire.formats.alignment import BRIDGED, WIDENED
 from unire.labels import LabelSpace
+from unire.limits import DEFAULT_LIMITS, ReadLimits
+from unire.model_files import load_json
+from unire.tokenizer_file import load_tokenizer_file
 from unire.windows.windows import WindowBuilder
 
 __all__ = ["Issue", "IssueKind", "build_token_counter", "check_files", "count_types", "find_issues", "find_leaks"]
@@ -39,14 +41,14 @@ class IssueKind(Enum):
     TWO_LABELS = (tables.TWO_LABELS, "the table keeps the first; the other counts as a miss")
     REFLEXIVE = (tables.REFLEXIVE, "no table holds it; it counts as a miss")
     REPEATED_RELATION = ("relation annotated twice", "its rectangle is filled once")
-    UNKNOWN_TYPE = ("type that the label space lacks", "training and scoring refuse the data")
+    UNKNOWN_TYPE = ("type that is not in the label space", "training and scoring refuse the data")
     UNSEEN_TYPE = ("type that only files after the first have", "training on the first cannot learn it")
-    SHARED_ID = ("id of several documents", "folds and split lists refuse the data")
-    LEAK = ("sentence in two files", "it is learnt and tested on; scores come out too high")
-    NEAR_LEAK = ("almost the same sentence in two files", "it is learnt and almost tested on; scores may be too high")
+    SHARED_ID = ("id of several documents", "folds and split lists need unique ids; rename one")
+    LEAK = ("sentence in two files", "test scores are too high")
+    NEAR_LEAK = ("almost the same sentence in two files", "test scores may be too high")
     TOO_LONG = ("sentence longer than the encoder's input", "it is read in overlapping windows")
     ALIKE = ("types whose names differ by case or spaces only", "they are different labels", True)
-    RARE = ("type with few examples", "its cells are too few to be learnt well", True)
+    RARE = ("type with few examples", "the model may not learn it", True)
     BOTH_WAYS = (
         "relation type annotated both ways",
         "two rectangles; if it is symmetric, declare it so",
@@ -66,13 +68,19 @@ class IssueKind(Enum):
 
 @dataclass(frozen=True)
 class Issue:
+    """An issue in annotated data. `str(issue)` is one line with place, kind, detail and effect."""
+
     kind: IssueKind
+    """What it is: its name, its effect, and whether it is only a hint."""
     file: str
+    """The name of the file."""
     place: str
     """The location in the file: a document and a sentence."""
     detail: str
+    """What was found there."""
 
     def to_dict(self) -> dict[str, Any]:
+        """Convert to plain JSON values."""
         return {**asdict(self), "kind": self.kind.what, "effect": self.kind.effect, "hint": self.kind.hint}
 
     def __str__(self) -> str:
@@ -103,13 +111,14 @@ def build_token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], i
         folder: The folder of an encoder or a model.
     """
     try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        tokenizer = load_tokenizer_file(folder / "tokenizer.json")
+        config = load_json(folder / "config.json")
         spec = EncoderSpec.from_dict(config["spec"]) if "spec" in config else _probe_spec(tokenizer, folder, config)
         window_builder = WindowBuilder(tokenizer, spec)
-    except Exception as error:  # tokenizers has no exception type of its own
+    except Exception as error:  # tokenizers has no specific exception type
         raise UnireError(
-            f"encoder {str(folder)!r} cannot be read; give a folder with tokenizer.json and config.json ({error})"
+            f"encoder {str(folder)!r} cannot be read; give a folder with tokenizer.json and config.json "
+            f"({describe_error(error)})"
         ) from None
 
     def count(words: Sequence[str]) -> int:
@@ -121,7 +130,7 @@ def build_token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], i
 def _probe_spec(tokenizer: Tokenizer, folder: Path, config: Mapping[str, Any]) -> EncoderSpec:
     """The facts about an encoder that are known without torch. They suffice to count tokens."""
     extra = folder / "tokenizer_config.json"
-    more = json.loads(extra.read_text(encoding="utf-8")) if extra.exists() else {}
+    more = load_json(extra) if extra.exists() else {}
     limits = (more.get("model_max_length"), config.get("max_position_embeddings"))
     longest = min([MAX_ENCODER_TOKENS, *(int(limit) for limit in limits if limit)])
     return EncoderSpec.probe(tokenizer, max_pieces=longest, token_types=False, pad_id=0, unk_id=0)
@@ -199,18 +208,29 @@ def check_files(
     encoder: Path | None = None,
     near: float = 0.8,
     notes: Counter[str] | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> list[Issue]:
     """Read the files of one data set, and list all issues. Documents that cannot be read are issues, too.
 
+    >>> for issue in check_files(["train.jsonl", "dev.jsonl"], "scierc"):  # doctest: +SKIP
+    ...     print(issue)
+
     Args:
         paths: The files, the training data first.
-        labels: The name or the file of a label space. By default it is learnt from the data.
+        labels: The name or the file of a label space. [default: learnt from the data]
         symmetric: Symmetric relation types, separated by commas, for a label space that is learnt.
-        format: The format of the files. By default it is guessed.
+        format: The format of the files. [default: guessed]
         spaces: As in `formats.read`.
         encoder: The folder of an encoder or a model, to find sentences that are too long for it.
         near: The similarity from which two sentences are almost the same.
         notes: Counts what readers changed or left out, except what is listed as an issue.
+        limits: As in `formats.read`.
+
+    Returns:
+        The issues, in the order of the files.
+
+    Raises:
+        UnireError: A file is missing, or there is no such label space or encoder.
     """
     issues: list[Issue] = []
     files: dict[str, list[Document]] = {}
@@ -221,7 +241,8 @@ def check_files(
             detail = str(error).removeprefix(str(path)).lstrip(",: ")
             issues.append(Issue(IssueKind.UNREADABLE, str(path), "", detail))
 
-        files[str(path)] = list(formats.read(path, format, spaces=spaces, notes=notes, on_error=add_unreadable))
+        documents = formats.read(path, format, spaces=spaces, notes=notes, on_error=add_unreadable, limits=limits)
+        files[str(path)] = list(documents)
     for note in (WIDENED, BRIDGED):  # `find_issues` lists them with their locations
         del notes[note]
     space = LabelSpace.resolve(labels, symmetric, [document for part in files.values() for document in part])
@@ -238,7 +259,9 @@ def find_issues(
     count_tokens: Callable[[Sequence[str]], int] | None = None,
     max_tokens: int = 512,
 ) -> Iterator[Issue]:
-    """Find the issues in the files of one data set.
+    """Find the issues in the documents of one data set.
+
+    >>> list(find_issues({"train": train, "dev": dev}, labels))  # doctest: +SKIP
 
     Args:
         files: The documents of each file, by its name.
@@ -246,6 +269,9 @@ def find_issues(
         near: The similarity from which two sentences are almost the same.
         count_tokens: Counts the tokens of a sentence's words. Without it, no sentence is too long.
         max_tokens: The limit of the encoder.
+
+    Yields:
+        The issues.
     """
     for file, documents in files.items():
         for document in documents:

@@ -13,7 +13,8 @@ import numpy as np
 from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_output_folder, open_text_output, replace_atomically
+from unire.files import check_output_folder, list_files, open_text_output, replace_atomically
+from unire.limits import read_whole
 
 __all__ = [
     "Fold",
@@ -33,7 +34,17 @@ def stratified_split(documents: Sequence[Document], shares: Sequence[float], see
 
     The algorithm is iterative stratification (Sechidis et al. 2011). It starts with the rarest label, and assigns each
     document with it to the part that still lacks most of it. The sizes of the parts are exact. In each part documents
-    keep their order. The same seed gives the same parts.
+    keep their order.
+
+    >>> train, dev, test = stratified_split(documents, [8, 1, 1])  # doctest: +SKIP
+
+    Args:
+        documents: The annotated documents.
+        shares: The relative sizes of the parts.
+        seed: The same seed gives the same parts.
+
+    Returns:
+        The documents of each part.
     """
     rng = np.random.default_rng(seed)
     content = [
@@ -85,7 +96,8 @@ class Fold:
 def read_folds(path: Path) -> list[list[str]]:
     """The ids of every fold's test documents, from a JSON list of lists (or an object with just one)."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = json.loads(read_whole(file, str(path)))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UnireError(f"folds {str(path)!r} cannot be read: {reason}") from None
@@ -97,9 +109,25 @@ def read_folds(path: Path) -> list[list[str]]:
 
 
 def draw_folds(documents: Sequence[Document], n_folds: int, seed: int = 0) -> list[list[str]]:
-    """Split documents at random into folds of equal size and similar labels, and return the ids of each fold."""
+    """Split documents at random into folds of equal size and similar labels.
+
+    >>> folds = draw_folds(documents, 10)  # doctest: +SKIP
+
+    Args:
+        documents: The annotated documents, with different ids.
+        n_folds: The number of folds.
+        seed: The same seed gives the same folds.
+
+    Returns:
+        The ids of each fold's test documents.
+
+    Raises:
+        UnireError: There are fewer documents than folds, or two have the same id.
+    """
     if not 2 <= n_folds <= len(documents):
-        raise UnireError(f"{len(documents)} documents cannot be dealt into {n_folds} folds; give 2 to {len(documents)}")
+        raise UnireError(
+            f"{len(documents)} documents cannot be split into {n_folds} folds; choose 2 to {len(documents)}"
+        )
     _index_by_id(documents)
     return [[document.id for document in fold] for fold in stratified_split(documents, [1] * n_folds, seed)]
 
@@ -107,7 +135,20 @@ def draw_folds(documents: Sequence[Document], n_folds: int, seed: int = 0) -> li
 def split_folds(
     documents: Sequence[Document], folds: Sequence[Sequence[str]], dev_fraction: float = 0.1, seed: int = 0
 ) -> Iterator[Fold]:
-    """The data of each fold: its documents for test, a random sample of the others for dev, the rest for training."""
+    """Yield the data of each fold: its documents as test, a random sample of the others as dev, the rest as train.
+
+    >>> for fold in split_folds(documents, draw_folds(documents, 10)):  # doctest: +SKIP
+    ...     print(len(fold.train), len(fold.dev), len(fold.test))
+
+    Args:
+        documents: The annotated documents, with different ids.
+        folds: The ids of each fold's test documents.
+        dev_fraction: The fraction of the other documents that becomes dev.
+        seed: The same seed draws the same dev documents.
+
+    Raises:
+        UnireError: A fold names a document that is not there, or two documents have the same id.
+    """
     by_id = _index_by_id(documents)
     for number, ids in enumerate(folds, start=1):
         if missing := [name for name in ids if name not in by_id]:
@@ -150,18 +191,20 @@ def read_lists(folder: Path) -> dict[str, list[str]]:
     """
     lists = {}
     try:
-        files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
-        if not folder.is_dir():
-            raise UnireError(f"{folder} is not a folder; split lists are one, with a list of names for every part")
-        for file in files:
-            names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
+        if folder.exists() and not folder.is_dir():
+            raise UnireError(
+                f"{folder} is not a folder; give one with a list of ids for every part (`train`, `dev`, `test`)"
+            )
+        for file in list_files(folder):
+            with file.open("rb") as opened:
+                names = [line.strip() for line in read_whole(opened, str(file)).decode("utf-8-sig").splitlines()]
             lists[file.relative_to(folder).with_suffix("").as_posix()] = [name for name in names if name]
     except UnicodeDecodeError:
-        raise UnireError(f"{file} is not UTF-8, and so no list of names; keep lists in a folder of their own") from None
+        raise UnireError(f"{file} is not UTF-8; keep only split lists in this folder") from None
     except OSError as error:
         raise UnireError(f"{folder} cannot be read: {error.strerror or error}") from None
     if not lists:
-        raise UnireError(f"{folder} has no files; put a list of names into it for every part, `train`, `dev`, `test`")
+        raise UnireError(f"{folder} has no files; add a list of document ids for every part (`train`, `dev`, `test`)")
     return lists
 
 
@@ -191,12 +234,24 @@ def _strip_suffix(name: str) -> str:
 def split_by_lists(
     documents: Sequence[Document], lists: dict[str, list[str]], dev_fraction: float = 0.1, seed: int = 0
 ) -> dict[str, list[Document]]:
-    """Select the documents of every list.
+    """Select the documents of every list, for published splits.
 
     A name on a list is a document's id, with or without a suffix of ACE or brat. Lists are shared with all kinds of
     paths, so a name that is no id matches the document whose id differs only in the folders before it. Several matches
     are an error, and so is a document on two of the lists `train`, `dev` and `test` of one folder. If a folder has a
     list `train` but no list `dev`, a random sample of `train` becomes `dev`.
+
+    Args:
+        documents: The documents, with different ids.
+        lists: Names of documents, by part.
+        dev_fraction: The fraction of `train` that becomes `dev`.
+        seed: The same seed draws the same sample.
+
+    Returns:
+        The documents of each part.
+
+    Raises:
+        UnireError: A name matches no document or several, or a document is on two lists.
     """
     names = _DocumentNames(documents)
     parts = {part: _select_listed(part, lists[part], names) for part in sorted(lists)}
@@ -218,7 +273,7 @@ def _select_listed(part: str, names: Sequence[str], known: _DocumentNames) -> li
     for name, matches in matched.items():
         if len(matches) > 1:
             ids = " or ".join(repr(document.id) for document in matches[:2])
-            raise UnireError(f"the split list {part!r} names {name!r}, which may be {ids}; give the whole name")
+            raise UnireError(f"the split list {part!r} names {name!r}, which may mean {ids}; give the full id")
     return list({document.id: document for (document,) in matched.values()}.values())
 
 
@@ -245,13 +300,22 @@ def write_parts(
     *,
     lost: Counter[str] | None = None,
 ) -> dict[str, int]:
-    """Write a new folder with one file per part, atomically, and return the number of documents of each.
+    """Write a new folder with one file per part, atomically.
+
+    >>> write_parts({"train": train, "dev": dev}, "data")  # doctest: +SKIP
+    {'train': 80, 'dev': 10}
 
     Args:
         parts: The documents of each part, by its name.
         out: The folder, which must be new or empty.
         format: The format of the files, one of `formats.WRITABLE`.
         lost: Counts what the format cannot represent.
+
+    Returns:
+        The number of documents of each part.
+
+    Raises:
+        UnireError: The folder is not empty, or cannot be written.
     """
     suffix = formats.get_writable(format).suffix
     check_output_folder(out)

@@ -7,65 +7,70 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from unire.cli import console
-from unire.cli.options import Device, Json
-from unire.cli.training_options import distributed_errors, stopped
+from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Json, flag, option
+from unire.cli.training_options import Encoder, distributed_errors, stopped
 from unire.training.callbacks import Callback
 
 __all__ = ["adapt"]
 
+TRAINING = "Training"
+"""Panel of `--help`."""
+
 
 @distributed_errors()
 def adapt(
-    encoder: Annotated[
-        str,
-        typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model."),
-    ],
+    *,
     corpus: Annotated[
         list[Path],
-        typer.Option("--corpus", help="UTF-8 text, one document per line; also .gz, .xz, .bz2. May be repeated."),
+        option(
+            "--corpus",
+            metavar="FILE",
+            help="UTF-8 text, one document per line; also .gz, .xz, .bz2. May be repeated.",
+            panel=INPUT,
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="New folder for the adapted encoder.")],
-    minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", help="Time limit for everything, from loading to saving.", show_default=False),
-    ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option("--max-steps", help="Stop after this many optimiser steps.", show_default=False)
-    ] = None,
-    length: Annotated[int, typer.Option("--length", help="Tokens per row.")] = 256,
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-tokens",
-            help="Tokens per optimiser step.",
-            show_default="65,536 on a GPU, 4,096 on a CPU",
-        ),
-    ] = None,
-    lr: Annotated[float, typer.Option("--lr", help="Peak learning rate.")] = 1e-4,
+    encoder: Encoder,
     case_marks: Annotated[
-        bool,
-        typer.Option(
-            "--case-marks", help="Mark capitals for an uncased encoder, for `unire train --set case_marks=true`."
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed. Adaptation by steps is reproducible on a CPU.")] = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted adaptation. Its time so far counts.")
+        bool, flag("--case-marks", help="Mark capitals, for `unire train --set case_marks=true`.", panel=MODEL)
     ] = False,
     device: Device = None,
+    minutes: Annotated[
+        float | None, option("--minutes", metavar="M", help="Time limit, from loading to saving.", panel=TRAINING)
+    ] = None,
+    max_steps: Annotated[
+        int | None, option("--max-steps", metavar="N", help="Stop after N optimiser steps.", panel=TRAINING)
+    ] = None,
+    length: Annotated[int, option("--length", metavar="N", help="Tokens per row.", panel=TRAINING)] = 256,
+    batch_tokens: Annotated[
+        int | None,
+        option(
+            "--batch-tokens",
+            metavar="N",
+            help="Tokens per optimiser step.",
+            panel=TRAINING,
+            default="65,536 on a GPU, 4,096 on a CPU",
+        ),
+    ] = None,
+    lr: Annotated[float, option("--lr", metavar="X", help="Peak learning rate.", panel=TRAINING)] = 1e-4,
+    seed: Annotated[
+        int, option("--seed", metavar="N", help="Random seed. With --max-steps, reproducible on a CPU.", panel=TRAINING)
+    ] = 0,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the encoder.", panel=OUTPUT)],
+    resume: Annotated[
+        bool, flag("--resume", help="Continue an interrupted adaptation, including its time so far.", panel=OUTPUT)
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Adapt an encoder to a domain by masked-language modelling on plain text.
+    """Adapt an encoder to a domain, by masked-language modelling.
 
-    \b
+    Examples:
+
         unire adapt --encoder bert-base-uncased --corpus abstracts.txt.xz \\
             --out encoders/science --minutes 10
         unire train --encoder encoders/science …
 
-    The learning-rate schedule ends at the limit of time or steps.
+    Give --minutes or --max-steps. The learning-rate schedule ends at that limit.
     """
     from unire.training.adaptation.adapt import adapt as run
     from unire.training.config import AdaptationConfig
@@ -84,7 +89,7 @@ def adapt(
         with _Bar(shown=not json) as bar:
             report = run(encoder, corpus, out, config, resume=resume, device=device, callbacks=[bar])
     except KeyboardInterrupt as interrupt:
-        console.say("interrupted; --resume goes on" if has_checkpoint(out) else "interrupted; nothing was kept yet")
+        console.say("interrupted; continue with --resume" if has_checkpoint(out) else "interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None
     if json:
         console.print_json({"out": str(out), **asdict(report)})
@@ -114,6 +119,7 @@ class _Bar(Callback):
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
             console=console.errors,
+            transient=True,
             disable=not shown,
         )
         self._task = self._bar.add_task("loading and compiling", total=1.0)

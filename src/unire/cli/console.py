@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from unire.evaluation.bootstrap import Intervals
 from unire.evaluation.calibration_error import CalibrationErrors
 from unire.evaluation.scores import Counts, Scores, TypedCounts
-from unire.rendering.common import escape_controls
+from unire.rendering.common import escape_controls, escape_json_controls
 
 __all__ = [
+    "THEME",
     "errors",
     "fail",
+    "open_output",
     "out",
     "print_confidence",
     "print_intervals",
@@ -31,8 +37,20 @@ __all__ = [
     "table",
 ]
 
-out = Console()
-errors = Console(stderr=True)
+THEME = Theme(
+    {
+        "error": "bold color(160)",
+        "warning": "color(130)",
+        "right": "color(28)",
+        "wrong": "color(160)",
+        # the defaults of Rich, yellow and cyan, are hard to read on white
+        **dict.fromkeys(("progress.elapsed", "progress.remaining", "progress.percentage"), "default"),
+    }
+)
+"""Styles that are readable on black and on white."""
+
+out = Console(theme=THEME)
+errors = Console(stderr=True, theme=THEME)
 """Progress, notes and errors; standard output is for results only."""
 
 MAX_FILE_WIDTH = 10_000
@@ -47,17 +65,51 @@ def say(*parts: str | tuple[str, str], to: Console | None = None) -> None:
         to: The console. [default: standard error]
     """
     shown = (escape_controls(part) if isinstance(part, str) else (escape_controls(part[0]), part[1]) for part in parts)
-    (errors if to is None else to).print(Text.assemble(*shown), soft_wrap=True)
+    console = errors if to is None else to
+    console.print(Text.assemble(*shown), soft_wrap=not console.is_terminal)
 
 
 def fail(sentence: str) -> None:
     """Print an error."""
-    say(("error:", "bold red"), f" {sentence}")
+    say(("error:", "error"), f" {sentence}")
 
 
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output, as one line."""
-    out.file.write(json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
+    line = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode(getattr(out.file, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:  # the terminal lacks a character, or a file name is not Unicode
+        line = json.dumps(data, allow_nan=False)
+    out.file.write((escape_json_controls(line) if out.is_terminal else line) + "\n")
+
+
+def open_output(*, json: bool) -> BinaryIO:
+    """Standard output for bytes in UTF-8. On a terminal, control characters are escaped.
+
+    Args:
+        json: Whether the bytes are JSON, in which escapes keep the meaning.
+    """
+    stream = sys.stdout.buffer
+    return cast("BinaryIO", _TerminalOutput(stream, json=json)) if sys.stdout.isatty() else stream
+
+
+class _TerminalOutput(io.RawIOBase):
+    def __init__(self, stream: BinaryIO, *, json: bool) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._escape = escape_json_controls if json else escape_controls
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        text = self._decode(data).replace("\r\n", "\n")
+        self._stream.write(self._escape(text).encode())
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, to: Console | None = None) -> None:
@@ -86,7 +138,7 @@ def print_scores(scores: Scores, *, by_type: bool = True) -> None:
             rows += [(f"  {label}", *_rates(typed)) for label, typed in counts.by_type.items()]
     if scores.spans is not None:
         rows.append((Text("Split positions", "bold"), *_rates(scores.spans)))
-    table(str(scores.protocol), ("", "P", "R", "F1", "right", "predicted", "gold"), rows)
+    table(str(scores.protocol), ("", "P", "R", "F1", "correct", "predicted", "gold"), rows)
 
 
 def print_intervals(intervals: Intervals) -> None:
@@ -106,14 +158,14 @@ def print_confidence(confidence: CalibrationErrors, *, bins: bool) -> None:
         if bins:
             rows = [(f"{b.low:.1f}–{b.high:.1f}", b.n, f"{b.score:.2f}", f"{b.right:.2f}") for b in part.bins]
             out.print()
-            table(f"{name} by score", ("", "n", "mean score", "share right"), rows)
+            table(f"{name} by score", ("", "n", "mean score", "share correct"), rows)
 
 
 def print_notes(notes: Mapping[str, int], kind: str = "note") -> None:
     """Print what was counted, such as annotation that a format cannot hold."""
     for what, count in sorted(notes.items()):
         if count:
-            say((f"{kind}:", "yellow"), f" {count:,} × {what}")
+            say((f"{kind}:", "warning"), f" {count:,} × {what}")
 
 
 def _widths(columns: Sequence[Sequence[Text]], max_width: int) -> list[int | None]:

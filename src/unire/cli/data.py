@@ -1,4 +1,4 @@
-"""`unire data`: convert, check, count, split and show annotated data. `data_reports.py` has the reading commands."""
+"""`unire data`: convert and split annotated data. `data_reports.py` has the commands that only read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,30 @@ from unire.analysis.splits import draw_folds, read_lists, split_by_lists, strati
 from unire.analysis.statistics import TABLE_2, compare_with_paper
 from unire.cli import console
 from unire.cli.data_reports import check, show, stats
-from unire.cli.options import Format, Json, Words, documents_from, input_path
+from unire.cli.options import (
+    INPUT,
+    OUTPUT,
+    Format,
+    Json,
+    MaxDocument,
+    MaxRecord,
+    MaxUnpacked,
+    Words,
+    documents_from,
+    flag,
+    input_path,
+    option,
+)
 from unire.documents import Document
 from unire.errors import OnError, UnireError
 from unire.files import check_output_folder
 from unire.formats.base import raise_error
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 
 __all__ = ["app", "convert", "split"]
 
+SPLITS = "Splits"
+"""Panel of `--help`."""
 READABLE_FORMATS = ", ".join(formats.FORMATS)
 WRITABLE_FORMATS = ", ".join(formats.WRITABLE)
 STANDARD_OUTPUT = (Path("-"), Path("/dev/stdout"))
@@ -35,83 +51,103 @@ SHARES_TOLERANCE = 0.015
 
 
 def convert(
-    input: Annotated[Path, typer.Argument(help="A file or folder of annotated data, or -.", show_default=False)],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help="What to write, - for standard output; with --splits the folder for the parts.",
-            show_default=False,
-        ),
+    input: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="Annotated file or folder; - is standard input.", show_default=False)
     ],
-    source: Annotated[
+    *,
+    format: Annotated[
         str | None,
-        typer.Option(
-            "--from", help=f"Format of the input: {READABLE_FORMATS}. Guessed when left out.", show_default=False
+        option(
+            "--from", metavar="NAME", help=f"Format of the input: {READABLE_FORMATS}.", panel=INPUT, default="guessed"
         ),
     ] = None,
-    target: Annotated[str, typer.Option("--to", help=f"Format of the output: {WRITABLE_FORMATS}.")] = "unire",
     words: Words = False,
+    strict: Annotated[
+        bool, flag("--strict", help="Stop at the first document that cannot be read or written.", panel=INPUT)
+    ] = False,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
+    out: Annotated[
+        Path,
+        option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="Output file or folder, a folder with --splits; - is standard output.",
+            panel=OUTPUT,
+        ),
+    ],
+    target: Annotated[
+        str, option("--to", metavar="NAME", help=f"Format of the output: {WRITABLE_FORMATS}.", panel=OUTPUT)
+    ] = "unire",
+    json: Json = False,
     splits: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--splits",
-            help="A folder of lists, `train`, `dev`, `test` or `fold-1/train` …, with a document's name a line. "
-            "Without a list `dev`, a sample of `train` becomes it.",
-            show_default=False,
+            metavar="FOLDER",
+            help="Folder of files `train`, `dev`, `test`, or `fold-1/train` …, with one document id per line.",
+            panel=SPLITS,
         ),
     ] = None,
     dev_fraction: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--dev-fraction",
+            metavar="X",
             min=0,
             max=0.9,
-            help="With --splits: share of `train` that is drawn as dev; 0.1 when left out.",
-            show_default=False,
+            help="Fraction of `train` that becomes dev if there is no file `dev`.",
+            panel=SPLITS,
+            default="0.1",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="Seed of that sample; 0 when left out.", show_default=False),
+        option("--seed", metavar="N", min=0, help="Random seed for choosing dev.", panel=SPLITS, default="0"),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first document that cannot be read or written.")
-    ] = False,
-    json: Json = False,
 ) -> None:
-    """Turn annotated data from one format into another.
+    """Convert annotated data from one format to another.
 
-    \b
+    Examples:
+
         unire data convert annotations/ --out train.jsonl
         unire data convert --from spert conll04.json --to brat --out conll04-brat
-        unire data convert --from ace05 ace_2005/data/English --splits lists/ --out ace05
+        unire data convert --from ace05 English/ --splits lists/ --out ace05
 
-    What is changed on the way, and what the output has no place for, is counted and said. Documents that cannot be read
-    or written are reported with their place, and the others converted all the same; the exit status is then 1.
+    Notes count what was changed, and what the output format cannot represent.
+    Documents that cannot be read or written are reported and skipped. The exit
+    status is then 1.
     """
     if splits is None and (dev_fraction is not None or seed is not None):
-        raise UnireError("--dev-fraction and --seed are about the lists of --splits; give that too")
+        raise UnireError("--dev-fraction and --seed need --splits")
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     errors: list[str] = []
     reasons: Counter[str] = Counter()
 
     def report(error: UnireError) -> None:
-        errors.append(str(error))
-        _, _, reason = str(error).partition(": ")  # after the location
+        from unire.cli.main import name_options  # which imports this module
+
+        sentence = name_options(str(error), ["data", "convert"])
+        errors.append(sentence)
+        _, _, reason = sentence.partition(": ")  # after the location
         reasons[reason] += 1
         if not json and reasons[reason] == 1:
-            console.say(("left out:", "red"), f" {error}")
+            console.say(("skipped:", "warning"), f" {sentence}")
 
     form = formats.get_writable(target)
     is_stream = out in STANDARD_OUTPUT
     if is_stream:
         _check_stream(target, splits, folder=form.folder, json=json)
     path = input_path(input)
-    kind = source or formats.guess(path)
+    limits = ReadLimits(max_document, max_record, max_unpacked)
+    kind = format or formats.guess(path, limits)
     on_error: OnError = raise_error if strict else report
-    documents: Iterable[Document] = formats.read(path, source, spaces=words, notes=notes, on_error=on_error)
+    documents: Iterable[Document] = formats.read(
+        path, format, spaces=words, notes=notes, on_error=on_error, limits=limits
+    )
     if splits or kind in TABLE_2:  # both need the documents twice
         documents = list(documents)
     parts = {"": documents}
@@ -120,7 +156,8 @@ def convert(
         parts = dict(split_by_lists(list(documents), read_lists(splits), fraction, seed or 0))
         listed = {document.id for part in parts.values() for document in part}
         notes["document on no split list, left out"] += sum(document.id not in listed for document in documents)
-    with _copy_to_standard_output() if is_stream else nullcontext(out) as folder:
+    is_json = form.suffix in (".json", ".jsonl")
+    with _copy_to_standard_output(json=is_json) if is_stream else nullcontext(out) as folder:
         written = {
             name: formats.write(part, _path_of_part(name, folder, form.suffix), target, lost=lost, on_error=on_error)
             for name, part in parts.items()
@@ -138,16 +175,17 @@ def convert(
     for name, count in written.items():
         noun = "document" if count == 1 else "documents"
         file = _path_of_part(name, out, form.suffix)
-        console.say(f"{count:,} {noun} in the format {kind} written to {file} as {target}.", to=screen)
+        console.say(f"Converted {count:,} {noun} ({kind} → {target}) to {file}", to=screen)
     if comparison:
         screen.print()
         rows = [(row, here, "" if paper is None else paper) for row, here, paper in comparison]
-        console.table("All that was converted, and Table 2 of the paper", ("", "here", "paper"), rows, to=screen)
+        title = "Converted data, and the published counts (Table 2 of the UniRE paper)"
+        console.table(title, ("", "here", "paper"), rows, to=screen)
     console.print_notes(notes)
-    console.print_notes(lost, "not held")
+    console.print_notes(lost, "lost")
     if errors:
-        console.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "left out")
-        console.print_notes({"document that cannot be read or written": len(errors)}, "left out")
+        console.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "skipped")
+        console.print_notes({"document that cannot be read or written": len(errors)}, "skipped")
         raise typer.Exit(1)
 
 
@@ -161,13 +199,13 @@ def _check_stream(target: str, splits: Path | None, *, folder: bool, json: bool)
 
 
 @contextmanager
-def _copy_to_standard_output() -> Iterator[Path]:
+def _copy_to_standard_output(*, json: bool) -> Iterator[Path]:
     """A temporary file that is copied to standard output when it is complete."""
     with TemporaryDirectory() as folder:
         yield (temporary := Path(folder) / "out")
         with temporary.open("rb") as file:
-            copyfileobj(file, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+            copyfileobj(file, console.open_output(json=json))
+        sys.stdout.flush()
 
 
 def _path_of_part(name: str, out: Path, suffix: str) -> Path:
@@ -175,52 +213,68 @@ def _path_of_part(name: str, out: Path, suffix: str) -> Path:
 
 
 def split(
-    files: Annotated[list[Path], typer.Argument(help="Annotated files, taken as one set.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("--out", help="New folder for the parts; with --folds, a JSON file.", show_default=False)
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Annotated files, split as one data set.", show_default=False)
     ],
+    *,
+    format: Format = None,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
     parts: Annotated[
         str,
-        typer.Option(
+        option(
             "--parts",
             metavar="NAME=SHARE,…",
-            help="Names and shares of the parts. Shares add up to 1, or are whole numbers and stand for their ratio.",
+            help="Names and sizes of the parts, as fractions or as ratios (train=9,dev=1).",
+            panel=SPLITS,
         ),
     ] = "train=0.8,dev=0.1,test=0.1",
     folds: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--folds",
+            metavar="N",
             min=2,
-            help="Deal folds instead: their names, as `unire train --folds` reads them.",
-            show_default=False,
+            help="Write the ids of N folds for `unire train --folds` instead.",
+            panel=SPLITS,
         ),
     ] = None,
-    format: Format = None,
-    target: Annotated[str, typer.Option("--to", help=f"Format of the parts: {', '.join(formats.WRITABLE)}.")] = "unire",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed deals the same parts.")] = 0,
+    seed: Annotated[int, option("--seed", metavar="N", min=0, help="Random seed.", panel=SPLITS)] = 0,
+    out: Annotated[
+        Path,
+        option(
+            "--out", "-o", metavar="PATH", help="New folder for the parts; with --folds, a JSON file.", panel=OUTPUT
+        ),
+    ],
+    target: Annotated[
+        str, option("--to", metavar="NAME", help=f"Format of the parts: {WRITABLE_FORMATS}.", panel=OUTPUT)
+    ] = "unire",
     json: Json = False,
 ) -> None:
-    """Deal documents into parts, or folds, that are alike.
+    """Split documents into parts, or folds, with similar label distributions.
 
-    \b
+    Examples:
+
         unire data split all.jsonl --out parts
         unire data split all.jsonl --parts train=9,dev=1 --seed 1 --out parts
         unire data split all.jsonl --folds 5 --out folds.json
 
-    No document is torn apart, and every part comes near its share of every entity and relation type.
+    Documents stay whole. Every part gets about its share of every entity and
+    relation type.
     """
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
+    limits = ReadLimits(max_document, max_record, max_unpacked)
     if folds:
-        fold_ids = draw_folds(documents_from(files, format, notes=notes), folds, seed)
+        fold_ids = draw_folds(documents_from(files, format, notes=notes, limits=limits), folds, seed)
         write_folds(fold_ids, out)
         sizes = {f"fold {number}": len(ids) for number, ids in enumerate(fold_ids, start=1)}
     else:
         shares = _parse_shares(parts)
         check_output_folder(out)  # before the data are read
         formats.get_writable(target)
-        documents = documents_from(files, format, notes=notes)
+        documents = documents_from(files, format, notes=notes, limits=limits)
         split_documents = dict(zip(shares, stratified_split(documents, list(shares.values()), seed), strict=True))
         write_parts(split_documents, out, target, lost=lost)
         sizes = {name: len(part) for name, part in split_documents.items()}
@@ -229,7 +283,7 @@ def split(
     else:
         console.table(f"Documents, in {out}", ("", "documents"), list(sizes.items()))
         console.print_notes(notes)
-        console.print_notes(lost, "not held")
+        console.print_notes(lost, "lost")
 
 
 def _parse_shares(text: str) -> dict[str, float]:
@@ -243,13 +297,13 @@ def _parse_shares(text: str) -> dict[str, float]:
             share = 0.0
         if not name or Path(name).name != name or name in shares or not 0 < share < math.inf:
             raise UnireError(
-                f"--parts {text!r} must be different names and shares above 0, as in train=0.8,dev=0.1,test=0.1"
+                f"--parts {text!r} must have different names and shares above 0, as in train=0.8,dev=0.1,test=0.1"
             )
         shares[name] = share
     total = sum(shares.values())
     if abs(total - 1) > SHARES_TOLERANCE and not all(share.is_integer() for share in shares.values()):
         raise UnireError(
-            f"the shares of --parts {text!r} add up to {total:g}; give shares of 1, or whole numbers, as train=9,dev=1"
+            f"the shares of --parts {text!r} add up to {total:g}; they must add up to 1, or be whole numbers"
         )
     return shares
 

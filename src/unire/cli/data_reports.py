@@ -14,18 +14,25 @@ from unire.analysis.checks import Issue, IssueKind, check_files
 from unire.analysis.statistics import Statistics, plot_statistics
 from unire.cli import console
 from unire.cli.options import (
+    OUTPUT,
     Format,
     Json,
     Labels,
+    MaxDocument,
+    MaxRecord,
+    MaxUnpacked,
     Symmetric,
     Words,
     check_output,
     documents_from,
+    flag,
     input_path,
     label_space,
+    option,
 )
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.rendering import html as pages
 from unire.rendering.common import Palette
 from unire.rendering.terminal import TerminalView
@@ -33,28 +40,49 @@ from unire.rendering.views import gold_views
 
 __all__ = ["check", "show", "stats"]
 
+CHECKS, SELECTION = "Checks", "Selection"
+"""Panels of `--help`."""
+
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="The files of a data set: train, dev, test.", show_default=False)],
-    labels: Labels = None,
-    symmetric: Symmetric = None,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="The files of a data set: train, dev, test.", show_default=False),
+    ],
     format: Format = None,
     words: Words = False,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
     encoder: Annotated[
         Path | None,
-        typer.Option("--encoder", help="Folder of an encoder or a model: sentences too long for it are found."),
+        option("--encoder", metavar="FOLDER", help="Encoder or model: find sentences too long for it.", panel=CHECKS),
     ] = None,
     near: Annotated[
         float,
-        typer.Option("--near", min=0.5, max=1, help="Share of common words that makes sentences almost the same."),
+        option(
+            "--near",
+            metavar="X",
+            min=0.5,
+            max=1,
+            help="Word overlap (0.5 to 1) from which two sentences count as near duplicates.",
+            panel=CHECKS,
+        ),
     ] = 0.8,
-    show: Annotated[int, typer.Option("--show", min=0, help="How many findings of each kind are printed.")] = 5,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything but hints is found.")] = False,
+    strict: Annotated[
+        bool, flag("--strict", help="Exit with status 1 if there are issues other than hints.", panel=CHECKS)
+    ] = False,
+    show: Annotated[
+        int, option("--show", metavar="N", min=0, help="Print up to N issues of each kind.", panel=OUTPUT)
+    ] = 5,
     json: Json = False,
 ) -> None:
-    """Find what is odd about annotated data, and what tables will do with it.
+    """Find errors, duplicates and leaks in annotated data.
 
-    \b
+    Examples:
+
         unire data check train.jsonl dev.jsonl test.jsonl --labels scierc --strict
         unire data check annotations/ --encoder models/mine
     """
@@ -68,6 +96,7 @@ def check(
         encoder=encoder,
         near=near,
         notes=notes,
+        limits=ReadLimits(max_document, max_record, max_unpacked),
     )
     counts = {kind: sum(issue.kind is kind for issue in issues) for kind in IssueKind}
     if json:
@@ -82,7 +111,7 @@ def check(
 
 def _print_issues(issues: list[Issue], counts: dict[IssueKind, int], show: int) -> None:
     if not issues:
-        console.say("Nothing odd was found.", to=console.out)
+        console.say("No issues.", to=console.out)
         return
     printed: Counter[IssueKind] = Counter()
     for issue in sorted(issues, key=lambda issue: list(IssueKind).index(issue.kind)):
@@ -91,31 +120,40 @@ def _print_issues(issues: list[Issue], counts: dict[IssueKind, int], show: int) 
             console.say(str(issue), to=console.out)
         elif printed[issue.kind] == show + 1:
             rest = counts[issue.kind] - show
-            console.say(f"… and {rest:,} more; --show says how many are printed", to=console.out)
+            console.say(f"… and {rest:,} more; use --show to print more", to=console.out)
     console.out.print()
     rows = [(f"{kind.what}{' (hint)' if kind.hint else ''}", count) for kind, count in counts.items() if count]
-    console.table("Findings", ("", "count"), rows)
+    console.table("Issues", ("", "count"), rows)
 
 
 def stats(
-    files: Annotated[list[Path], typer.Argument(help="Annotated files: a column each.", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Annotated files, one column each.", show_default=False)
+    ],
+    format: Format = None,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw it all into this file: .png, .svg or .pdf.", show_default=False)
+        Path | None,
+        option("--plot", metavar="FILE", help="Draw the statistics into a .png, .svg or .pdf file.", panel=OUTPUT),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Count sentences, entities and relations, by type and length, and what tables can and cannot hold.
+    """Count sentences, entities and relations, by type and by length.
 
-    \b
-        unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc --plot scierc.svg
+    Examples:
+
+        unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc
+        unire data stats train.jsonl --plot train.svg
     """
     if plot:
         check_output(plot, files, format)
     notes: Counter[str] = Counter()
-    parts = [documents_from([path], format, notes=notes) for path in files]
+    limits = ReadLimits(max_document, max_record, max_unpacked)
+    parts = [documents_from([path], format, notes=notes, limits=limits) for path in files]
     space = label_space(labels, symmetric, [document for part in parts for document in part])
     counted = [Statistics.from_documents(part, space) for part in parts]
     total = sum(counted, start=Statistics())
@@ -131,7 +169,7 @@ def stats(
 
 
 def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
-    """Table 2 of the paper with one row per file; then tables with one column per file."""
+    """Print a summary with one row per file, as Table 2 of the paper; then tables with one column per file."""
     table_2 = [
         (
             name,
@@ -141,7 +179,11 @@ def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
         )
         for name, part in zip(columns, parts, strict=True)
     ]
-    console.table("As in Table 2 of the paper", ("", "sentences", "entities (types)", "relations (types)"), table_2)
+    console.table(
+        "Summary; symmetric relations count in both directions",
+        ("", "sentences", "entities (types)", "relations (types)"),
+        table_2,
+    )
     names = ("", *columns)
     rows: dict[str, str] = {
         "documents": "documents",
@@ -153,14 +195,18 @@ def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
         "overlapping entities": "overlapping_entities",
     }
     console.table("Data", names, [(row, *(getattr(part, field) for part in parts)) for row, field in rows.items()])
-    by_type = {"Entities": "entity_types", "Relations as annotated": "relation_types", "What no table holds": "unheld"}
+    by_type = {
+        "Entities": "entity_types",
+        "Relations as annotated": "relation_types",
+        "Not representable in tables": "unheld",
+    }
     for title, field in by_type.items():
         labels = {name: None for part in parts for name in getattr(part, field)}
         if labels:
             counts = [(name, *(getattr(part, field).get(name, 0) for part in parts)) for name in labels]
             console.table(title, names, counts)
-    shares = {"half of them up to": 0.5, "nine of ten up to": 0.9, "99 of 100 up to": 0.99, "longest": 1.0}
-    for title, field in {"Sentences, in words": "sentence_lengths", "Entities, in words": "entity_lengths"}.items():
+    shares = {"median": 0.5, "90th percentile": 0.9, "99th percentile": 0.99, "maximum": 1.0}
+    for title, field in {"Words per sentence": "sentence_lengths", "Words per entity": "entity_lengths"}.items():
         lengths = [(row, *(getattr(part, field).quantile(share) for part in parts)) for row, share in shares.items()]
         console.table(title, names, lengths)
     cells = [("⊥", *(_format_share(part.empty_cells, part) for part in parts))]
@@ -177,45 +223,57 @@ def _format_share(cells: int, part: Statistics) -> str:
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="Annotated data, - for standard input.", show_default=False)],
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write a page with texts and tables instead of printing.", show_default=False),
-    ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Only the document of this name.", show_default=False)] = None,
-    label: Annotated[
-        str | None,
-        typer.Option("--label", help="Only documents with this entity or relation type.", show_default=False),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="How many documents; 0 for all.")] = 10,
-    labels: Labels = None,
-    symmetric: Symmetric = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Annotated data; - is standard input.", show_default=False)
+    ],
     format: Format = None,
     words: Words = False,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
+    id: Annotated[
+        str | None, option("--id", metavar="ID", help="Show only the document with this id.", panel=SELECTION)
+    ] = None,
+    label: Annotated[
+        str | None, option("--label", metavar="NAME", help="Show only documents with this type.", panel=SELECTION)
+    ] = None,
+    limit: Annotated[
+        int, option("--limit", metavar="N", min=0, help="Maximum number of documents; 0 shows all.", panel=SELECTION)
+    ] = 10,
+    html: Annotated[
+        Path | None, option("--html", metavar="FILE", help="Write an HTML page with texts and tables.", panel=OUTPUT)
+    ] = None,
 ) -> None:
-    """Show annotated documents, on the terminal or as a page.
+    """Show annotated documents, on the terminal or as an HTML page.
 
-    \b
+    Examples:
+
         unire data show train.jsonl --label COMPARE --limit 3
         unire data show train.jsonl --html train.html --limit 100
 
-    A page has the gold table of every sentence.
+    The page also has the gold table of every sentence.
     """
     if html:
         check_output(html, [file], format)
     notes: Counter[str] = Counter()
+    limits = ReadLimits(max_document, max_record, max_unpacked)
     selected = (
         document
-        for document in formats.read(input_path(file), format, spaces=words, notes=notes)
+        for document in formats.read(input_path(file), format, spaces=words, notes=notes, limits=limits)
         if (id is None or document.id == id) and (label is None or label in _list_labels(document))
     )
     documents = list(islice(selected, limit or None))
     if not documents:
-        raise UnireError(f"{file} has no such document")
+        wanted = " and ".join(
+            f"{name} {value!r}" for name, value in (("the id", id), ("the type", label)) if value is not None
+        )
+        raise UnireError(f"no document in {file} has {wanted}")
     space = label_space(labels, symmetric, documents)
     if html:
         pages.write(gold_views(documents), html, space, title=file.name, limit=len(documents))
-        console.say(f"{len(documents):,} documents on the page {html}")
+        console.say(f"{len(documents):,} documents written to {html}")
     else:
         palette = Palette(space)
         for document in documents:

@@ -6,17 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from unire.cli import console, training_options
-from unire.cli.options import Device, Format, Json
+from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Format, Json, option
 from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import (
-    MODEL,
+    ENCODER,
+    TRAINING,
     config_from,
     distributed_errors,
     new_callbacks,
-    option,
     read_parts,
     report,
     stopped,
@@ -25,34 +23,34 @@ from unire.cli.training_options import (
 __all__ = ["distill", "teach"]
 
 TEACHER = "Trained model: folder or Hub name. Repeat it to average several."
-CORPUS = (
-    "Unlabelled text: one document per line (.txt, also .gz, .xz, .bz2), or documents in one of our formats (.json, "
-    ".jsonl). May be repeated."
-)
+CORPUS = "Unlabelled text: .txt with one document per line, or documents as JSON. May be repeated."
 DOCUMENTS = "Use only the first N documents of the corpus."
 
 
 @distributed_errors()
 def teach(
-    teacher: Annotated[list[str], typer.Option("--teacher", help=TEACHER)],
-    corpus: Annotated[list[Path], typer.Option("--corpus", help=CORPUS)],
-    out: Annotated[Path, typer.Option("--out", help="New folder for the soft labels.")],
+    *,
+    corpus: Annotated[list[Path], option("--corpus", metavar="FILE", help=CORPUS, panel=INPUT)],
     documents: Annotated[
-        int | None, typer.Option("--documents", metavar="N", min=1, help=DOCUMENTS, show_default="all")
+        int | None, option("--documents", metavar="N", min=1, help=DOCUMENTS, panel=INPUT, default="all")
     ] = None,
+    teacher: Annotated[list[str], option("--teacher", metavar="NAME", help=TEACHER, panel=MODEL)],
     device: Device = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the soft labels.", panel=OUTPUT)],
     json: Json = False,
 ) -> None:
     """Run teachers on unlabelled text once and store their soft labels.
 
-    \b
+    Examples:
+
         unire teach --teacher models/seed-1 --teacher models/seed-2 \\
             --corpus abstracts.txt --out abstracts.soft
         unire distill --soft-labels abstracts.soft --student encoder …
 
     Soft labels are the mean of the teachers' tables, one byte per label and cell:
     about 80 kB for an abstract of 190 words with SciERC's labels. The corpus may
-    contain text of dev and test; `distill` skips it.
+    contain text of dev and test; `distill` skips it. Text files may be compressed
+    (.gz, .xz, .bz2).
     """
     from unire.training.distillation.teach import teach as run
 
@@ -60,7 +58,7 @@ def teach(
         with ProgressMeter(None) as meter:
             written = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
-        console.say("interrupted; nothing was kept")
+        console.say("interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None
     if json:
         console.print_json({"out": str(out), **asdict(written)})
@@ -74,58 +72,54 @@ def teach(
     )
 
 
-SOFT_LABELS = "Teachers and unlabelled text"
+SOFT_LABELS = "Soft labels"
+"""Panel of `--help`."""
 
 
 @distributed_errors()
 def distill(
-    student: Annotated[
-        str, option("--student", help="Pretrained encoder of the student: Hub name, folder, or a trained model.")
-    ],
+    *,
     data: training_options.Data,
-    out: Annotated[Path, option("--out", help="New folder for the student.")],
-    teacher: Annotated[list[str] | None, option("--teacher", help=TEACHER, panel=SOFT_LABELS)] = None,
-    corpus: Annotated[list[Path] | None, option("--corpus", help=CORPUS, panel=SOFT_LABELS)] = None,
+    dev: training_options.Dev = None,
+    test: training_options.Test = None,
+    format: Format = None,
+    student: Annotated[str, option("--student", metavar="NAME", help=ENCODER, panel=MODEL)],
+    teacher: Annotated[list[str] | None, option("--teacher", metavar="NAME", help=TEACHER, panel=SOFT_LABELS)] = None,
+    corpus: Annotated[list[Path] | None, option("--corpus", metavar="FILE", help=CORPUS, panel=SOFT_LABELS)] = None,
     soft_labels: Annotated[
         Path | None,
         option(
             "--soft-labels",
-            help="Folder that `unire teach` or `unire relabel` wrote. Replaces --teacher and --corpus.",
+            metavar="FOLDER",
+            help="Output of `unire teach` or `unire relabel`. Replaces --teacher and --corpus.",
             panel=SOFT_LABELS,
         ),
     ] = None,
-    dev: training_options.Dev = None,
-    test: training_options.Test = None,
-    format: Format = None,
+    n_documents: Annotated[
+        int | None, option("--documents", metavar="N", help=DOCUMENTS, panel=SOFT_LABELS, default="all")
+    ] = None,
     soft_batch: Annotated[
-        int, option("--soft-batch", help="Unlabelled sentences per step.", panel=SOFT_LABELS, show_default=True)
+        int, option("--soft-batch", metavar="N", help="Unlabelled sentences per step.", panel=SOFT_LABELS)
     ] = 128,
     soft_weight: Annotated[
-        float,
-        option(
-            "--soft-weight",
-            help="Weight of the loss on unlabelled text. The loss on gold tables has weight 1.",
-            panel=SOFT_LABELS,
-            show_default=True,
-        ),
+        float, option("--soft-weight", metavar="X", help="Weight of the loss on unlabelled text.", panel=SOFT_LABELS)
     ] = 1.0,
-    n_documents: Annotated[
-        int | None, option("--documents", metavar="N", help=DOCUMENTS, panel=SOFT_LABELS, show_default="all")
-    ] = None,
     workers: Annotated[
         int | None,
         option(
             "--workers",
+            metavar="N",
             min=0,
             help="Processes that prepare the corpus.",
-            show_default="CPU cores − 1, at most 12",
             panel=SOFT_LABELS,
+            default="CPU cores − 1, at most 12",
         ),
     ] = None,
     preset: training_options.Preset = "best",
     epochs: training_options.Epochs = None,
     minutes: Annotated[
-        float | None, option("--minutes", help="Stop after the epoch in which this time is reached.", panel=MODEL)
+        float | None,
+        option("--minutes", metavar="M", help="Stop at the end of the epoch that exceeds M minutes.", panel=TRAINING),
     ] = None,
     batch_size: training_options.BatchSize = None,
     lr: training_options.Lr = None,
@@ -135,15 +129,17 @@ def distill(
     patience: training_options.Patience = None,
     seed: training_options.Seed = None,
     settings: training_options.Set = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the student.", panel=OUTPUT)],
     resume: training_options.Resume = False,
     save_every_epochs: training_options.SaveEveryEpochs = None,
     save_every_minutes: training_options.SaveEveryMinutes = 10.0,
     tensorboard: training_options.Tensorboard = None,
     json: Json = False,
 ) -> None:
-    """Train a student on annotated data and on the soft labels of teachers.
+    """Train a student on annotated data and soft labels of teachers.
 
-    \b
+    Examples:
+
         unire distill --teacher models/large --student small-encoder \\
             --corpus abstracts.txt --data train.jsonl --dev dev.jsonl \\
             --out models/small

@@ -12,6 +12,10 @@ import typer
 from unire import formats
 from unire.cli import console
 from unire.cli.options import (
+    INPUT,
+    MODEL,
+    OUTPUT,
+    SCORING,
     Constraints,
     Device,
     Format,
@@ -20,8 +24,10 @@ from unire.cli.options import (
     Symmetric,
     check_output,
     documents_from,
+    flag,
     input_path,
     label_space,
+    option,
 )
 from unire.errors import UnireError
 from unire.evaluation import evaluate as evaluation
@@ -35,63 +41,64 @@ __all__ = ["calibrate", "evaluate", "score"]
 
 PARTS = {"dev": "data", "test": "test"}
 """The options that give the documents of each part of a model card."""
+MODELS_OWN = "that of the model"
 
 Match = Annotated[
     RelationMatch,
-    typer.Option(
-        "--relations", help="A relation is correct by type, spans and entity types, or regardless of entity types."
-    ),
+    option("--relations", help="Whether the entity types of a correct relation must match too.", panel=SCORING),
 ]
 Directions = Annotated[
-    SymmetricGold,
-    typer.Option("--directions", help="Count symmetric relations in both directions, once per pair, or as annotated."),
+    SymmetricGold, option("--directions", help="How symmetric relations are counted.", panel=SCORING)
 ]
-Averaging = Annotated[Average, typer.Option("--average", help="Average over all counts (micro) or over types (macro).")]
-Spans = Annotated[SpanUnit, typer.Option("--spans", help="Compare spans by words, or by characters of the text.")]
+Averaging = Annotated[
+    Average, option("--average", help="Average over all predictions (micro) or over types (macro).", panel=SCORING)
+]
+Spans = Annotated[SpanUnit, option("--spans", help="Compare spans by words or by characters.", panel=SCORING)]
 DropOverlapping = Annotated[
-    bool,
-    typer.Option(
-        "--drop-overlapping", help="Leave out sentences with overlapping gold entities, as the released code does."
-    ),
+    bool, flag("--drop-overlapping", help="Skip sentences with overlapping gold entities.", panel=SCORING)
 ]
-AllProtocols = Annotated[bool, typer.Option("--all-protocols", help="Print the scores under every protocol.")]
+AllProtocols = Annotated[
+    bool, flag("--all-protocols", help="Also print the scores under all protocols.", panel=SCORING)
+]
 Bootstrap = Annotated[
-    int, typer.Option("--bootstrap", metavar="N", min=0, help="Add 95% confidence intervals from N resamples.")
+    int, option("--bootstrap", metavar="N", min=0, help="Add 95% intervals from N resamples.", panel=SCORING)
 ]
 
 
 def evaluate(
-    data: Annotated[list[Path], typer.Option("--data", help="Annotated file; may be given several times.")],
+    *,
+    data: Annotated[list[Path], option("--data", metavar="FILE", help="Annotated file. May be repeated.", panel=INPUT)],
+    format: Format = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="A bundled model, a folder, or a Hub name.", show_default=False)
+        str | None, option("--model", "-m", metavar="NAME", help="Bundled model, folder or Hub name.", panel=MODEL)
     ] = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="Decode the gold tables instead: what decoding alone misses.")
+        bool, flag("--oracle", help="Decode the gold tables: the upper bound of any model.", panel=MODEL)
     ] = False,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
     decoder: Annotated[
         str | None,
-        typer.Option("--decoder", help="`split`, `likely` or `hard`.", show_default="the model's own"),
+        option(
+            "--decoder", metavar="NAME", help="Decoder: `split`, `likely` or `hard`.", panel=MODEL, default=MODELS_OWN
+        ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option("--alpha", help="α of the decoder.", show_default="the model's own")
-    ] = None,
-    odds: Annotated[
         float | None,
-        typer.Option(
+        option("--alpha", metavar="X", help="Threshold α of the decoder.", panel=MODEL, default=MODELS_OWN),
+    ] = None,
+    relation_odds: Annotated[
+        float | None,
+        option(
             "--odds",
-            help="A relation must be this many times as probable as ⊥.",
-            show_default="the model's own",
+            metavar="X",
+            help="Minimum ratio P(relation) / P(no relation).",
+            panel=MODEL,
+            default=MODELS_OWN,
         ),
     ] = None,
     constraints: Constraints = None,
     device: Device = None,
-    predictions: Annotated[
-        Path | None,
-        typer.Option("--predictions", help="Also write the predictions to this file.", show_default=False),
-    ] = None,
     match: Match = "strict",
     directions: Directions = "doubled",
     average: Averaging = "micro",
@@ -100,19 +107,26 @@ def evaluate(
     all_protocols: AllProtocols = False,
     bootstrap: Bootstrap = 0,
     reliability: Annotated[
-        bool, typer.Option("--reliability", help="Show how many predictions of each score are correct.")
+        bool, flag("--reliability", help="Also print the share of correct predictions by score.", panel=SCORING)
     ] = False,
+    predictions: Annotated[
+        Path | None, option("--predictions", metavar="FILE", help="Write the predictions to FILE.", panel=OUTPUT)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Score a model on annotated data.
 
-    \b
+    Examples:
+
         unire evaluate --model models/mine --data test.jsonl
         unire evaluate --model models/mine --data dev.jsonl --constraints learnt
         unire evaluate --oracle --labels scierc --data test.jsonl
+
+    By default, a relation is correct if its type and both entities, with their
+    types, are correct. `unire score` scores the output of other systems.
     """
     if oracle == (model is not None):
-        raise UnireError("give a --model to evaluate, or --oracle to decode the gold tables")
+        raise UnireError("give either --model, or --oracle to decode the gold tables")
     if predictions is not None:
         check_output(predictions, data, format)
     protocol = Protocol(match, directions, spans, average, drop_overlapping)
@@ -120,9 +134,9 @@ def evaluate(
     notes: Counter[str] = Counter()
     gold = documents_from(data, format, notes=notes)
     if model is None:
-        if reliability or any(option is not None for option in (odds, constraints, device)):
+        if reliability or any(option is not None for option in (relation_odds, constraints, device)):
             raise UnireError(
-                "gold tables need no odds, constraints or device and have no scores to doubt; give a --model"
+                "--odds, --constraints, --device and --reliability need --model; leave them out with --oracle"
             )
         space = label_space(labels, symmetric, gold)
         report = evaluation.evaluate_oracle(
@@ -130,9 +144,9 @@ def evaluate(
         )
     else:
         if labels is not None or symmetric is not None:
-            raise UnireError("a model has its own label space; leave out --labels and --symmetric")
+            raise UnireError("--labels and --symmetric are only for --oracle; a model has its own label space")
         extractor = Extractor.load(
-            model, device=device, decoder=decoder, alpha=alpha, relation_odds=odds, constraints=constraints
+            model, device=device, decoder=decoder, alpha=alpha, relation_odds=relation_odds, constraints=constraints
         )
         report = evaluation.evaluate(extractor, gold, protocol, notes=notes, **counting)
     if predictions is not None:
@@ -146,22 +160,28 @@ def evaluate(
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(help="The annotated file.", show_default=False)],
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Annotated file.", show_default=False)],
     predictions: Annotated[
         Path,
-        typer.Argument(help="The same documents with predicted annotation, in any known format.", show_default=False),
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="The same documents with predicted annotation, in any format.",
+            show_default=False,
+        ),
     ],
-    labels: Labels = None,
-    symmetric: Symmetric = None,
     format: Format = None,
     predictions_format: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--predictions-format",
+            metavar="NAME",
             help="Format of the predictions.",
-            show_default="guessed; for a pipe, that of --format",
+            panel=INPUT,
+            default="guessed; for a pipe, that of --format",
         ),
     ] = None,
+    labels: Labels = None,
+    symmetric: Symmetric = None,
     match: Match = "strict",
     directions: Directions = "doubled",
     average: Averaging = "micro",
@@ -173,12 +193,14 @@ def score(
 ) -> None:
     """Score the predictions of any system, without a model.
 
-    \b
+    Examples:
+
         unire score gold.jsonl predictions.jsonl --labels scierc
         unire score gold.json predictions.json --all-protocols --bootstrap 1000
         unire score ace/ predictions.jsonl --format ace05
 
-    A prediction file in DyGIE's format may hold its predictions in `predicted_ner` and `predicted_relations`.
+    In DyGIE's format, predictions may be in `predicted_ner` and
+    `predicted_relations`.
     """
     notes: Counter[str] = Counter()
     annotated = documents_from([gold], format, notes=notes)
@@ -204,41 +226,61 @@ def score(
 
 
 def calibrate(
-    model: Annotated[str, typer.Argument(help="A folder, a bundled model, or a Hub name.", show_default=False)],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Folder, bundled model or Hub name.", show_default=False)
+    ],
+    *,
     data: Annotated[
         list[Path],
-        typer.Option("--data", help="Annotated file that the model was not trained on; may be given several times."),
+        option(
+            "--data",
+            metavar="FILE",
+            help="Annotated file that the model was not trained on. May be repeated.",
+            panel=INPUT,
+        ),
     ],
     test: Annotated[
         list[Path] | None,
-        typer.Option("--test", help="Another annotated file, to measure the effect on.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="New folder for the calibrated model.", show_default="change MODEL itself"),
-    ] = None,
-    tune: Annotated[bool, typer.Option("--tune", help="First tune α and the relation odds.")] = False,
-    decoder: Annotated[
-        str | None,
-        typer.Option(
-            "--decoder",
-            help="With --tune: the decoder to use from now on, `split` or `likely`.",
-            show_default="the model's own",
-        ),
+        option("--test", metavar="FILE", help="Another annotated file, to measure the effect.", panel=INPUT),
     ] = None,
     format: Format = None,
+    tune: Annotated[bool, flag("--tune", help="First tune α and the relation odds.", panel=MODEL)] = False,
+    decoder: Annotated[
+        str | None,
+        option(
+            "--decoder",
+            metavar="NAME",
+            help="Decoder to tune, with --tune: `split` or `likely`.",
+            panel=MODEL,
+            default=MODELS_OWN,
+        ),
+    ] = None,
     device: Device = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="New folder for the calibrated model.",
+            panel=OUTPUT,
+            default="MODEL is changed",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Calibrate a model's scores: 80% of the predictions with a score of 0.8 should be correct.
+    """Calibrate the scores of a model on annotated data.
 
-    \b
+    Examples:
+
         unire calibrate models/mine --data dev.jsonl --test test.jsonl
         unire calibrate science --tune --data my-own.jsonl --out models/mine
-        unire calibrate models/mine --tune --decoder likely --data dev.jsonl --out models/other
+        unire calibrate models/mine --tune --decoder likely \\
+            --data dev.jsonl --out models/other
 
-    The weights stay the same. Without --tune, the predictions and their ranking do too.
-    `unire train` tunes and calibrates on dev by itself.
+    After calibration, about 80% of the predictions with a score of 0.8 are
+    correct. The weights do not change. Without --tune, the predictions and their
+    ranking do not change either. `unire train` tunes and calibrates on dev.
     """
     report = tuning.calibrate(
         model,
@@ -265,7 +307,7 @@ def calibrate(
         for part, effect in report.effects.items()
         for name, found in effect.to_dict().items()
     ]
-    console.table("Expected calibration error", ("", "n", "of the tables", "calibrated"), rows)
+    console.table("Expected calibration error", ("", "n", "before", "after"), rows)
     config = report.config
     console.say(f"{config.decoder}, α = {config.alpha:g}, relation odds = {config.relation_odds:g}")
     console.say("calibrated model in ", (place, "bold"))

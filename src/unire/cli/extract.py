@@ -13,26 +13,43 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from unire import formats, pretrained
+from unire import pretrained
 from unire.cli import console
-from unire.cli.options import Constraints, Device
+from unire.cli.options import (
+    INPUT,
+    MODEL,
+    OUTPUT,
+    Constraints,
+    Device,
+    MaxDocument,
+    MaxRecord,
+    MaxUnpacked,
+    flag,
+    option,
+)
 from unire.cli.progress import ProgressMeter
 from unire.errors import UnireError
+from unire.hub.model_dir import locate_local_model
 from unire.integrations.ray.extract import ADDRESS
 from unire.integrations.ray.extract import extract as extract_with_ray
 from unire.integrations.ray.shards import ExtractionResult, Shard
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.rendering import terminal
 from unire.rendering.common import Palette
 from unire.sources.sources import TextSources
 from unire.windows.collator import Batch
-from unire.writers.extraction import ExtractionCallback, ExtractionRun, default_format
+from unire.writers.extraction_run import ExtractionCallback, ExtractionRun, default_format
 from unire.writers.resumable import count_documents
 from unire.writers.writers import WRITERS, LineWriter
 
 __all__ = ["INTERRUPTED", "extract", "split_address", "tune_gc"]
 
+CLUSTER = "Cluster (Ray)"
+"""Panel of `--help`."""
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C stopped."""
+JSON_FORMATS = ("jsonl", "unire")
+"""Formats of standard output in which a control character can be escaped without a change."""
 GC_THRESHOLD_OBJECTS = 100_000
 """New objects before Python searches for garbage. Its default is 700 or 2,000, depending on the version."""
 
@@ -42,97 +59,131 @@ def extract(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="Texts, files or folders; - reads standard input. A text file is one document. JSON lines (.jsonl), "
-            "CSV, TSV, Parquet (.csv, .tsv, .parquet) and annotated files hold several. Reads .gz, .xz and .bz2.",
+            help="Texts, files or folders; - is standard input. A text file is one document. .jsonl, .csv, .tsv, "
+            ".parquet and annotated files hold several. Text may be compressed (.gz, .xz, .bz2).",
             show_default="standard input",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            help="A bundled model (see `unire models`), a folder or a Hub name.",
-            show_default=f"{pretrained.DEFAULT}",
-        ),
-    ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Read every line as a document.")] = False,
+    lines: Annotated[bool, flag("--lines", help="Read every line as a document.", panel=INPUT)] = False,
     field: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--field",
             metavar="NAME",
-            help="Field or column with the text. With this option, standard input may be JSON lines, CSV or TSV.",
-            show_default="text",
+            help="Field or column with the text.",
+            panel=INPUT,
+            default="text",
         ),
     ] = None,
     words: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--words",
-            help="Input is tokenized: one sentence per line, spaces between words, empty lines between documents.",
+            help="Tokenized input: one sentence per line, words split by spaces, empty line after documents.",
+            panel=INPUT,
         ),
     ] = False,
     source_format: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--from",
-            help=f"Format of annotated files, whose words are used: {', '.join(formats.FORMATS)}.",
-            show_default="guessed",
+            metavar="NAME",
+            help="Read annotated files in this format and keep their words.",
+            panel=INPUT,
+            default="guessed",
         ),
     ] = None,
+    skip_errors: Annotated[
+        bool,
+        flag("--skip-errors", help="Skip and report unreadable lines, rows, files and folders.", panel=INPUT),
+    ] = False,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
+    model: Annotated[
+        str | None,
+        option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Bundled model (see `unire models`), folder or Hub name.",
+            panel=MODEL,
+            default=pretrained.DEFAULT,
+        ),
+    ] = None,
+    constraints: Constraints = None,
+    device: Device = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Output file; - is standard output.", show_default="-"),
+        option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Output file; a folder with --ray.",
+            panel=OUTPUT,
+            default="standard output",
+        ),
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
+            metavar="NAME",
             help=f"Output format: {', '.join(WRITERS)}.",
-            show_default="by the suffix of --out; else text on a terminal, unire for tokenized input, jsonl otherwise",
+            panel=OUTPUT,
+            default="by the suffix of --out; text on a terminal; else jsonl, or unire for tokenized input",
+        ),
+    ] = None,
+    min_score: Annotated[
+        float,
+        option(
+            "--min-score",
+            metavar="P",
+            min=0,
+            max=1,
+            help="Drop entities and relations with a lower calibrated probability.",
+            panel=OUTPUT,
+        ),
+    ] = 0.0,
+    types: Annotated[
+        str | None,
+        option(
+            "--types",
+            metavar="A,B",
+            help="Keep only entities and relations of these types.",
+            panel=OUTPUT,
+            default="all",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run; already written documents are kept.")
+        bool, flag("--resume", help="Continue an interrupted run and keep the documents already written.", panel=OUTPUT)
     ] = False,
-    skip_errors: Annotated[
+    json: Annotated[
         bool,
-        typer.Option("--skip-errors", help="Skip and report unreadable lines, rows and files instead of stopping."),
+        flag("--json", help="Write JSON lines, also on a terminal. With --out: print a JSON summary.", panel=OUTPUT),
     ] = False,
-    min_score: Annotated[
-        float,
-        typer.Option(
-            "--min-score", min=0, max=1, help="Drop entities and relations with a lower score (calibrated probability)."
-        ),
-    ] = 0.0,
-    constraints: Constraints = None,
-    device: Device = None,
     ray: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--ray",
-            help="Run on a Ray cluster and write a folder of Parquet files to --out. An ADDRESS may follow: HOST:PORT, "
-            "or auto for the cluster of this machine. Without one: RAY_ADDRESS, else the cores of this machine. "
-            "An unreadable document gets a row with its error; the exit status is then 1.",
+            help="Run on a Ray cluster and write Parquet files. An address may follow (see above).",
+            panel=CLUSTER,
         ),
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Number of workers of --ray.", show_default="one per core"),
+        option(
+            "--workers", metavar="N", min=1, help="Number of Ray workers (CPU).", panel=CLUSTER, default="one per core"
+        ),
     ] = None,
     gpus: Annotated[
-        int, typer.Option("--gpus", min=0, help="Number of GPU workers of --ray, instead of CPU workers.")
+        int, option("--gpus", metavar="N", min=0, help="Number of GPU workers, instead of CPU workers.", panel=CLUSTER)
     ] = 0,
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print JSON lines on a terminal too; with --out, print a summary as a JSON object."
-        ),
-    ] = False,
 ) -> None:
     """Find entities and relations in texts.
 
-    \b
+    Examples:
+
         unire extract "We train a parser on the Penn Treebank."
         unire extract abstracts/ notes.txt --out found.jsonl
         unire extract --lines all.txt --out found.jsonl --resume
@@ -148,13 +199,22 @@ def extract(
 
     On a terminal, the output is the text with entities and relations marked.
     Elsewhere it is one JSON line per document.
+
+    `--ray ADDRESS` takes HOST:PORT, `auto` (the cluster of this machine) or
+    `local` (the cores of this machine). Without ADDRESS, it uses the environment
+    variable RAY_ADDRESS, or else `local`. A document that cannot be read gets a
+    row with its error, and the exit status is then 1.
     """
+    name = model or pretrained.DEFAULT
+    locate_local_model(name)  # `--model nope hi` is a mistake in the model, not in the text
     address, inputs = split_address(inputs or ()) if ray else (None, inputs)
-    sources = TextSources(inputs or (), lines=lines, field=field, words=words, source_format=source_format)
+    limits = ReadLimits(max_document, max_record, max_unpacked)
+    sources = TextSources(
+        inputs or (), lines=lines, field=field, words=words, source_format=source_format, limits=limits
+    )
     if not inputs and _waits_for_typing():
         raise UnireError("no input; pass a text, a file or a folder, or pipe text to standard input (examples: --help)")
     out = None if out == Path("-") else out
-    name = model or pretrained.DEFAULT
     if ray:
         if format not in (None, "parquet") or device is not None:
             raise UnireError("--ray writes Parquet and runs on CPU cores or --gpus; leave out --format and --device")
@@ -170,6 +230,7 @@ def extract(
             workers=workers,
             gpus=gpus,
             min_score=min_score,
+            types=types,
             constraints=constraints,
             resume=resume,
             json=json,
@@ -187,14 +248,14 @@ def extract(
         if screen.is_terminal
         else _Messages(announce_model=announce_model)
     )
-    run = ExtractionRun(sources, name, device, min_score, constraints, skip_errors, callback)
+    run = ExtractionRun(sources, name, device, min_score, types, constraints, skip_errors, callback)
     if show:
         _show(run, tables=output_format == "tables")
     else:
         _write(run, output_format, out, resume=resume)
     if out is not None:
         summary = {"documents": run.n_documents, "model": name, "out": str(out), "notes": dict(+run.notes)}
-        sentence = f"{count_documents(run.n_documents)}, read by {name}, written to {out}"
+        sentence = f"Extracted {count_documents(run.n_documents)} with {name} to {out}"
         console.print_json(summary) if json else console.say(sentence)
     console.print_notes(run.notes)
 
@@ -205,11 +266,8 @@ def _waits_for_typing() -> bool:
 
 def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -> None:
     try:
-        if not run.write(out or sys.stdout.buffer, format, resume=resume):
-            console.say(
-                f"{out} is complete: there is nothing to resume, and the input was not read; without --resume it is "
-                "written again"
-            )
+        if not run.write(out or console.open_output(json=format in JSON_FORMATS), format, resume=resume):
+            console.say(f"{out} is complete, with nothing to resume; run without --resume to write it again")
             raise typer.Exit
     except (KeyboardInterrupt, UnireError) as reason:
         interrupted = isinstance(reason, KeyboardInterrupt)
@@ -218,16 +276,16 @@ def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -
             fix = "" if interrupted else "fix the error; then "
             console.say(
                 f"stopped after {count_documents(n_documents)}, kept in {path}; {fix}"
-                "the same command with --resume goes on"
+                "continue with the same command and --resume"
             )
         elif interrupted and not isinstance(WRITERS[format], LineWriter):
-            console.say(f"stopped: {format} is written at the end; --format jsonl keeps what it has, and resumes")
+            console.say(f"stopped; {format} is written at the end, so nothing was saved; --format jsonl can be resumed")
         if interrupted:
             raise typer.Exit(INTERRUPTED) from None
         raise
     if run.truncated_page is not None:
-        shown = f" a page shows {run.truncated_page:,} documents, the first; the others are left out"
-        console.say(("note:", "yellow"), shown)
+        shown = f" the page shows only the first {run.truncated_page:,} documents"
+        console.say(("note:", "warning"), shown)
 
 
 def _show(run: ExtractionRun, *, tables: bool) -> None:
@@ -253,12 +311,14 @@ class _Messages(ExtractionCallback):
     def on_load(self) -> None:
         tune_gc()
         if self._announce_model:
-            console.say((f"model: {pretrained.DEFAULT} (--model takes another, unire models lists them)", "dim"))
+            console.say(
+                (f"model: {pretrained.DEFAULT} (choose another with --model; `unire models` lists them)", "dim")
+            )
 
     def on_skip(self, error: UnireError) -> None:
         from unire.cli.main import name_options  # which imports this module
 
-        console.say(("skipped:", "yellow"), f" {name_options(str(error), ['extract'])}")
+        console.say(("skipped:", "warning"), f" {name_options(str(error), ['extract'])}")
 
 
 class _ProgressBar(_Messages):
@@ -313,7 +373,7 @@ def split_address(words: Sequence[str]) -> tuple[str | None, list[str]]:
     addresses = [word for word in words if ADDRESS.fullmatch(word)]
     if len(addresses) > 1:
         raise UnireError(
-            f"--ray takes one address, and not {' and '.join(addresses)}; a file of that name is ./{addresses[1]}"
+            f"--ray takes one address, not {' and '.join(addresses)}; a file of that name is ./{addresses[1]}"
         )
     others = [word for word in words if word not in addresses]
     for word in others:
@@ -345,10 +405,10 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
         summary = {"documents": total.documents, "failed": total.failed, "errors": total.errors}
         console.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
     else:
-        console.say(f"{count_documents(total.documents)}, read by {model}, written to {out}")
+        console.say(f"Extracted {count_documents(total.documents)} with {model} to {out}")
     console.print_notes(total.notes)
     if total.failed:
-        console.print_notes({"document that could not be done; its row has an `error`": total.failed}, "failed")
+        console.print_notes({"document that failed; its row has an `error`": total.failed}, "failed")
         from unire.cli.main import name_options  # which imports this module
 
         for reason in total.errors:

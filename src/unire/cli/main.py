@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import inspect
+import io
 import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -23,32 +25,55 @@ from unire.cli import models as models_module
 from unire.cli import serve as serve_module
 from unire.cli import train as train_module
 from unire.errors import UnireError, require_extra
+from unire.failures import BROKEN_PIPE, describe_os_error, describe_out_of_memory, discard_output
+from unire.limits import DEFAULT_LIMITS
 
 __all__ = ["app", "main"]
 
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""The base class `UsageError`, which is in click or in typer, depending on the version."""
+
+LIMIT_NAMES = vars(DEFAULT_LIMITS).keys()
+LIMIT_REMEDY = re.compile(rf", or raise (?:{'|'.join(LIMIT_NAMES)})=\.\.\.")
+"""Advice that commands without options for the limits cannot give."""
+
+HELP = """Extract entities and relations from text, with calibrated probabilities.
+
+Examples:
+
+    unire extract "We train a parser on the Penn Treebank."
+    unire extract abstracts/ --out graph.graphml
+    unire train --encoder bert-base-uncased --data train.jsonl -o models/mine
+
+`unire COMMAND --help` shows the options of a command, with examples.
+"""
+
 app = typer.Typer(
     name="unire",
-    help="Joint entity and relation extraction by filling one table.",
+    help=HELP,
     no_args_is_help=True,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(no_args_is_help=True)(train_module.train)
-app.command(no_args_is_help=True)(adapt_module.adapt)
-app.command(no_args_is_help=True)(distill_module.teach)
-app.command(no_args_is_help=True)(markers_module.markers)
-app.command(no_args_is_help=True)(markers_module.relabel)
-app.command(no_args_is_help=True)(distill_module.distill)
-app.command(no_args_is_help=True)(evaluate_module.evaluate)
-app.command(no_args_is_help=True)(evaluate_module.calibrate)
-app.command()(extract_module.extract)  # without arguments it reads standard input
-app.command(no_args_is_help=True)(evaluate_module.score)
-app.command(no_args_is_help=True)(models_module.export)
-app.command()(serve_module.serve)
-app.command()(models_module.models)
-app.command(no_args_is_help=True)(models_module.push)
-app.add_typer(data.app, name="data")
-app.add_typer(study.app, name="study")
+USE, DATA, TRAIN, STUDY = "Use", "Data", "Train", "Study"
+"""Panels of `unire --help`."""
+app.command(rich_help_panel=USE)(extract_module.extract)  # without arguments it reads standard input
+app.command(rich_help_panel=USE)(serve_module.serve)
+app.command(rich_help_panel=USE)(models_module.models)
+app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.evaluate)
+app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.score)
+app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.calibrate)
+app.command(rich_help_panel=USE, no_args_is_help=True)(models_module.export)
+app.command(rich_help_panel=USE, no_args_is_help=True)(models_module.push)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(train_module.train)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(adapt_module.adapt)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(distill_module.teach)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(distill_module.distill)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(markers_module.markers)
+app.command(rich_help_panel=TRAIN, no_args_is_help=True)(markers_module.relabel)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
+app.add_typer(study.app, name="study", rich_help_panel=STUDY)
 
 
 def _show_version(requested: bool) -> None:
@@ -67,56 +92,119 @@ def _options(
 
 def main() -> None:
     """Run the command. A mistake of the user gives one sentence instead of a traceback."""
+    words = sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal lacks are no reason to stop
     try:
         try:
             with require_extra():
-                app()
+                status = _run()
         finally:
             if sys.stdout is not None:  # report a failing write now, not after the end
                 sys.stdout.flush()
-    except SystemExit as end:
-        # threads finish their work at exit; an interrupt then would look like a crash
-        if end.code == extract_module.INTERRUPTED:
+        if status == extract_module.INTERRUPTED:
+            # threads finish their work at exit; an interrupt then would look like a crash
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise
+        sys.exit(status)
+    except USAGE_ERROR as error:
+        if sentence := describe_usage_error(error, words):
+            console.fail(sentence)
+        sys.exit(error.exit_code)
     except UnireError as error:
-        console.fail(name_options(str(error), sys.argv[1:]))
+        console.fail(name_options(str(error), words))
         sys.exit(1)
     except BrokenPipeError:  # the reader of the output is gone, as in `unire … | head`
-        _discard_output()
-        sys.exit(141)
+        discard_output()
+        sys.exit(BROKEN_PIPE)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        reason = describe_out_of_memory(error) or describe_os_error(error)
+        if reason is None:
             raise
-        _discard_output()
-        console.fail(f"the output cannot be written: {error.strerror}")
+        discard_output()
+        console.fail(reason)
         sys.exit(1)
+
+
+def _run() -> Any:
+    try:
+        return app(prog_name="unire", standalone_mode=False)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer would exit with status 1
+            raise end.__context__ from None
+        raise
+
+
+def describe_usage_error(error: Any, words: Sequence[str]) -> str:
+    """Describe a mistake on the command line in one sentence, as the library describes its errors.
+
+    Args:
+        error: A `UsageError` of typer, for example an unknown option or a value of the wrong type.
+        words: The words on the command line.
+
+    Returns:
+        The sentence; empty if typer has printed the help instead, for a command without arguments.
+    """
+    command, path, rest = find_command(words)
+    commands, option = getattr(command, "commands", {}), getattr(error, "option_name", "")
+    options = [name for param in command.params for name in (*param.opts, *param.secondary_opts)]
+    hint = f"see `{' '.join(path)} --help`"
+    if option and option not in options:
+        return _suggest(f"there is no option {option}", option, options, hint)
+    if commands and rest and not rest[0].startswith("-"):
+        return _suggest(f"there is no command {rest[0]!r}", rest[0], list(commands), hint)
+    sentence = _describe_value(command, getattr(error, "param", None), rest) or error.format_message()
+    sentence = " ".join(sentence.split()).rstrip(".")
+    return sentence and f"{sentence[0].lower()}{sentence[1:]}; {hint}"
+
+
+def _suggest(sentence: str, word: str, choices: Sequence[str], hint: str) -> str:
+    similar = get_close_matches(word, choices, n=1)
+    return f"{sentence}; did you mean {similar[0]}?" if similar else f"{sentence}; {hint}"
+
+
+def _describe_value(command: Any, param: Any, words: Sequence[str]) -> str:
+    """Describe what the value of an option must be; empty if the option is not among the words."""
+    values = {**dict(pairwise([*words, ""])), **dict(word.split("=", 1) for word in words if "=" in word)}
+    name = next((name for name in getattr(param, "opts", ()) if name in values and name.startswith("-")), None)
+    if name is None:
+        return ""
+    kind, info = get_args(get_type_hints(inspect.unwrap(command.callback), include_extras=True)[param.name])[:2]
+    choices = [choice for each in (kind, *get_args(kind)) if get_origin(each) is Literal for choice in get_args(each)]
+    wanted = f"one of {', '.join(choices)}" if choices else "a whole number" if "int" in str(kind) else "a number"
+    if info.min is not None:
+        wanted += f" from {info.min:g} to {info.max:g}" if info.max is not None else f", at least {info.min:g}"
+    return f"{param.opts[0]} must be {wanted}, not {values[name]!r}"
+
+
+def find_command(words: Sequence[str]) -> tuple[Any, list[str], list[str]]:
+    """Return the command that the words call, its full name, and the words after it."""
+    command: Any = typer.main.get_command(app)
+    name, rest = ["unire"], list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest[0]]
+        name.append(rest.pop(0))
+    return command, name, rest
 
 
 def name_options(sentence: str, words: Sequence[str]) -> str:
     """Replace the Python arguments in an error of the library by the options of the command.
 
-    The library says `resume=True`, `out=...` or `spans="characters"`; the command says `--resume`, `--out` or
-    `--spans characters`. Arguments that the command does not have stay as they are.
+    The library says `resume=True`, `out=...`, `spans="characters"` or `lr must be`; the command says `--resume`,
+    `--out`, `--spans characters` or `--lr must be`. Arguments that the command does not have stay as they are.
 
     Args:
         sentence: The error.
         words: The words on the command line, which name the command.
     """
-    command = typer.main.get_command(app)
-    for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
+    command, _, _ = find_command(words)
     options = {param.name: param.opts[0] for param in command.params if param.opts[0].startswith("--")}
 
     def replace(found: re.Match[str]) -> str:
-        name, value = found[1], found[2]
+        name, value = found[1], found[2] or ""
         if name not in options:
             return found[0]
         return f"{options[name]} {value[1:-1]}" if value.startswith('"') else options[name]
 
-    return re.sub(r'\b([a-z_]+)=(True|\.\.\.|"[^"]*")', replace, sentence)
-
-
-def _discard_output() -> None:
-    """Discard the rest of the output, so that Python does not fail again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not options.keys() & LIMIT_NAMES:
+        sentence = LIMIT_REMEDY.sub("", sentence)
+    return re.sub(r'(?<![\w-])([a-z0-9_]+)(?:=(True|\.\.\.|"[^"]*")|(?= must ))', replace, sentence)

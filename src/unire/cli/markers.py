@@ -7,66 +7,70 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from unire.cli import console, training_options
-from unire.cli.options import Device, Format, Json, Labels, Symmetric, label_space
+from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Format, Json, Labels, Symmetric, flag, label_space, option
 from unire.cli.progress import ProgressMeter
-from unire.cli.training_options import changes_from, distributed_errors, option, stopped
+from unire.cli.training_options import Encoder, changes_from, distributed_errors, stopped
 from unire.errors import UnireError
 from unire.training.callbacks import Callback
 
 __all__ = ["markers", "relabel"]
 
-MODEL = "Model and schedule"
+TRAINING = "Training"
+"""Panel of `--help`."""
 
 
 @distributed_errors()
 def markers(
-    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model.")],
+    *,
     data: training_options.Data,
-    out: Annotated[Path, option("--out", help="New folder for the model.")],
-    dev: Annotated[list[Path] | None, option("--dev", help="Selects the best epoch. Strongly recommended.")] = None,
+    dev: Annotated[
+        list[Path] | None,
+        option("--dev", metavar="FILE", help="Annotated dev file: selects the best epoch.", panel=INPUT),
+    ] = None,
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
+    encoder: Encoder,
     exact: Annotated[
-        bool,
-        option("--exact", help="Run the encoder once per entity pair: slower, but for any encoder.", panel=MODEL),
+        bool, flag("--exact", help="Run the encoder once per entity pair: slower, but for any encoder.", panel=MODEL)
     ] = False,
+    device: Device = None,
     epochs: Annotated[
-        int | None, option("--epochs", help="Passes over the data.", panel=MODEL, show_default="5")
+        int | None, option("--epochs", metavar="N", help="Passes over the data.", panel=TRAINING, default="5")
     ] = None,
     batch_size: Annotated[
-        int | None, option("--batch-size", help="Entity pairs per step.", panel=MODEL, show_default="64")
+        int | None, option("--batch-size", metavar="N", help="Entity pairs per step.", panel=TRAINING, default="64")
     ] = None,
     lr: Annotated[
-        float | None, option("--lr", help="Peak learning rate of the encoder.", panel=MODEL, show_default="5e-5")
+        float | None,
+        option("--lr", metavar="X", help="Peak learning rate of the encoder.", panel=TRAINING, default="5e-5"),
     ] = None,
     head_lr: Annotated[
-        float | None, option("--head-lr", help="Peak learning rate of the head.", panel=MODEL, show_default="5e-4")
+        float | None,
+        option("--head-lr", metavar="X", help="Peak learning rate of the head.", panel=TRAINING, default="5e-4"),
     ] = None,
     window: Annotated[
-        int | None,
-        option("--window", help="Words of a window with the sentence.", panel=MODEL, show_default="100"),
+        int | None, option("--window", metavar="N", help="Words of a window.", panel=TRAINING, default="100")
     ] = None,
-    seed: Annotated[int | None, option("--seed", help="Seed of the training.", panel=MODEL, show_default="0")] = None,
+    seed: Annotated[int | None, option("--seed", metavar="N", help="Random seed.", panel=TRAINING, default="0")] = None,
     settings: Annotated[
         list[str] | None,
         option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other TrainingConfig field that marker models use, e.g. --set case_marks=true.",
-            panel=MODEL,
+            help="Another TrainingConfig field of marker models, e.g. --set case_marks=true.",
+            panel=TRAINING,
         ),
     ] = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the model.", panel=OUTPUT)],
     resume: training_options.Resume = False,
-    device: Device = None,
     json: Json = False,
 ) -> None:
-    """Train a marker model, which classifies relations between given entities.
+    """Train a marker model, a classifier of given entity pairs.
 
-    \b
+    Examples:
+
         unire markers --encoder encoders/mine --labels scierc \\
             --data train.jsonl --dev dev.jsonl --out markers/1
         unire relabel --soft-labels abstracts.soft --markers markers/1 \\
@@ -101,7 +105,7 @@ def markers(
     except NoPositionsError as error:
         raise UnireError(f"{error} (--exact)") from None
     except KeyboardInterrupt as interrupt:
-        console.say("interrupted; --resume continues" if has_checkpoint(out) else "interrupted; nothing was kept")
+        console.say("interrupted; continue with --resume" if has_checkpoint(out) else "interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None
     if json:
         result = {"out": str(out), "dev_rel_f1_between_gold_entities": trained.f1, "seconds": trained.seconds}
@@ -121,34 +125,43 @@ class _EpochLines(Callback):
 
 @distributed_errors()
 def relabel(
-    soft_labels: Annotated[Path, typer.Option("--soft-labels", help="Folder that `unire teach` wrote.")],
-    markers: Annotated[
-        list[Path], typer.Option("--markers", help="Folder that `unire markers` wrote. Repeat it to average several.")
+    *,
+    soft_labels: Annotated[
+        Path, option("--soft-labels", metavar="FOLDER", help="Output of `unire teach`.", panel=INPUT)
     ],
-    out: Annotated[Path, typer.Option("--out", help="New folder for the relabelled soft labels.")],
+    markers: Annotated[
+        list[Path],
+        option(
+            "--markers", metavar="FOLDER", help="Output of `unire markers`. Repeat it to average several.", panel=MODEL
+        ),
+    ],
     share: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--share",
-            help="Weight of the marker models when averaging with the teachers' relation probabilities (0 to 1).",
-            show_default="0.75",
+            metavar="X",
+            help="Weight of the marker models in the average with the teachers (0 to 1).",
+            panel=MODEL,
+            default="0.75",
         ),
     ] = None,
     device: Device = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the soft labels.", panel=OUTPUT)],
     json: Json = False,
 ) -> None:
     """Relabel the relations of soft labels with marker models.
 
-    \b
+    Examples:
+
         unire teach --teacher models/mine --corpus abstracts.txt \\
             --out abstracts.soft
         unire relabel --soft-labels abstracts.soft --markers markers/1 \\
             --markers markers/2 --out relabelled.soft
         unire distill --soft-labels relabelled.soft --student encoders/mine …
 
-    Entities stay as the teachers predict them. The relation probabilities of every
-    entity pair become a weighted mean of marker models and teachers. `--share 1`
-    uses the marker models alone.
+    Entities do not change. The relation probabilities of every entity pair become
+    a weighted mean of marker models and teachers. `--share 1` uses the marker
+    models alone.
     """
     from unire.training.markers.relabel import MARKER_WEIGHT
     from unire.training.markers.relabel import relabel as run
@@ -158,7 +171,7 @@ def relabel(
         with ProgressMeter(None) as meter:
             written = run(soft_labels, markers, out, share=weight, device=device, on_progress=meter.count)
     except KeyboardInterrupt as interrupt:
-        console.say("interrupted; nothing was kept")
+        console.say("interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None
     if json:
         console.print_json({"out": str(out), **asdict(written)})

@@ -9,18 +9,28 @@ import typer
 
 from unire import pretrained
 from unire.cli import console
-from unire.cli.options import Format, Json, documents_from
+from unire.cli.options import CARD, INPUT, OUTPUT, Format, Json, documents_from, option
 from unire.hub.model_dir import push_to_hub
 
 __all__ = ["export", "models", "push"]
+
+Base = Annotated[
+    str | None, option("--base", metavar="NAME", help="Checkpoint that the encoder was trained from.", panel=CARD)
+]
+BaseLicence = Annotated[
+    str | None, option("--base-licence", metavar="NAME", help="Licence of the base checkpoint.", panel=CARD)
+]
 
 
 def models(json: Json = False) -> None:
     """List the bundled models with their labels, scores and sizes.
 
-    \b
+    Examples:
+
         unire models
         unire extract --model NAME …
+
+    `unire push` and `unire extract --model USER/MODEL` use the Hugging Face Hub.
     """
     bundled = pretrained.list_models()
     if json:
@@ -45,98 +55,117 @@ def _f1(model: pretrained.ModelInfo) -> tuple[str, str, str]:
 
 
 def export(
-    model: Annotated[str, typer.Argument(help="A folder, a bundled model, or a Hub name.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="New folder for the exported model.")],
-    precision: Annotated[
-        Literal["int8", "fp32"],
-        typer.Option("--precision", help="Weights at a quarter of the size, or exact."),
-    ] = "int8",
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Folder, bundled model or Hub name.", show_default=False)
+    ],
+    *,
     test: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--test",
-            help="Annotated file: compare the engines on it, and score the exported model for its card.",
-            show_default=False,
+            metavar="FILE",
+            help="Annotated file, to compare the engines and to score the exported model.",
+            panel=INPUT,
         ),
     ] = None,
     format: Format = None,
-    title: Annotated[str | None, typer.Option("--title", help="For the card: the heading.", show_default=False)] = None,
-    description: Annotated[
-        str | None,
-        typer.Option("--description", help="For the card: what the model is and does.", show_default=False),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option("--base", help="For the card: the checkpoint that the encoder comes from.", show_default=False),
-    ] = None,
-    licence: Annotated[
-        str | None, typer.Option("--licence", help="For the card: that checkpoint's licence.", show_default=False)
-    ] = None,
-    rebuild: Annotated[
-        str | None,
-        typer.Option("--rebuild", help="For the card: the commands that train the model again.", show_default=False),
-    ] = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the model.", panel=OUTPUT)],
+    precision: Annotated[
+        Literal["int8", "fp32"],
+        option("--precision", help="Quantized weights, a quarter of the size, or exact weights.", panel=OUTPUT),
+    ] = "int8",
     json: Json = False,
+    title: Annotated[str | None, option("--title", metavar="TEXT", help="Heading.", panel=CARD)] = None,
+    description: Annotated[
+        str | None, option("--description", metavar="TEXT", help="What the model is for.", panel=CARD)
+    ] = None,
+    base: Base = None,
+    licence: Annotated[
+        str | None,
+        option(
+            "--licence",
+            metavar="NAME",
+            help="Licence of the model, and of the base checkpoint if `--base-licence` is missing.",
+            panel=CARD,
+        ),
+    ] = None,
+    base_licence: BaseLicence = None,
+    rebuild: Annotated[
+        str | None, option("--rebuild", metavar="TEXT", help="Commands that train the model.", panel=CARD)
+    ] = None,
 ) -> None:
-    """Export a model: a folder that runs in onnxruntime, without PyTorch.
+    """Export a model to run in onnxruntime, without PyTorch.
 
-    \b
+    Examples:
+
         unire export models/mine --out models/mine-int8 --test test.jsonl
         unire extract --model models/mine-int8 …
 
-    The folder is still a model like any other: PyTorch can load it and train
-    it further. Both engines use the same weights and are compared first.
+    PyTorch can still load the exported model and train it further. Both engines
+    use the same weights, and their predictions are compared first.
     """
     from unire.export.export import export_onnx
 
-    facts = {"title": title, "description": description, "base": base, "licence": licence, "rebuild": rebuild}
+    facts = {"title": title, "description": description, "base": base, "licence": licence}
+    facts |= {"base_licence": base_licence, "rebuild": rebuild}
     about = {key: value for key, value in facts.items() if value}
     documents = documents_from(test or [], format)
-    with console.errors.status("drawing the graph and comparing the engines", spinner="dots"):
+    with console.errors.status("exporting the graph and comparing the engines", spinner="dots"):
         exported = export_onnx(model, out, precision=precision, test=documents, about=about)
     if json:
         console.print_json(exported.to_dict())
         return
     if exported.scores is not None:
         console.print_scores(exported.scores)
-    for what, agreement in (("PyTorch with the same weights", exported.engines), ("the model itself", exported.model)):
-        console.say(f"onnxruntime against {what}: {agreement}", to=console.out)
+    for what, agreement in (
+        ("PyTorch with the same weights", exported.engines),
+        ("the original model", exported.model),
+    ):
+        console.say(f"onnxruntime and {what}: {agreement}", to=console.out)
     console.say(f"{exported.size / 1e6:.1f} MB of {precision} in ", (str(exported.folder), "bold"))
 
 
 def push(
-    model: Annotated[str, typer.Argument(help="A folder, or a bundled model.", show_default=False)],
-    name: Annotated[str, typer.Argument(help="USER/MODEL on the Hub; created if necessary.", show_default=False)],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or bundled model.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="USER/MODEL", help="Name on the Hub; created if necessary.", show_default=False)
+    ],
     private: Annotated[
         bool | None,
-        typer.Option("--private/--public", help="Visibility of a new repository.", show_default="that of your account"),
+        option(
+            "--private/--public",
+            metavar="",
+            help="Visibility of a new repository.",
+            panel=OUTPUT,
+            default="that of your account",
+        ),
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option("--base", help="For the card: the checkpoint that the encoder comes from.", show_default=False),
-    ] = None,
+    json: Json = False,
+    base: Base = None,
     licence: Annotated[
-        str | None, typer.Option("--licence", help="For the card: `mit`, `apache-2.0`, …", show_default=False)
+        str | None,
+        option("--licence", metavar="NAME", help="Licence of the model, such as `mit` or `apache-2.0`.", panel=CARD),
     ] = None,
+    base_licence: BaseLicence = None,
     language: Annotated[
-        str | None, typer.Option("--language", help="For the card: `en`, `de`, …", show_default=False)
+        str | None, option("--language", metavar="CODE", help="Language of the model, such as `en`.", panel=CARD)
     ] = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option("--dataset", help="For the card: the training data, by its name on the Hub.", show_default=False),
+        option("--dataset", metavar="NAME", help="Hub name of the training data. May be repeated.", panel=CARD),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Publish a model on the Hugging Face Hub.
 
-    \b
+    Examples:
+
         hf auth login
         unire push models/mine USER/MODEL --licence mit --language en
         unire extract --model USER/MODEL …
 
     All files of the folder are uploaded in one commit, with a model card.
     """
-    about = {"base": base, "licence": licence, "language": language, "datasets": dataset}
+    about = {"base": base, "licence": licence, "base_licence": base_licence, "language": language, "datasets": dataset}
     known = {key: value for key, value in about.items() if value}
     with console.errors.status("uploading", spinner="dots"):
         address = push_to_hub(model, name, private=private, about=known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,56 +14,120 @@ from unire.cli import console
 from unire.documents import Document
 from unire.files import check_output_file
 from unire.labels import LabelSpace
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 
 __all__ = [
-    "Constraints", "Device", "Format", "Json", "Labels", "Symmetric", "Words", "check_output", "documents_from",
-    "input_path", "label_space",
+    "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",
+    "Constraints", "Device", "Format", "Json", "Labels", "MaxDocument", "MaxRecord", "MaxUnpacked",
+    "Symmetric", "Words",
+    "check_output", "documents_from", "flag", "input_path", "label_space", "option",
 ]  # fmt: skip
+
+INPUT, LIMITS, MODEL, SCORING, OUTPUT, CARD = "Input", "Limits", "Model", "Scoring", "Output", "Model card"
+"""Panels of `--help` that several commands have. They appear in the order of a command's parameters."""
+
+
+def option(*names: str, help: str, panel: str, default: str | None = None, **more: Any) -> Any:
+    """An option in a panel of `--help`.
+
+    Args:
+        names: The names, the long one first.
+        help: One line.
+        panel: The title of the panel.
+        default: What the command does without the option, if its value in Python does not say that.
+        more: Other arguments of `typer.Option`.
+    """
+    # typer would print a text in parentheses, on a separate line
+    shown = "" if default is None else rf" [dim]\[default: {default}][/dim]"
+    return typer.Option(*names, help=help + shown, rich_help_panel=panel, show_default=default is None, **more)
+
+
+def flag(*names: str, help: str, panel: str) -> Any:
+    """An option without a value."""
+    return option(*names, help=help, panel=panel, metavar="")
+
 
 Labels = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--labels",
-        help=f"Label space: {', '.join(LabelSpace.built_in())}, or a JSON file.",
-        show_default="learnt from the data",
+        metavar="NAME|FILE",
+        help="Built-in label space such as scierc, or a JSON file.",
+        panel=INPUT,
+        default="learned from the data",
     ),
 ]
 Symmetric = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--symmetric",
         metavar="A,B",
-        help="Symmetric relation types, if the label space is learnt from the data.",
-        show_default=False,
+        help="Symmetric relation types, if the label space is learned from the data.",
+        panel=INPUT,
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--format",
-        help=f"Format of the data: {', '.join(formats.FORMATS)}.",
-        show_default="guessed",
+        metavar="NAME",
+        help="Format of the data (see `unire data convert --help`).",
+        panel=INPUT,
+        default="guessed",
     ),
 ]
 Constraints = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--constraints",
         metavar="none|learnt|FILE",
-        help="Entity types that a relation may join: any, those of the training data, or those of a JSON file such as "
-        '{"Work_For": [["Peop", "Org"]]}.',
-        show_default="the model's own choice",
+        help="Type constraints of relations: `none`, `learnt` or a JSON file.",
+        panel=MODEL,
+        default="set by the model",
     ),
 ]
-Device = Annotated[str | None, typer.Option("--device", help="`cpu`, `cuda`, …", show_default="a GPU if there is one")]
+Device = Annotated[
+    str | None,
+    option(
+        "--device",
+        metavar="NAME",
+        help="Device, such as `cpu` or `cuda:1`.",
+        panel=MODEL,
+        default="a GPU if there is one",
+    ),
+]
 Words = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--words",
-        help="Split text (brat, jsonl, labelstudio, prodigy) into sentences at line ends and into words at spaces.",
+        help="Split brat, jsonl, labelstudio and prodigy text only at line ends and spaces.",
+        panel=INPUT,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object and nothing else.")]
+MaxDocument = Annotated[
+    int, option("--max-document", metavar="N", min=1, help="Characters of the largest document.", panel=LIMITS)
+]
+MaxRecord = Annotated[
+    int,
+    option(
+        "--max-record",
+        metavar="N",
+        min=1,
+        help="Bytes of the largest line, row, or file that is parsed as a whole.",
+        panel=LIMITS,
+    ),
+]
+MaxUnpacked = Annotated[
+    int,
+    option(
+        "--max-unpacked",
+        metavar="N",
+        min=1,
+        help="Bytes of the largest compressed file when unpacked; 100 times its size is always allowed.",
+        panel=LIMITS,
+    ),
+]
+Json = Annotated[bool, flag("--json", help="Print only the result, as one JSON object.", panel=OUTPUT)]
 
 
 def input_path(path: Path) -> Path:
@@ -82,14 +146,19 @@ def check_output(out: Path, data: Iterable[Path], format: str | None) -> None:
 
 
 def documents_from(
-    paths: Iterable[Path], format: str | None, *, predicted: bool = False, notes: Counter[str] | None = None
+    paths: Iterable[Path],
+    format: str | None,
+    *,
+    predicted: bool = False,
+    notes: Counter[str] | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> list[Document]:
     """Read all documents of some files.
 
     `notes` counts what the readers changed or left out. Without it, the counts are printed.
     """
     counts: Counter[str] = Counter() if notes is None else notes
-    documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=counts)
+    documents = formats.read_documents(map(input_path, paths), format, predicted=predicted, notes=counts, limits=limits)
     if notes is None:
         console.print_notes(counts)
     return documents

@@ -6,96 +6,127 @@ import os
 from collections import Counter
 from typing import Annotated
 
-import typer
-
 from unire import pretrained
 from unire.cli import console
-from unire.cli.options import Constraints, Device
+from unire.cli.options import MODEL, Constraints, Device, option
 from unire.errors import UnireError
-from unire.extractor import Extractor
 
 __all__ = ["serve"]
 
+SERVER, LIMITS = "Server", "Limits"
+"""Panels of `--help`."""
 KEY_VARIABLE = "UNIRE_API_KEY"
 """Environment variable with the API key."""
 
 
 def serve(
     model: Annotated[
-        str, typer.Option("--model", help="A bundled model (see `unire models`), a folder or a Hub name.")
+        str,
+        option(
+            "--model", "-m", metavar="NAME", help="Bundled model (see `unire models`), folder or Hub name.", panel=MODEL
+        ),
     ] = pretrained.DEFAULT,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 listens on all.")] = "127.0.0.1",
+    constraints: Constraints = None,
+    device: Device = None,
+    host: Annotated[
+        str, option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 is all.", panel=SERVER)
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+        int,
+        option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 chooses a free one.", panel=SERVER),
     ] = 8000,
     api_key: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--api-key",
+            metavar="KEY",
             envvar=KEY_VARIABLE,
-            help="Key that clients must send as `Authorization: Bearer KEY`. Prefer the environment variable: other "
-            "users can see command lines.",
-            show_default="no key",
+            help="Key that clients must send. The variable is safer.",
+            panel=SERVER,
+            default="no key",
             show_envvar=True,
         ),
     ] = None,
-    max_body: Annotated[int, typer.Option("--max-body", help="Maximum bytes of a request.")] = 2**18,
-    max_text: Annotated[int, typer.Option("--max-text", help="Maximum characters of a text.")] = 20_000,
-    max_texts: Annotated[int, typer.Option("--max-texts", help="Maximum texts of a request.")] = 64,
-    queue: Annotated[
-        int, typer.Option("--queue", help="Maximum requests in the queue; further ones get status 429.")
-    ] = 256,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds after which a request is cancelled.")] = 30.0,
+    allowed_hosts: Annotated[
+        str | None,
+        option(
+            "--allowed-hosts",
+            metavar="NAMES",
+            help="Host names that clients use, separated by commas; * is all.",
+            panel=SERVER,
+            default="localhost",
+        ),
+    ] = None,
     grace: Annotated[
-        float, typer.Option("--grace", help="Seconds to answer accepted requests after SIGTERM or Ctrl-C.")
+        float,
+        option(
+            "--grace", metavar="S", help="Seconds to answer accepted requests after SIGTERM or Ctrl-C.", panel=SERVER
+        ),
     ] = 20.0,
-    connections: Annotated[int, typer.Option("--connections", help="Maximum open connections.")] = 512,
-    batch: Annotated[int, typer.Option("--batch", help="Maximum characters of a batch.")] = 2**13,
+    max_body: Annotated[int, option("--max-body", metavar="N", help="Bytes of a request.", panel=LIMITS)] = 2**18,
+    max_text: Annotated[int, option("--max-text", metavar="N", help="Characters of a text.", panel=LIMITS)] = 20_000,
+    max_texts: Annotated[int, option("--max-texts", metavar="N", help="Texts of a request.", panel=LIMITS)] = 64,
+    queue: Annotated[
+        int, option("--queue", metavar="N", help="Requests that wait. More get status 429.", panel=LIMITS)
+    ] = 256,
+    timeout: Annotated[
+        float, option("--timeout", metavar="S", help="Seconds after which a request is cancelled.", panel=LIMITS)
+    ] = 30.0,
+    connections: Annotated[int, option("--connections", metavar="N", help="Open connections.", panel=LIMITS)] = 512,
+    max_client: Annotated[
+        float,
+        option(
+            "--max-client", metavar="P", help="Percent of connections and queue for one client address.", panel=LIMITS
+        ),
+    ] = 75.0,
+    batch: Annotated[int, option("--batch", metavar="N", help="Tokens of a batch.", panel=LIMITS)] = 2**11,
     wait: Annotated[
         float,
-        typer.Option("--wait", min=0, help="Maximum milliseconds that a request waits for others to share a batch."),
+        option("--wait", metavar="MS", min=0, help="Milliseconds that a request waits for a batch.", panel=LIMITS),
     ] = 5.0,
-    constraints: Constraints = None,
-    device: Device = None,
 ) -> None:
     """Serve a model over HTTP, with a web page to try it.
 
-    \b
+    Examples:
+
         unire serve
         unire serve --model models/mine --port 9000
-        UNIRE_API_KEY=secret unire serve --host 0.0.0.0
-        curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser on the Penn Treebank."}'
+        UNIRE_API_KEY=secret unire serve --host 0.0.0.0 --allowed-hosts a.org
+        curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser."}'
 
-    Requests are batched dynamically. On SIGTERM or Ctrl-C, the server first answers accepted requests.
-    That takes at most --grace seconds; a second signal stops it at once.
+    Requests are batched dynamically. On SIGTERM or Ctrl-C, the server first
+    answers accepted requests, for at most --grace seconds. A second signal stops
+    it at once. Other users of the machine can see a key on the command line.
     """
-    # an empty variable is probably a missing secret, not the wish to serve without a key
-    if api_key == "" or (api_key is None and os.environ.get(KEY_VARIABLE) == ""):
-        raise UnireError(f"the API key is empty; set a secret key, or none at all (unset {KEY_VARIABLE})")
-    if api_key is not None and api_key != api_key.strip():
-        raise UnireError("the API key begins or ends with white space, which no request can send; remove it")
+    if api_key is None and os.environ.get(KEY_VARIABLE) == "":  # probably a missing secret, not the wish to have no key
+        raise UnireError(f"the API key is empty; set a secret key, or unset {KEY_VARIABLE}")
     from unire.serving import server
-    from unire.serving.app import make_app
-    from unire.serving.schemas import ServingLimits
+    from unire.serving.limits import ServingLimits
 
     limits = ServingLimits(
-        body=max_body,
-        text=max_text,
+        body_bytes=max_body,
+        text_characters=max_text,
         texts=max_texts,
-        queue=queue,
-        timeout=timeout,
-        grace=grace,
+        timeout_seconds=timeout,
+        queue_requests=queue,
+        client_percent=max_client,
         connections=connections,
-        batch=batch,
-        wait=wait / 1000,
+        grace_seconds=grace,
+        batch_tokens=batch,
+        wait_seconds=wait / 1000,
     )
-    listening = server.bind(host, port)
-    server.limit_malloc_arenas()
-    app = make_app(Extractor.load(model, device=device, constraints=constraints), model, limits=limits, key=api_key)
-    name, port = listening.getsockname()[:2]
-    address = f"http://{f'[{name}]' if ':' in name else name}:{port}"
-    server.serve(app, listening, lambda: console.say(f"{model} at {address} (Ctrl-C stops it)"))
-    console.say(f"stopped; requests: {_describe_outcomes(app.state.service.ended)}")
+    outcomes = server.serve(
+        model,
+        host=host,
+        port=port,
+        limits=limits,
+        api_key=api_key,
+        allowed_hosts=() if allowed_hosts is None else allowed_hosts,
+        device=device,
+        constraints=constraints,
+        on_start=lambda address: console.say(f"{model} at {address} (Ctrl-C stops it)"),
+    )
+    console.say(f"stopped; requests: {_describe_outcomes(outcomes)}")
 
 
 def _describe_outcomes(outcomes: Counter[str]) -> str:
@@ -103,9 +134,9 @@ def _describe_outcomes(outcomes: Counter[str]) -> str:
     descriptions = {
         "answered": "answered",
         "failed": "failed",
-        "late": "not done in time",
-        "left": "left by their callers",
-        "stopped": "given up",
+        "late": "timed out",
+        "left": "cancelled by the client",
+        "stopped": "aborted at shutdown",
     }
     return ", ".join(
         f"{outcomes[outcome]:,} {description}"

@@ -1,4 +1,4 @@
-"""`unire study`: the paper's tables and figures on your own data and encoder."""
+"""`unire study`: comparisons, error analysis, speed, and the studies of the paper on your own data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unire.cli import console
-from unire.cli.options import Device, Format, Json, Labels, Symmetric, input_path
-from unire.cli.training_options import PRESETS, changes_from, config_from, stopped
+from unire.cli.options import INPUT, MODEL, OUTPUT, SCORING, Device, Format, Json, Labels, Symmetric, input_path, option
+from unire.cli.training_options import DEV, Data, Encoder, Epochs, Preset, Set, Test, changes_from, config_from, stopped
 from unire.errors import UnireError
 
 if TYPE_CHECKING:
@@ -21,65 +21,75 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Repeat the paper's tables and figures on your data.", no_args_is_help=True)
+app = typer.Typer(
+    help="Compare systems, analyse errors, measure speed, run ablations.",
+    no_args_is_help=True,
+)
 
-Encoder = Annotated[str, typer.Option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model.")]
-Data = Annotated[list[Path], typer.Option("--data", help="Annotated training file. May be repeated.")]
-Dev = Annotated[list[Path], typer.Option("--dev", help="Selects the best epoch and α of every training.")]
-Test = Annotated[list[Path] | None, typer.Option("--test", help="Scored at the end of a training.", show_default=False)]
+STUDY, PIPELINE = "Study", "Pipeline"
+"""Panels of `--help`."""
+
+Dev = Annotated[list[Path], option("--dev", metavar="FILE", help=DEV, panel=INPUT)]
 Out = Annotated[
-    Path, typer.Option("--out", help="Folder for runs, models and results. Studies in one folder share runs.")
+    Path,
+    option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="Folder for models and results. Studies in one folder share trainings.",
+        panel=OUTPUT,
+    ),
 ]
-Preset = Annotated[str, typer.Option("--preset", help=f"Settings that variants depart from: {PRESETS}.")]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Passes over the data.", show_default="the preset's")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any other TrainingConfig field.", show_default=False),
+Seeds = Annotated[int, option("--seeds", metavar="N", min=1, help="Trainings per variant, one per seed.", panel=STUDY)]
+Jobs = Annotated[
+    int, option("--jobs", metavar="N", min=1, help="Trainings in parallel. 2 to 5 share a large GPU well.", panel=STUDY)
 ]
-Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Trainings of every variant.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Trainings in parallel. 2 to 5 share a large GPU well.")]
 EntityEpochs = Annotated[
     int | None,
-    typer.Option("--entity-epochs", min=1, help="Epochs of the pipeline's span model.", show_default="10"),
+    option("--entity-epochs", metavar="N", min=1, help="Epochs of the span model.", panel=PIPELINE, default="10"),
 ]
 RelationEpochs = Annotated[
     int | None,
-    typer.Option("--relation-epochs", min=1, help="Epochs of the pipeline's marker models.", show_default="5"),
+    option("--relation-epochs", metavar="N", min=1, help="Epochs of the marker models.", panel=PIPELINE, default="5"),
 ]
 PipelineSettings = Annotated[
     list[str] | None,
-    typer.Option("--pipeline", metavar="NAME=VALUE", help="Any other PipelineConfig field.", show_default=False),
+    option("--pipeline", metavar="NAME=VALUE", help="Any other PipelineConfig field. May be repeated.", panel=PIPELINE),
 ]
-Gold = Annotated[list[Path], typer.Option("--data", help="Annotated file. May be repeated.")]
 Results = Annotated[
-    Path | None, typer.Option("--out", help="Folder of studies in which the numbers are saved.", show_default=False)
+    Path | None,
+    option("--out", "-o", metavar="FOLDER", help="Save the numbers in FOLDER, for `unire study report`.", panel=OUTPUT),
 ]
-Show = Annotated[int, typer.Option("--show", min=0, help="Sentences to print. The JSON has all.")]
+Show = Annotated[
+    int,
+    option("--show", metavar="N", min=0, help="Number of example sentences to print; the JSON has all.", panel=OUTPUT),
+]
 
 TRAINING_STUDIES = {
-    "ablate": ("ABLATION", "Train without one part of the method at a time (Table 4; scores on test)."),
-    "window": ("WINDOW", "Train with windows of 100, 200 and 300 words (Table 6; scores on dev)."),
-    "dropout": ("DROPOUT", "Train with a logit dropout of 0.1 to 0.4 (Table 6; scores on dev)."),
-    "beta2": ("BETA2", "Train with a β₂ of 0.9 and of 0.999 (section 4; scores on dev)."),
+    "ablate": ("ABLATION", "Train without one part of the method at a time, and score on test.", "Table 4"),
+    "window": ("WINDOW", "Train with windows of 100, 200 and 300 words, and score on dev.", "Table 6"),
+    "dropout": ("DROPOUT", "Train with a logit dropout of 0.1 to 0.4, and score on dev.", "Table 6"),
+    "beta2": ("BETA2", "Train with a β₂ of 0.9 and of 0.999, and score on dev.", "Section 4"),
 }
-"""Training studies: their name in `unire.studies.variants`, and their help."""
+"""Training studies: their name in `unire.studies.variants`, their help, and their place in the paper."""
 
 
 def _training_command(name: str) -> Callable[..., None]:
     def command(
-        encoder: Encoder,
+        *,
         data: Data,
         dev: Dev,
-        out: Out,
         test: Test = None,
+        format: Format = None,
         labels: Labels = None,
         symmetric: Symmetric = None,
-        format: Format = None,
+        encoder: Encoder,
         preset: Preset = "paper",
         epochs: Epochs = None,
         settings: Set = None,
         seeds: Seeds = 1,
         jobs: Jobs = 1,
+        out: Out,
         json: Json = False,
     ) -> None:
         from unire.studies import variants
@@ -94,32 +104,37 @@ def _training_command(name: str) -> Callable[..., None]:
     return command
 
 
-def _training_help(name: str, sentence: str) -> str:
+def _training_help(name: str, sentence: str, place: str) -> str:
     return f"""{sentence}
 
-    \b
+    Examples:
+
         unire study {name} --encoder bert-base-uncased --labels scierc \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl \\
             --seeds 3 --jobs 3 --out studies/mine
 
-    Finished trainings are kept. A second start trains only the missing ones.
+    Finished trainings are kept. The same command continues with the others.
+    {place} of the UniRE paper has this study on its own data.
     """
 
 
-for _name, (_study, _sentence) in TRAINING_STUDIES.items():
-    app.command(_name, no_args_is_help=True, help=cleandoc(_training_help(_name, _sentence)))(_training_command(_study))
+for _name, (_study, *_help) in TRAINING_STUDIES.items():
+    app.command(_name, no_args_is_help=True, help=cleandoc(_training_help(_name, *_help)))(_training_command(_study))
 
 
 @app.command(no_args_is_help=True)
 def pipeline(
-    encoder: Encoder,
+    *,
     data: Data,
     dev: Dev,
-    test: Annotated[list[Path], typer.Option("--test", help="Annotated file for scores and speed. May be repeated.")],
-    out: Out,
+    test: Annotated[
+        list[Path],
+        option("--test", metavar="FILE", help="Annotated file for scores and speed. May be repeated.", panel=INPUT),
+    ],
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
+    encoder: Encoder,
     preset: Preset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
@@ -128,17 +143,20 @@ def pipeline(
     pipeline_settings: PipelineSettings = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
+    out: Out,
     json: Json = False,
 ) -> None:
-    """Compare the joint model with a pipeline: size, scores and speed (Table 5; on test).
+    """Compare the joint model with a pipeline on test: size, scores and speed.
 
-    \b
+    Examples:
+
         unire study pipeline --encoder bert-base-uncased --labels scierc \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl \\
             --preset best --epochs 25 --entity-epochs 10 --relation-epochs 5 \\
             --out studies/mine
 
-    --preset, --epochs and --set concern the joint model. Finished trainings are kept, as in the other studies.
+    --preset, --epochs and --set apply to the joint model. Finished trainings are
+    kept. Table 5 of the UniRE paper has such a comparison.
     """
     from unire.studies.pipeline.study import run_study
     from unire.studies.variants import StudySetup
@@ -153,17 +171,23 @@ def pipeline(
 
 @app.command(no_args_is_help=True)
 def threshold(
-    model: Annotated[str, typer.Option("--model", help="A bundled model, a folder, or a Hub name.")],
-    data: Gold,
+    *,
+    data: Data,
     format: Format = None,
+    model: Annotated[
+        str, option("--model", "-m", metavar="NAME", help="Bundled model, folder or Hub name.", panel=MODEL)
+    ],
     device: Device = None,
     out: Results = None,
     json: Json = False,
 ) -> None:
-    """Measure distances at entity boundaries and elsewhere, and F1 over α (Figures 4 and 5).
+    """Measure F1 over the threshold α, and distances at entity boundaries.
 
-    \b
-        unire study threshold --model models/mine --data dev.jsonl --out studies/mine
+    Examples:
+
+        unire study threshold -m models/mine --data dev.jsonl -o studies/mine
+
+    Figures 4 and 5 of the UniRE paper show the same for its models.
     """
     from unire.studies.threshold import study_threshold
 
@@ -175,23 +199,27 @@ def threshold(
 
 @app.command(no_args_is_help=True)
 def errors(
-    system: Annotated[str, typer.Argument(help="A model, or a file of predictions.", show_default=False)],
-    data: Gold,
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Model or file of predictions.", show_default=False)],
+    *,
+    data: Data,
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
     device: Device = None,
     show: Show = 0,
     out: Results = None,
     json: Json = False,
 ) -> None:
-    """Count why relations are missed: five types of error, with their sentences (Figure 6).
+    """Count why relations are missed: five types of error, with their sentences.
 
-    \b
+    Examples:
+
         unire study errors models/mine --data test.jsonl --show 3
         unire study errors found.jsonl --data test.jsonl --labels scierc
+
+    Figure 6 of the UniRE paper counts the same types of error.
     """
-    from unire.studies.errors import list_predicted, study_errors
+    from unire.studies.error_analysis import list_predicted, study_errors
 
     with _print_notes() as notes:
         options: dict[str, Any] = {"labels": labels, "symmetric": symmetric, "format": format, "device": device}
@@ -210,18 +238,30 @@ def errors(
 
 @app.command(no_args_is_help=True)
 def speed(
-    models: Annotated[list[str], typer.Option("--model", help="A model. May be repeated.")],
-    data: Gold,
+    *,
+    data: Data,
     format: Format = None,
+    models: Annotated[
+        list[str],
+        option(
+            "--model", "-m", metavar="NAME", help="Bundled model, folder or Hub name. May be repeated.", panel=MODEL
+        ),
+    ],
     device: Device = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of each measurement; the best counts.")] = 3,
+    rounds: Annotated[
+        int, option("--rounds", metavar="N", min=1, help="Measurement rounds; the fastest counts.", panel=STUDY)
+    ] = 3,
     out: Results = None,
     json: Json = False,
 ) -> None:
-    """Measure sentences per second for different windows, decoders, engines, precisions and batches (Table 5).
+    """Measure sentences per second for several settings.
 
-    \b
-        unire study speed --model models/mine --model models/small --data test.jsonl
+    Examples:
+
+        unire study speed -m models/mine -m models/small --data test.jsonl
+
+    The settings are windows, decoders, engines, precisions and batch sizes.
+    Table 5 of the UniRE paper has the speed of its model.
     """
     from unire.studies.speed import study_speed
 
@@ -235,25 +275,34 @@ def speed(
 def compare(
     systems: Annotated[
         list[str],
-        typer.Argument(help="Models or files of predictions. All are compared with the first.", show_default=False),
+        typer.Argument(
+            metavar="SYSTEM",
+            help="Models or files of predictions. All are compared with the first.",
+            show_default=False,
+        ),
     ],
-    data: Gold,
+    *,
+    data: Data,
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
     device: Device = None,
     samples: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", min=1, help="Bootstrap samples of the documents.")
+        int, option("--bootstrap", metavar="N", min=1, help="Bootstrap samples of the documents.", panel=SCORING)
     ] = 1000,
     show: Show = 0,
     out: Results = None,
     json: Json = False,
 ) -> None:
-    """Compare systems on the same gold: all protocols, paired bootstrap, and sentences that differ.
+    """Compare systems on the same data, by a paired bootstrap.
 
-    \b
+    Examples:
+
         unire study compare models/mine models/shared --data test.jsonl
-        unire study compare found.jsonl theirs.jsonl --data test.jsonl --labels scierc --show 5
+        unire study compare found.jsonl theirs.jsonl --data test.jsonl --show 5
+
+    The tables have the scores under all protocols, and the differences in F1 with
+    95% intervals and p-values. `--show` prints sentences in which systems differ.
     """
     from unire.studies.compare import study_systems
 
@@ -266,23 +315,30 @@ def compare(
         console.say((case["document"], "bold"), f"  {case['text']}", to=console.out)
         for name, items in case["found"].items():
             for item in items:
-                verdict = ("right", "green") if item["right"] else ("wrong", "red")
+                verdict = ("correct", "right") if item["right"] else ("wrong", "wrong")
                 console.say(f"  {name}: ", verdict, f"  {item['item']}", to=console.out)
 
 
 @app.command(no_args_is_help=True)
 def report(
     context: typer.Context,
-    out: Out,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", help="Run all missing studies first.", show_default=False)
+    *,
+    data: Annotated[
+        list[Path] | None,
+        option("--data", metavar="FILE", help="Annotated training file. May be repeated.", panel=INPUT),
     ] = None,
-    data: Annotated[list[Path] | None, typer.Option("--data", help="Training data.", show_default=False)] = None,
-    dev: Annotated[list[Path] | None, typer.Option("--dev", help="Development data.", show_default=False)] = None,
+    dev: Annotated[
+        list[Path] | None,
+        option("--dev", metavar="FILE", help=DEV, panel=INPUT),
+    ] = None,
     test: Test = None,
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
+    encoder: Annotated[
+        str | None,
+        option("--encoder", metavar="NAME", help="Run all missing studies with this encoder first.", panel=MODEL),
+    ] = None,
     preset: Preset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
@@ -291,17 +347,20 @@ def report(
     pipeline_settings: PipelineSettings = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
+    out: Out,
     json: Json = False,
 ) -> None:
-    """Write a page with the studies of a folder and their charts; with --encoder, run all studies first.
+    """Write an HTML page with the studies of a folder and their charts.
 
-    \b
+    Examples:
+
         unire study report --out studies/mine
         unire study report --out studies/mine --encoder bert-base-uncased \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl \\
             --labels scierc --entity-epochs 10 --seeds 3 --jobs 3
 
-    The numbers as JSON and the charts as SVG are in the same folder.
+    With --encoder, all missing studies run first. The numbers as JSON and the
+    charts as SVG are in the same folder.
     """
     from unire.studies.report import run_all, write_report
 
@@ -309,7 +368,7 @@ def report(
         from unire.studies.variants import StudySetup
 
         if not (data and dev and test):
-            raise UnireError("to run all studies give --data, --dev and --test")
+            raise UnireError("--encoder needs --data, --dev and --test")
         config = config_from(preset, settings or [], epochs=epochs)
         setup = StudySetup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
         pipeline_config = _pipeline_config(pipeline_settings, entity_epochs, relation_epochs)
@@ -317,8 +376,7 @@ def report(
             run_all(setup, pipeline_config, seeds=seeds, jobs=jobs, log=console.say)
     elif unused := [name for name in _options_on_command_line(context) if name not in ("--out", "--json")]:
         raise UnireError(
-            "to run studies give --encoder, too; without it, the existing studies of --out are reported, "
-            f"and {', '.join(unused)} would have no effect"
+            f"give --encoder, or leave out {', '.join(unused)}; without --encoder, only finished studies are reported"
         )
     page = write_report(out)
     if json:
@@ -362,7 +420,7 @@ def _report_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        console.say("interrupted; finished runs are kept, and the same command continues with the others")
+        console.say("interrupted; finished runs are kept; the same command continues with the others")
         raise stopped(*interrupt.args) from None
 
 

@@ -8,69 +8,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unire.analysis.splits import draw_folds, read_folds, split_folds
 from unire.cli import console, training_options
-from unire.cli.options import Format, Json, Labels, Symmetric, label_space
+from unire.cli.options import MODEL, OUTPUT, Format, Json, Labels, Symmetric, flag, label_space, option
 from unire.cli.training_options import (
-    MODEL,
+    TRAINING,
+    Encoder,
     config_from,
     distributed_errors,
     new_callbacks,
-    option,
     read_parts,
     report,
     stopped,
 )
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.training.resume import check_folds, check_output_dir
+from unire.training.resume import check_folds, check_training_folder
 
 if TYPE_CHECKING:
     from unire.training.callbacks import Callback
 
 __all__ = ["train"]
 
+FOLDS = "Cross-validation"
+"""Panel of `--help`."""
+
 
 @distributed_errors()
 def train(
-    encoder: Annotated[str, option("--encoder", help="Pretrained encoder: Hub name, folder, or a trained model.")],
+    *,
     data: training_options.Data,
-    out: Annotated[Path, option("--out", help="New folder for the model.")],
     dev: training_options.Dev = None,
     test: training_options.Test = None,
-    folds: Annotated[
-        str | None,
-        option(
-            "--folds",
-            metavar="N|FILE",
-            help="Cross-validate: N random folds, or a JSON list of lists of test document ids. One model per fold.",
-        ),
-    ] = None,
-    fold: Annotated[
-        list[int] | None,
-        option(
-            "--fold",
-            help="With --folds: train only this fold, counted from 1. May be repeated. Several processes can share the "
-            "folds; afterwards, run all folds with --resume to print the mean.",
-        ),
-    ] = None,
-    dev_fraction: Annotated[
-        float | None,
-        option(
-            "--dev-fraction",
-            min=0.0,
-            max=0.9,
-            help="With --folds: fraction of each training part that becomes dev.",
-            show_default="0.1",
-        ),
-    ] = None,
+    format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    format: Format = None,
+    encoder: Encoder,
     keep_head: Annotated[
-        bool,
-        option(
-            "--keep-head",
-            help="Continue training the model given by --encoder, with its head and labels.",
-        ),
+        bool, flag("--keep-head", help="Keep the head and labels of the model given by --encoder.", panel=MODEL)
     ] = False,
     preset: training_options.Preset = "best",
     epochs: training_options.Epochs = None,
@@ -78,13 +51,46 @@ def train(
     lr: training_options.Lr = None,
     head_lr: training_options.HeadLr = None,
     beta2: Annotated[
-        float | None, option("--beta2", help="AdamW's β₂ (0.9 in the paper, not 0.999).", panel=MODEL)
+        float | None,
+        option(
+            "--beta2",
+            metavar="X",
+            help="Second moment decay β₂ of AdamW.",
+            panel=TRAINING,
+            default=f"{training_options.BEST.beta2} in best",
+        ),
     ] = None,
     layout: training_options.Layouts = None,
     window: training_options.Window = None,
     patience: training_options.Patience = None,
     seed: training_options.Seed = None,
     settings: training_options.Set = None,
+    folds: Annotated[
+        str | None,
+        option(
+            "--folds",
+            metavar="N|FILE",
+            help="One model per fold: N random folds, or a JSON list of lists of test document ids.",
+            panel=FOLDS,
+        ),
+    ] = None,
+    fold: Annotated[
+        list[int] | None,
+        option("--fold", metavar="K", help="Train only fold K, counted from 1. May be repeated.", panel=FOLDS),
+    ] = None,
+    dev_fraction: Annotated[
+        float | None,
+        option(
+            "--dev-fraction",
+            metavar="X",
+            min=0.0,
+            max=0.9,
+            help="Fraction of each training part that becomes dev.",
+            panel=FOLDS,
+            default="0.1",
+        ),
+    ] = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FOLDER", help="New folder for the model.", panel=OUTPUT)],
     resume: training_options.Resume = False,
     save_every_epochs: training_options.SaveEveryEpochs = None,
     save_every_minutes: training_options.SaveEveryMinutes = 10.0,
@@ -93,15 +99,19 @@ def train(
 ) -> None:
     """Train a model on annotated data.
 
-    \b
+    Examples:
+
         unire train --encoder bert-base-uncased --labels scierc \\
             --data train.jsonl --dev dev.jsonl --test test.jsonl --out models/mine
         unire train --encoder bert-base-uncased --labels ade \\
             --data all.json --folds 10 --out models/ade
 
-    On several GPUs: `accelerate launch -m unire train …`, with the same result
-    as on one. Steps that do not fit into memory are split into smaller batches,
-    with the same result (--set max_pieces=…).
+    On several GPUs, run `accelerate launch -m unire train …`. Steps that do not
+    fit into memory are split into smaller batches (--set max_pieces=…). Both give
+    the same result.
+
+    Several processes can share the folds with --fold. Afterwards, run all folds
+    with --resume to print the mean.
     """
     config = config_from(
         preset,
@@ -122,7 +132,7 @@ def train(
     if folds is not None and (dev or test):
         raise UnireError("with --folds, dev and test come from the data; leave out --dev and --test")
     if folds is None:
-        check_output_dir(out, resume=resume)
+        check_training_folder(out, resume=resume)
     (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
     kept = config.keep_head and labels is None and symmetric is None
     space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents])

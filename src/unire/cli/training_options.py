@@ -16,23 +16,26 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unire.cli import console
-from unire.cli.options import documents_from
+from unire.cli.options import INPUT, MODEL, OUTPUT, documents_from, flag, option
 from unire.config import Layout
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.training.callbacks import Callback, exit_status
+from unire.training.config import PRESETS, TrainingConfig
 
 if TYPE_CHECKING:
-    from unire.training.config import TrainingConfig
     from unire.training.resume import TrainState
     from unire.training.train import TrainResult
 
 __all__ = [
-    "MODEL",
-    "PRESETS",
+    "DEV",
+    "ENCODER",
+    "PRESET_NAMES",
+    "TRAINING",
     "BatchSize",
     "Data",
     "Dev",
+    "Encoder",
     "Epochs",
     "HeadLr",
     "Layouts",
@@ -52,65 +55,132 @@ __all__ = [
     "config_from",
     "distributed_errors",
     "new_callbacks",
-    "option",
     "read_parts",
     "report",
     "stopped",
 ]
 
-MODEL = "Model and schedule (defaults: those of the preset)"
-RUN = "Run"
-PRESETS = "`best` (best on dev), `paper` (as in its text) or `released` (as in its authors' code)"
+TRAINING = "Training (defaults: those of --preset)"
+"""Panel of `--help`."""
+BEST = PRESETS["best"]
+"""Its values are shown as defaults."""
+PRESET_NAMES = "`best`, `paper` (as published) or `released` (as the authors' code)"
+ENCODER = "Pretrained encoder: Hub name, folder or trained model."
+DEV = "Annotated dev file: selects the best epoch, tunes the decoder, calibrates scores."
 
+Encoder = Annotated[str, option("--encoder", metavar="NAME", help=ENCODER, panel=MODEL)]
+Data = Annotated[list[Path], option("--data", metavar="FILE", help="Annotated file. May be repeated.", panel=INPUT)]
+Dev = Annotated[
+    list[Path] | None,
+    option("--dev", metavar="FILE", help=DEV, panel=INPUT),
+]
+Test = Annotated[
+    list[Path] | None, option("--test", metavar="FILE", help="Annotated file, scored once after training.", panel=INPUT)
+]
 
-def option(*names: str, help: str, panel: str | None = None, show_default: bool | str = False, **more: Any) -> Any:
-    """An option in a panel of `--help`. Options without a panel come first."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=show_default, **more)
-
-
-Data = Annotated[list[Path], option("--data", help="Annotated file. May be repeated.")]
-Dev = Annotated[list[Path] | None, option("--dev", help="Selects the best epoch and α. Strongly recommended.")]
-Test = Annotated[list[Path] | None, option("--test", help="Scored at the end of the training.")]
-
-Preset = Annotated[str, option("--preset", help=f"{PRESETS}.", panel=MODEL, show_default=True)]
-Epochs = Annotated[int | None, option("--epochs", help="Passes over the annotated data.", panel=MODEL)]
-BatchSize = Annotated[int | None, option("--batch-size", help="Annotated sentences per step.", panel=MODEL)]
-Lr = Annotated[float | None, option("--lr", help="Peak learning rate of the encoder.", panel=MODEL)]
-HeadLr = Annotated[float | None, option("--head-lr", help="Peak learning rate of MLPs and biaffine.", panel=MODEL)]
+Preset = Annotated[str, option("--preset", metavar="NAME", help=f"Preset: {PRESET_NAMES}.", panel=TRAINING)]
+Epochs = Annotated[
+    int | None,
+    option(
+        "--epochs",
+        metavar="N",
+        help="Passes over the annotated data.",
+        panel=TRAINING,
+        default=f"{BEST.epochs} in best, {PRESETS['paper'].epochs} in paper",
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    option(
+        "--batch-size",
+        metavar="N",
+        help="Annotated sentences per step.",
+        panel=TRAINING,
+        default=f"{BEST.batch_size} in best",
+    ),
+]
+Lr = Annotated[
+    float | None,
+    option(
+        "--lr",
+        metavar="X",
+        help="Peak learning rate of the encoder.",
+        panel=TRAINING,
+        default=f"{BEST.lr:g} in best",
+    ),
+]
+HeadLr = Annotated[
+    float | None,
+    option(
+        "--head-lr",
+        metavar="X",
+        help="Peak learning rate of the head (MLPs and biaffine).",
+        panel=TRAINING,
+        default=f"{BEST.head_lr:g} in best",
+    ),
+]
 Layouts = Annotated[
-    Layout | None, option("--layout", help="How sentences and context are combined into windows.", panel=MODEL)
+    Layout | None,
+    option(
+        "--layout",
+        metavar="NAME",
+        help="Layout of the windows: `in-place`, `released` or `shared`.",
+        panel=TRAINING,
+        default=f"{BEST.layout} in best",
+    ),
 ]
-Window = Annotated[int | None, option("--window", help="W: words of a window. 0 means no context.", panel=MODEL)]
+Window = Annotated[
+    int | None,
+    option(
+        "--window",
+        metavar="N",
+        help="Window size in words; 0 = no context. `shared` fills the encoder.",
+        panel=TRAINING,
+        default=f"{PRESETS['paper'].window} in paper",
+    ),
+]
 Patience = Annotated[
-    int | None, option("--patience", help="Stop after this many epochs without improvement on dev.", panel=MODEL)
+    int | None,
+    option(
+        "--patience",
+        metavar="N",
+        help="Stop after N epochs without improvement on dev.",
+        panel=TRAINING,
+        default=f"{BEST.patience} in best",
+    ),
 ]
-Seed = Annotated[int | None, option("--seed", help="Random seed. Training is reproducible on a CPU.", panel=MODEL)]
+Seed = Annotated[
+    int | None,
+    option(
+        "--seed",
+        metavar="N",
+        help="Random seed. Training is reproducible on a CPU.",
+        panel=TRAINING,
+        default=f"{BEST.seed}",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other TrainingConfig field, e.g. --set implication=none.",
-        panel=MODEL,
+        help="Any other setting, e.g. implication=none. List: docs/reference/configuration.md.",
+        panel=TRAINING,
     ),
 ]
 
-Resume = Annotated[bool, option("--resume", help="Continue an interrupted training.", panel=RUN)]
+Resume = Annotated[bool, flag("--resume", help="Continue an interrupted training.", panel=OUTPUT)]
 SaveEveryEpochs = Annotated[
-    int | None, option("--save-every-epochs", min=1, help="Save a checkpoint to resume from every N epochs.", panel=RUN)
+    int | None,
+    option("--save-every-epochs", metavar="N", min=1, help="Save a checkpoint every N epochs.", panel=OUTPUT),
 ]
 SaveEveryMinutes = Annotated[
     float | None,
-    option(
-        "--save-every-minutes",
-        min=0.0,
-        help="Save a checkpoint to resume from every M minutes.",
-        panel=RUN,
-        show_default=True,
-    ),
+    option("--save-every-minutes", metavar="M", min=0.0, help="Save a checkpoint every M minutes.", panel=OUTPUT),
 ]
 Tensorboard = Annotated[
-    Path | None, option("--tensorboard", help="Write TensorBoard event files to this folder.", panel=RUN)
+    Path | None,
+    option("--tensorboard", metavar="FOLDER", help="Write TensorBoard event files to FOLDER.", panel=OUTPUT),
 ]
 
 PROVENANCE_KEYS = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
@@ -124,7 +194,7 @@ def distributed_errors() -> Iterator[None]:
     """In distributed runs, report errors from local rank 0 only, and shut down the other processes cleanly.
 
     An error usually occurs in all processes. The other ranks wait, because the launcher ends rank 0 as soon as another
-    process fails. A rank that is still alive afterwards has an error of its own and reports it.
+    process fails. A rank that is still alive afterwards has another error and reports it.
     """
     try:
         yield
@@ -153,8 +223,6 @@ def config_from(preset: str, settings: Sequence[str], *, further: str | None = N
         further: A trained model to continue from, with its head.
         **options: Values of other options.
     """
-    from unire.training.config import TrainingConfig
-
     changes = changes_from("--set", settings, **options)
     if further is not None:
         return TrainingConfig.further(further, preset, **changes)
@@ -286,6 +354,6 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
         console.say((name, "bold"), fitted, to=console.out)
         console.print_scores(part)
     if trained.interrupted:
-        console.say("interrupted; the best model so far is in ", (str(out), "bold"), ", and --resume goes on")
+        console.say("interrupted; the best model so far is in ", (str(out), "bold"), "; continue with --resume")
     else:
         console.say("model in ", (str(out), "bold"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unire.decoding.kernels import Decoded
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 
 __all__ = ["DocumentAssembler", "StreamAssembler"]
 
@@ -23,7 +23,7 @@ _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
 
 
 class StreamAssembler:
-    """Assembles a stream of documents, chunk by chunk. Results are added in the order of the chunks.
+    """Assembles a stream of documents, chunk by chunk. A chunk may be expected before earlier ones are complete.
 
     Args:
         labels: Names the label indices.
@@ -41,9 +41,9 @@ class StreamAssembler:
         self._n_documents += len(documents)
         return first_index
 
-    def add(self, tables: Sequence[TableSpan], decoded: Decoded) -> None:
-        """Add a batch of the first chunk that is not complete; `tables[k].document` is a position in the stream."""
-        next(chunk for chunk in self._chunks if not chunk.is_complete).add(tables, decoded)
+    def add(self, spans: Sequence[TableSpan], decoded: Decoded) -> None:
+        """Add a batch, whose tables are of one chunk; `spans[k].document` is a position in the stream."""
+        next(chunk for chunk in self._chunks if spans[0].document < chunk.end_index).add(spans, decoded)
 
     def pop_complete(self) -> Iterator[Document]:
         """Yield and drop the documents of the complete chunks at the front."""
@@ -66,6 +66,8 @@ class DocumentAssembler:
         self._documents = documents
         self._names = labels.names
         self._first_index = first_index
+        self.end_index = first_index + len(documents)
+        """One past `TableSpan.document` of the last document."""
         self._n_words_left = sum([document.n_words for document in documents])
         self._whole: list[list[Sentence | None]] = [[None] * len(document.sentences) for document in documents]
         self._parts: dict[tuple[int, int], list[_Part]] = {}
@@ -76,31 +78,31 @@ class DocumentAssembler:
         """Whether the tables of all words have been added. Every word is in exactly one table."""
         return self._n_words_left == 0
 
-    def add(self, tables: Sequence[TableSpan], decoded: Decoded) -> None:
-        """Add a batch: `tables[k].document` is the position of a document, counted from `first_index`."""
-        starts = np.array([span.start for span in tables])
-        home = decoded.entities[:, 0]
-        entities = self._build_entities(tables, starts, decoded)
+    def add(self, spans: Sequence[TableSpan], decoded: Decoded) -> None:
+        """Add a batch: `spans[k].document` is the position of a document, counted from `first_index`."""
+        starts = np.array([span.start for span in spans])
+        table = decoded.entities[:, 0]
+        entities = self._build_entities(spans, starts, decoded)
         relations = self._build_relations(entities, decoded)
         cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
         annotations = zip(
-            _group_by_table(entities, home, len(tables)),
-            _group_by_table(relations, home[decoded.relations[:, 0]], len(tables)),
-            _group_by_table(cuts, decoded.cuts[:, 0], len(tables)),
+            _group_by_table(entities, table, len(spans)),
+            _group_by_table(relations, table[decoded.relations[:, 0]], len(spans)),
+            _group_by_table(cuts, decoded.cuts[:, 0], len(spans)),
             strict=True,
         )
         documents, first_index, whole = self._documents, self._first_index, self._whole
         added = 0
-        for span, annotation in zip(tables, annotations, strict=True):
-            document, position = span.document - first_index, span.sentence
-            sentence = documents[document].sentences[position]
+        for span, annotation in zip(spans, annotations, strict=True):
+            index, position = span.document - first_index, span.sentence
+            sentence = documents[index].sentences[position]
             words = sentence.words
             n_words = span.end - span.start
             added += n_words
             if n_words == len(words):
-                whole[document][position] = Sentence(sentence.start, words, sentence.offsets, *annotation)
+                whole[index][position] = Sentence(sentence.start, words, sentence.offsets, *annotation)
             else:
-                self._parts.setdefault((document, position), []).append((span.start, *annotation))
+                self._parts.setdefault((index, position), []).append((span.start, *annotation))
         self._n_words_left -= added
 
     def update(self, other: DocumentAssembler) -> set[int]:
@@ -133,27 +135,27 @@ class DocumentAssembler:
             )
         )
 
-    def _build_entities(self, tables: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
-        """Build the entities of a batch, without the checks of `Document.entity`: decoded spans lie in their tables."""
+    def _build_entities(self, spans: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:
+        """Build the entities of a batch, unchecked, because decoded spans are inside their tables."""
         names = self._names
-        documents = [self._documents[span.document - self._first_index] for span in tables]
+        documents = [self._documents[span.document - self._first_index] for span in spans]
         texts = [document.text for document in documents]
         offsets = [document.offsets for document in documents]
-        home, begins, ends, labels = decoded.entities.T
+        table, begins, ends, labels = decoded.entities.T
         return [
             Entity(
                 start,
                 end,
                 names[label],
-                first := offsets[table][start][0],
-                last := offsets[table][end - 1][1],
-                texts[table][first:last],
+                first := offsets[t][start][0],
+                last := offsets[t][end - 1][1],
+                texts[t][first:last],
                 score,
             )
-            for table, start, end, label, score in zip(
-                home.tolist(),
-                (begins + starts[home]).tolist(),
-                (ends + starts[home]).tolist(),
+            for t, start, end, label, score in zip(
+                table.tolist(),
+                (begins + starts[table]).tolist(),
+                (ends + starts[table]).tolist(),
                 labels.tolist(),
                 decoded.entity_scores.tolist(),
                 strict=True,
@@ -170,9 +172,9 @@ class DocumentAssembler:
         ]
 
 
-def _group_by_table(items: Sequence[Any], home: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
-    """Group items by table; `home` is the table of each item, ascending."""
-    bounds = np.searchsorted(home, np.arange(n_tables + 1)).tolist()
+def _group_by_table(items: Sequence[Any], table: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
+    """Group items by table; `table` is the table of each item, ascending."""
+    bounds = np.searchsorted(table, np.arange(n_tables + 1)).tolist()
     everything = tuple(items)
     return [everything[start:end] for start, end in pairwise(bounds)]
 

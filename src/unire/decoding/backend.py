@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.utils import concat_ranges, copy_to_device
-from unire.windows.collator import group_by_length
+from unire.windows.collator import bucket_tables
 
 __all__ = [
     "Array",
@@ -227,7 +227,7 @@ def iter_tiles(P: Array, lengths: NDArray[np.int64]) -> Iterator[tuple[TableInde
         The index of the tables in the batch, [T', n, n, |Y|] tables, and, for numpy, memory for two copies of them.
     """
     if not isinstance(P, np.ndarray):
-        for group, n in group_by_length(lengths, groups_per_doubling=2, max_padding=MAX_PADDING_NUMBERS // P.shape[3]):
+        for group, n in bucket_tables(lengths, groups_per_doubling=2, max_padding=MAX_PADDING_NUMBERS // P.shape[3]):
             index = group if isinstance(group, slice) else asarray_like(group, P)
             yield index, P[index, :n, :n], None
         return

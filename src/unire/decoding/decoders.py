@@ -20,6 +20,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.config import PAPER_ALPHA
 from unire.decoding import kernels
 from unire.decoding.backend import (
     Array,
@@ -35,13 +36,12 @@ from unire.decoding.backend import (
     to_numpy,
 )
 from unire.decoding.kernels import Decoded, EntityPairs, argmax_or_none, compute_log_odds, mask_forbidden
-from unire.errors import UnireError
+from unire.errors import UnireError, shorten
 from unire.labels import LabelSpace
 
 __all__ = [
-    "BOUNDARY_ALPHA",
     "DECODERS",
-    "MAX_SPAN_ALPHA",
+    "DEFAULT_MAX_SPAN_ALPHA",
     "SPAN_DECODERS",
     "BoundaryDecoder",
     "Decoded",
@@ -49,30 +49,31 @@ __all__ = [
     "HardDecoder",
     "MaxSpanDecoder",
     "SpanDecoder",
+    "check_decoder",
     "decode",
     "default_alpha",
 ]
 
-BOUNDARY_ALPHA = 1.4
-"""The paper's threshold. Models have their own, which is tuned on dev."""
-
-MAX_SPAN_ALPHA = 2.0
+DEFAULT_MAX_SPAN_ALPHA = 2.0
 """The threshold of `likely` for models that are not tuned: odds of about e² = 7 to 1."""
 
 
 class Decoder(ABC):
     """Decodes one batch of tables. The constructor does all work that does not depend on α."""
 
-    default_alpha: ClassVar[float] = BOUNDARY_ALPHA
+    default_alpha: ClassVar[float] = PAPER_ALPHA
+    """The threshold for models that are not tuned."""
+    alpha_grid: ClassVar[tuple[float, ...]] = ()
+    """The thresholds that tuning tries; none for a decoder without a threshold."""
 
     def __init__(self, P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
         self.P = to_float(P)
         """[T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything."""
         self.n_words = asarray_like(lengths, self.P)
-        """[T]"""
+        """[T], words of each table. Everywhere `n_words` is on the device of P; `lengths`, the same, is on the host."""
         self.labels = labels
-        self.weight = kernels.mirror_weight(labels, self.P)
-        """[|Y|]"""
+        self.mirror_weight = kernels.mirror_weight(labels, self.P)
+        """[|Y|]: ½ for symmetric labels, else 0."""
 
     @abstractmethod
     def decode(
@@ -84,14 +85,14 @@ class Decoder(ABC):
 class SpanDecoder(Decoder):
     """A decoder that chooses spans by a threshold α, and labels spans and pairs by their means."""
 
-    has_outside: ClassVar[bool] = False
-    """Whether `span_starts` marks spans that are no entities as `OUTSIDE`."""
+    has_non_entities: ClassVar[bool] = False
+    """Whether `span_starts` marks some spans as `kernels.NOT_ENTITY`."""
     table_fields: ClassVar[tuple[str, ...]] = ("P", "n_words")
-    """Attributes whose first axis is that of the tables."""
+    """Attributes whose first axis is that of the tables, so that `select` can take some of the tables."""
 
     @abstractmethod
     def span_starts(self, alpha: float) -> Array:
-        """[T, N]: nonzero where a span starts, or `kernels.OUTSIDE` if that span is no entity.
+        """[T, N]: `kernels.START` or `kernels.NOT_ENTITY` where a span starts, else 0.
 
         The first word of every table starts a span.
         """
@@ -104,8 +105,8 @@ class SpanDecoder(Decoder):
             self.n_words,
             self.span_starts(alpha),
             self.labels,
-            self.weight,
-            has_outside=self.has_outside,
+            self.mirror_weight,
+            has_non_entities=self.has_non_entities,
             allowed_relations=allowed_relations,
             relation_odds=relation_odds,
         )
@@ -122,11 +123,13 @@ class SpanDecoder(Decoder):
 class BoundaryDecoder(SpanDecoder):
     """`split`: cut where adjacent rows and columns differ by more than α (`reference.decode_boundaries`)."""
 
+    alpha_grid = tuple(round(0.4 + 0.05 * step, 2) for step in range(33))
+    """0.4 to 2. At the edge of a lone entity of probability p, the distance is √2·p."""
     table_fields = (*SpanDecoder.table_fields, "distance_sums")
 
     def __init__(self, P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
         super().__init__(P, lengths, labels)
-        self.distance_sums = kernels.sum_boundary_distances(self.P, lengths, self.n_words, labels, self.weight)
+        self.distance_sums = kernels.sum_boundary_distances(self.P, lengths, self.n_words, labels, self.mirror_weight)
         """[T, N]: the row distance plus the column distance between each word and the one before."""
 
     @property
@@ -135,7 +138,7 @@ class BoundaryDecoder(SpanDecoder):
         return to_host(self.distance_sums)[:, 1:].astype(np.float64) / 2
 
     def span_starts(self, alpha: float) -> Array:
-        return self.distance_sums > 2 * alpha
+        return self.distance_sums > 2 * alpha  # true at the first word (∞), false in the padding (NaN)
 
 
 class MaxSpanDecoder(SpanDecoder):
@@ -146,8 +149,10 @@ class MaxSpanDecoder(SpanDecoder):
     model; compare them on dev.
     """
 
-    default_alpha = MAX_SPAN_ALPHA
-    has_outside = True
+    default_alpha = DEFAULT_MAX_SPAN_ALPHA
+    alpha_grid = tuple(0.25 * step for step in range(1, 33))
+    """Up to 8, which stands for odds of e⁸ ≈ 3,000 to 1."""
+    has_non_entities = True
     table_fields = (*SpanDecoder.table_fields, "evidence")
 
     def __init__(self, P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
@@ -157,6 +162,7 @@ class MaxSpanDecoder(SpanDecoder):
 
     def span_starts(self, alpha: float) -> Array:
         T, N = self.P.shape[:2]
+        # the end is the first axis, so that candidates are sorted by end, as `schedule_intervals` needs them
         evidence = self.evidence.reshape(-1)
         cell = nonzero(evidence > alpha)
         # the evidence of each candidate span, and of the spans without its first or its last word
@@ -171,10 +177,10 @@ class MaxSpanDecoder(SpanDecoder):
         start += table * (N + 1)
         chosen = kernels.schedule_intervals(table, start, end, gain)
         starts = np.zeros((T, N + 1), np.int8)
-        starts[:, 0] = kernels.OUTSIDE
-        starts.flat[end[chosen]] = kernels.OUTSIDE
-        starts.flat[start[chosen]] = True  # this also replaces OUTSIDE where another span ends
-        starts[np.arange(T), n_words] = False  # no span starts after the last word
+        starts[:, 0] = kernels.NOT_ENTITY
+        starts.flat[end[chosen]] = kernels.NOT_ENTITY
+        starts.flat[start[chosen]] = kernels.START  # this also replaces NOT_ENTITY where another span ends
+        starts[np.arange(T), n_words] = 0  # no span starts after the last word
         return asarray_like(starts[:, :N], self.P)
 
 
@@ -184,7 +190,7 @@ class HardDecoder(Decoder):
     def __init__(self, P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> None:
         super().__init__(P, lengths, labels)
         self.lengths = lengths
-        self.counts = kernels.count_labels(self.P, lengths, self.n_words, labels, self.weight)
+        self.counts = kernels.count_labels(self.P, lengths, self.n_words, labels, self.mirror_weight)
         """[T, N + 1, N + 1, |Y|]"""
 
     def decode(
@@ -240,8 +246,14 @@ class HardDecoder(Decoder):
 DECODERS: dict[str, type[Decoder]] = {"split": BoundaryDecoder, "hard": HardDecoder, "likely": MaxSpanDecoder}
 """The decoders by config value."""
 
-SPAN_DECODERS: dict[str, type[SpanDecoder]] = {"split": BoundaryDecoder, "likely": MaxSpanDecoder}
+SPAN_DECODERS = {name: decoder for name, decoder in DECODERS.items() if issubclass(decoder, SpanDecoder)}
 """The decoders with a threshold α."""
+
+
+def check_decoder(decoder: str) -> None:
+    """Refuse a name that no decoder has."""
+    if decoder not in DECODERS:
+        raise UnireError(f"unknown decoder {shorten(decoder)}; give one of {', '.join(DECODERS)}")
 
 
 def default_alpha(decoder: str) -> float:
@@ -271,21 +283,20 @@ def decode(
         allowed_relations: As `LabelSpace.allowed_relations` returns them. By default all relations are allowed.
         relation_odds: A relation must be this many times as probable as ⊥. It is 1 in the paper.
     """
-    if decoder not in DECODERS:
-        raise UnireError(f"no decoder {decoder!r}: there are {', '.join(DECODERS)}")
-    words = _check_shape(P, lengths, labels)
+    check_decoder(decoder)
+    lengths = _check_shape(P, lengths, labels)
     threshold = default_alpha(decoder) if alpha is None else alpha
     with high_priority_stream(P):
-        return DECODERS[decoder](P, words, labels).decode(threshold, allowed_relations, relation_odds)
+        return DECODERS[decoder](P, lengths, labels).decode(threshold, allowed_relations, relation_odds)
 
 
 def _check_shape(P: Array, lengths: NDArray[np.int64] | Sequence[int], labels: LabelSpace) -> NDArray[np.int64]:
     """Check that P is a batch of tables of these lengths, and return the lengths as an array."""
-    words = np.asarray(lengths, dtype=np.int64)
-    T, N = len(words), words.max(initial=0)
+    lengths = np.asarray(lengths, dtype=np.int64)
+    T, N = len(lengths), lengths.max(initial=0)
     if P.ndim != 4 or P.shape[0] != T or P.shape[1] != P.shape[2] or P.shape[1] < N or P.shape[3] != len(labels):
         raise UnireError(
             f"P has the shape {tuple(P.shape)}, but {T} tables of up to {N} words and {len(labels)} labels need "
             f"({T}, n, n, {len(labels)}) with n of at least {N}"
         )
-    return words
+    return lengths

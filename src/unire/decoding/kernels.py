@@ -1,9 +1,6 @@
 """The steps of the batched decoders, for numpy arrays and torch tensors.
 
-Each kernel names the function of `reference.py` that it computes, for many tables at once. Candidate spans do not
-overlap, so every cell is read at most twice: once for the type of an entity, once for that of a relation. Means
-commute with symmetrising, and a square is its own transpose. So no copy of P is made, and only the means of rectangles
-are symmetrised.
+Each kernel names the function of `reference.py` that it computes, for many tables at once.
 """
 
 from __future__ import annotations
@@ -43,7 +40,8 @@ from unire.errors import UnireError
 from unire.labels import LabelSpace
 
 __all__ = [
-    "OUTSIDE",
+    "NOT_ENTITY",
+    "START",
     "Decoded",
     "EntityPairs",
     "argmax_or_none",
@@ -59,8 +57,8 @@ __all__ = [
     "sum_span_evidence",
 ]
 
-OUTSIDE = 2
-"""Marks the start of a span that is no entity, whatever its mean says."""
+START, NOT_ENTITY = 1, 2
+"""Mark the start of a span: one whose mean decides on its type, and one that is no entity, whatever its mean."""
 
 MIN_FLOAT32 = 2.0**-149
 """The smallest positive float32."""
@@ -86,6 +84,8 @@ class Decoded:
 
     def calibrated(self, calibration: Calibration) -> Decoded:
         """The same entities and relations with probabilities instead of log-odds."""
+        if np.isnan(self.entity_scores).any() or np.isnan(self.relation_scores).any():
+            raise UnireError("the model computes probabilities that are not numbers; its weights are damaged")
         return replace(
             self,
             entity_scores=calibration.entities(self.entity_scores),
@@ -103,53 +103,60 @@ def label_spans(
     labels: LabelSpace,
     weight: Array,
     *,
-    has_outside: bool,
+    has_non_entities: bool,
     allowed_relations: NDArray[np.bool_] | None = None,
     relation_odds: float = 1.0,
 ) -> Decoded:
-    """Decode entity types and relation types: `reference.label_spans`.
+    """Decode entity types and relation types: `reference.label_entities` and `reference.label_relations`.
+
+    Spans do not overlap, so every cell is read at most twice: once for the type of an entity, once for that of a
+    relation. Means commute with symmetrising, and a square is its own transpose. So no copy of P is made, and only the
+    means of rectangles are symmetrised.
 
     Args:
         P: [T, N, N, |Y|] in float32 at least, not symmetrised; padding may hold anything.
         n_words: [T]
-        span_starts: [T, N]: nonzero where a span starts. The first word of every table starts one.
+        span_starts: [T, N]: `START` or `NOT_ENTITY` where a span starts, else 0. The first word of every table starts
+            one.
         labels: The label space.
         weight: [|Y|] from `mirror_weight`.
-        has_outside: Whether `span_starts` marks some spans as `OUTSIDE`.
+        has_non_entities: Whether `span_starts` marks some spans as `NOT_ENTITY`.
         allowed_relations: [|Y|, |Y|, |Y|] from `LabelSpace.allowed_relations`.
         relation_odds: A relation must be this many times as probable as ⊥.
     """
     xp = array_namespace(P)
 
-    # spans: positions count words through all tables and their padding
+    # Spans: positions count words through all tables and their padding. Spans, candidates and entities are arrays
+    # [5, S] with the rows table, start, end, size, and the number of the first cell of the span's first row.
     T, N = P.shape[:2]
     span_starts = span_starts.reshape(T * N)
     first = nonzero(span_starts)
     table, start = first // N, first % N
     until_next = xp.diff(first, append=full((1,), T * N, first))
     size = xp.minimum(until_next, gather(n_words, table) - start)
-    row = first * N  # the index of the row's first cell, among all cells of P
-    spans = stack_rows(table, start, start + size, size, row)
+    row_offset = first * N  # among all cells of P
+    spans = stack_rows(table, start, start + size, size, row_offset)
 
     # entity types: means of squares
-    candidates = gather(spans, nonzero(gather(span_starts, first) != OUTSIDE), 1) if has_outside else spans
-    _, start, _, size, row = candidates
-    squares = rectangle_means(P, row + start, size, size)
+    candidates = gather(spans, nonzero(gather(span_starts, first) != NOT_ENTITY), 1) if has_non_entities else spans
+    _, start, _, size, row_offset = candidates
+    squares = rectangle_means(P, row_offset + start, size, size)
     is_entity, label = argmax_or_none(squares, labels.entity_ids)
     entities = gather(candidates, is_entity, 1)
 
     # relation types: means of rectangles
     head, tail, mirrored = EntityPairs.of(entities[0])
-    _, _, _, height, row = gather(entities, head, 1)
-    _, column, _, width, _ = gather(entities, tail, 1)
-    means = rectangle_means(P, row + column, height, width)
+    _, _, _, height, row_offset = gather(entities, head, 1)  # the rows of a rectangle are the words of the head,
+    _, column, _, width, _ = gather(entities, tail, 1)  # its columns those of the tail
+    means = rectangle_means(P, row_offset + column, height, width)
     transposed = gather(means, mirrored)
     symmetric = lerp(means, transposed, weight)
     if allowed_relations is not None:
         symmetric = mask_forbidden(symmetric, gather(label, head), gather(label, tail), allowed_relations)
     is_relation, relation = argmax_or_none(symmetric, labels.relation_ids, relation_odds)
     relations = gather(stack_rows(head, tail), is_relation, 1)
-    own_weight = gather(weight, relation)[:, None]  # the score uses both directions only if the relation is symmetric
+    # `symmetric` mixes labels of both kinds; all labels of a score are symmetrised if its own is, else none
+    own_weight = gather(weight, relation)[:, None]
     relation_means = lerp(gather(means, is_relation), gather(transposed, is_relation), own_weight)
 
     # one copy to the host for everything
@@ -225,6 +232,7 @@ class EntityPairs(NamedTuple):
         tail = arange_like(total, table) + gather(shift, head)
         later = tail >= head
         tail = tail + later  # skip the head itself
+        # the same equation, solved for the index of the pair (tail, head), whose tail is later exactly if ours is not
         return cls(head, tail, head - gather(shift, tail) + later - 1)
 
 
@@ -367,5 +375,5 @@ def check_finite(P: Array, lengths: NDArray[np.int64], labels: LabelSpace) -> No
         for i, j, y in np.argwhere(~np.isfinite(cells)):
             raise UnireError(
                 f"table {table} holds {cells[i, j, y]} as the probability of {labels.names[y]!r} for the words {i} and "
-                f"{j}: decoding needs finite numbers, so look for an overflow in the model that filled the table"
+                f"{j}; probabilities must be finite, so look for an overflow in the model"
             )

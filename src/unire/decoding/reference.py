@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.config import PAPER_ALPHA
 from unire.labels import LabelSpace
 
 __all__ = [
@@ -27,7 +28,8 @@ __all__ = [
     "decode_boundaries",
     "decode_hard",
     "decode_max_spans",
-    "label_spans",
+    "label_entities",
+    "label_relations",
     "schedule_intervals",
     "span_evidence",
     "symmetrize",
@@ -35,18 +37,21 @@ __all__ = [
 
 Floats = NDArray[np.floating[Any]]
 Span = tuple[int, int]
+Entity = tuple[int, int, int]
+"""`(start, end, label id)`"""
+Relation = tuple[int, int, int]
+"""`(head, tail, label id)`; `head` and `tail` are indices of entities."""
 
 
 @dataclass(frozen=True)
 class SentenceDecoding:
     """The entities and relations of one sentence."""
 
-    entities: list[tuple[int, int, int]]
-    """`(start, end, label id)`, by start."""
+    entities: list[Entity]
+    """By start."""
     entity_scores: list[float]
     """Probabilities. The batched decoders return their log-odds."""
-    relations: list[tuple[int, int, int]]
-    """`(head, tail, label id)`; `head` and `tail` are indices in `entities`."""
+    relations: list[Relation]
     relation_scores: list[float]
     cuts: list[int]
     """Split positions: a cut at i separates the words i - 1 and i."""
@@ -58,7 +63,7 @@ class SentenceDecoding:
 def decode_boundaries(
     P: Floats,
     labels: LabelSpace,
-    alpha: float = 1.4,
+    alpha: float = PAPER_ALPHA,
     allowed_relations: NDArray[np.bool_] | None = None,
     relation_odds: float = 1.0,
 ) -> SentenceDecoding:
@@ -66,7 +71,9 @@ def decode_boundaries(
     distances = boundary_distances(symmetrize(P, labels))
     cuts = [i + 1 for i, distance in enumerate(distances) if distance > alpha]
     spans = list(pairwise([0, *cuts, len(P)])) if len(P) else []
-    return label_spans(P, labels, spans, cuts, allowed_relations, relation_odds)
+    entities, entity_scores = label_entities(P, labels, spans)
+    relations, relation_scores = label_relations(P, labels, entities, allowed_relations, relation_odds)
+    return SentenceDecoding(entities, entity_scores, relations, relation_scores, cuts)
 
 
 def symmetrize(P: Floats, labels: LabelSpace) -> Floats:
@@ -91,35 +98,48 @@ def boundary_distances(P: Floats) -> Floats:
     return distances
 
 
-def label_spans(
-    P: Floats,
-    labels: LabelSpace,
-    spans: Sequence[Span],
-    cuts: list[int],
-    allowed_relations: NDArray[np.bool_] | None = None,
-    relation_odds: float = 1.0,
-) -> SentenceDecoding:
-    """Entity type decoding and relation type decoding.
-
-    Entity type: t̂ = argmax over t ∈ Y_e ∪ {⊥} of Avg(P_{i:j, i:j, t}).
-    Relation type: l̂ = argmax over l ∈ Y_r ∪ {⊥} of Avg(P_{i:j, m:n, l}).
+def label_entities(P: Floats, labels: LabelSpace, spans: Sequence[Span]) -> tuple[list[Entity], list[float]]:
+    """Entity type decoding: t̂ = argmax over t ∈ Y_e ∪ {⊥} of Avg(P_{i:j, i:j, t}).
 
     Args:
         P: [n, n, |Y|] not symmetrised.
         labels: The label space.
         spans: The candidate spans, which do not overlap.
-        cuts: The split positions.
-        allowed_relations: Which relation types may link which entity types; see `LabelSpace.allowed_relations`.
-        relation_odds: A relation must be this many times as probable as ⊥. It is 1 in the paper.
+
+    Returns:
+        The entities by start, and their probabilities.
     """
     symmetric = symmetrize(P, labels)
-    entities, entity_scores = [], []
+    entities, scores = [], []
     for i, j in sorted(spans):
         t = argmax_or_none(symmetric[i:j, i:j].mean(axis=(0, 1)), labels.entity_ids)
         if t is not None:
             entities.append((i, j, t))
-            entity_scores.append(_mean_probability(P, (i, j), (i, j), t, labels))
-    relations, relation_scores = [], []
+            scores.append(_mean_probability(P, (i, j), (i, j), t, labels))
+    return entities, scores
+
+
+def label_relations(
+    P: Floats,
+    labels: LabelSpace,
+    entities: Sequence[Entity],
+    allowed_relations: NDArray[np.bool_] | None = None,
+    relation_odds: float = 1.0,
+) -> tuple[list[Relation], list[float]]:
+    """Relation type decoding: l̂ = argmax over l ∈ Y_r ∪ {⊥} of Avg(P_{i:j, m:n, l}).
+
+    Args:
+        P: [n, n, |Y|] not symmetrised.
+        labels: The label space.
+        entities: The entities.
+        allowed_relations: Which relation types may link which entity types; see `LabelSpace.allowed_relations`.
+        relation_odds: A relation must be this many times as probable as ⊥. It is 1 in the paper.
+
+    Returns:
+        The relations and their probabilities.
+    """
+    symmetric = symmetrize(P, labels)
+    relations, scores = [], []
     for head, tail in permutations(range(len(entities)), 2):
         (i, j, head_type), (m, n, tail_type) = entities[head], entities[tail]
         means = symmetric[i:j, m:n].mean(axis=(0, 1))
@@ -128,8 +148,8 @@ def label_spans(
         label = argmax_or_none(means, labels.relation_ids, relation_odds)
         if label is not None:
             relations.append((head, tail, label))
-            relation_scores.append(_mean_probability(P, (i, j), (m, n), label, labels))
-    return SentenceDecoding(entities, entity_scores, relations, relation_scores, cuts)
+            scores.append(_mean_probability(P, (i, j), (m, n), label, labels))
+    return relations, scores
 
 
 def argmax_or_none(scores: NDArray[Any], ids: slice, odds: float = 1.0) -> int | None:
@@ -166,7 +186,9 @@ def decode_max_spans(
     gains = {span: evidence - alpha for span, evidence in span_evidence(P, labels).items() if evidence > alpha}
     spans = schedule_intervals(gains)
     cuts = sorted({border for span in spans for border in span} - {0, len(P)})
-    return label_spans(P, labels, spans, cuts, allowed_relations, relation_odds)
+    entities, entity_scores = label_entities(P, labels, spans)
+    relations, relation_scores = label_relations(P, labels, entities, allowed_relations, relation_odds)
+    return SentenceDecoding(entities, entity_scores, relations, relation_scores, cuts)
 
 
 def span_evidence(P: Floats, labels: LabelSpace, min_probability: float = 0.01) -> dict[Span, float]:

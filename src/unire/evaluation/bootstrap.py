@@ -199,7 +199,7 @@ def _resample(
     counts = np.stack([[document.counts for document in system] for system in systems], axis=1, dtype=float)
     n = len(counts)
     if n < 2:
-        raise UnireError(f"a bootstrap needs at least 2 documents to draw from, not {n}")
+        raise UnireError(f"a bootstrap needs at least 2 documents, not {n}")
     rng = np.random.default_rng(seed)
     by_document = counts.reshape(n, -1)
     # one resample at a time, so memory does not grow with their number
@@ -215,6 +215,6 @@ def _resample(
 def _bounds(resampled: Floats, confidence: float) -> Floats:
     """The lower and upper percentiles of the resampled values."""
     if not 0 < confidence < 1:
-        raise UnireError(f"the confidence must be between 0 and 1, not {confidence:g}; 0.95 is customary")
+        raise UnireError(f"the confidence must be between 0 and 1, not {confidence:g}")
     bounds: Floats = np.quantile(resampled, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return bounds

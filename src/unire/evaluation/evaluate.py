@@ -24,7 +24,7 @@ from unire.documents import Document
 from unire.errors import UnireError, require_extra
 from unire.evaluation.bootstrap import Intervals, bootstrap_counts
 from unire.evaluation.calibration_error import CalibrationErrors, outcomes_of_matches
-from unire.evaluation.errors import ERROR_KINDS, diagnose
+from unire.evaluation.error_analysis import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import (
     Matches,
     align_documents,
@@ -37,7 +37,7 @@ from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, 
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.tables import fill_sentence
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 
 if TYPE_CHECKING:
     from unire.models.unire import UniRE
@@ -62,9 +62,11 @@ class Report:
     scores: Scores
     """Counts and rates under the chosen protocol, overall and by type."""
     gold: Sequence[Document]
+    """The annotated documents."""
     predicted: Sequence[Document]
     """The gold documents with the predictions in place of their annotation."""
     labels: LabelSpace
+    """The types that are counted."""
     protocols: Sequence[Scores] = ()
     """Scores under each of the six ways to count relations, if requested."""
     intervals: Intervals | None = None
@@ -195,7 +197,7 @@ def evaluate_oracle(
         labels: A label space, the name of a built-in one, or `None` to learn it from the documents.
         protocol: What counts as correct.
         decoder: `split`, `likely` or `hard`.
-        alpha: The threshold of the decoder; its default if `None`.
+        alpha: The threshold of the decoder. [default: 1.4 for `split`, 2 for `likely`]
         all_protocols: Also score under each of the six ways to count relations.
         bootstrap: The number of bootstrap resamples for 95% confidence intervals; 0 for none.
         notes: Counts from reading the documents.

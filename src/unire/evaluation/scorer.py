@@ -178,11 +178,11 @@ def align_documents(gold: Iterable[Document], predicted: Iterable[Document]) -> 
     truths, guesses = iter(gold), iter(predicted)
     for position, (truth, guess) in enumerate(zip_longest(truths, guesses)):
         if truth is None or guess is None:
-            short, long = ("gold", "predicted") if truth is None else ("predicted", "gold")
+            counts = f"{position} in gold, more" if truth is None else f"more in gold, {position}"
             further = (truth or guess).id
             raise UnireError(
-                f"the {short} documents end after {position} but the {long} ones go on"
-                f"{f' with {further!r}' if further else ''}; both must be the same documents"
+                f"the number of documents differs: {counts} in the predictions"
+                f"{f' (the next is {further!r})' if further else ''}; use the same documents"
             )
         if truth.id and guess.id and truth.id != guess.id:
             yield from _align_by_id([truth, *truths], [guess, *guesses])
@@ -195,10 +195,10 @@ def _align_by_id(gold: Sequence[Document], predicted: Sequence[Document]) -> Ite
         times = Counter(document.id for document in documents)
         if times[""] or len(times) < len(documents):
             name, count = times.most_common(1)[0]
-            fault = "some have no id" if times[""] else f"{count} are called {name!r}"
+            fault = "some documents have no id" if times[""] else f"{count} documents have the id {name!r}"
             raise UnireError(
-                f"document {gold[0].id!r} of gold is at the position of document {predicted[0].id!r} of the "
-                f"predictions, and in the {side} {fault}; sort both in the same order"
+                f"gold and predictions have different document orders (gold has {gold[0].id!r} where the predictions "
+                f"have {predicted[0].id!r}), and in the {side} {fault}; use the same order"
             )
     by_id = {document.id: document for document in predicted}
     missing = [document.id for document in gold if document.id not in by_id]
@@ -206,7 +206,7 @@ def _align_by_id(gold: Sequence[Document], predicted: Sequence[Document]) -> Ite
     if missing or foreign:
         faults = ((missing, "not among the predictions"), (sorted(foreign), "predicted but not in the gold"))
         sentences = [f"document {ids[0]!r}{_and_more(ids)} {fault}" for ids, fault in faults if ids]
-        raise UnireError(f"{'; '.join(sentences)}: both must be the same documents")
+        raise UnireError(f"{'; '.join(sentences)}; use the same documents")
     for document in gold:
         yield document, by_id[document.id]
 

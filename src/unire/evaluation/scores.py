@@ -38,10 +38,14 @@ Average = Literal["micro", "macro"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """How predictions are compared with gold. An entity is always compared by its boundaries and its type."""
+    """How predictions are compared with gold. An entity is always compared by its boundaries and its type.
+
+    >>> Protocol(symmetric="once").name
+    'strict, once, micro'
+    """
 
     relations: RelationMatch = "strict"
-    """`strict`: relation type, both spans and both entity types; `boundaries`: entity types are ignored."""
+    """`strict`: relation type, both spans and both entity types. `boundaries`: entity types are ignored."""
     symmetric: SymmetricGold = "doubled"
     """How gold counts a symmetric relation. `doubled`: as two directed relations (the paper, PL-Marker). `once`: as an
     unordered pair, which is predicted if either direction is (SpERT). `as-annotated`: in the annotated direction only
@@ -50,7 +54,7 @@ class Protocol:
     """`words`: gold and predictions have the same words. `characters`: they have the same text, and exact character
     spans are compared."""
     average: Average = "micro"
-    """`micro`: over the counts of all types (the paper); `macro`: the mean over types (usual for ADE)."""
+    """`micro`: from the counts of all types (the paper). `macro`: the mean over types (usual for ADE)."""
     drop_overlapping: bool = False
     """Leave out sentences with overlapping gold entities, as the released code does."""
 
@@ -68,7 +72,7 @@ class Protocol:
     def all(
         cls, *, spans: SpanUnit = "words", average: Average = "micro", drop_overlapping: bool = False
     ) -> Iterator[Protocol]:
-        """All six combinations of `relations` and `symmetric`, `strict` before `boundaries`."""
+        """Yield all six combinations of `relations` and `symmetric`, `strict` before `boundaries`."""
         for relations in get_args(RelationMatch):
             for symmetric in get_args(SymmetricGold):
                 yield cls(relations, symmetric, spans, average, drop_overlapping)
@@ -84,6 +88,7 @@ class Protocol:
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
+        """Convert to plain JSON values."""
         return {"name": self.name, **asdict(self)}
 
     def __str__(self) -> str:
@@ -120,11 +125,18 @@ def average_rates(counts: ArrayLike, average: Average) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers of true positives, of predictions and of gold annotations."""
+    """The numbers of true positives, of predictions and of gold annotations.
+
+    >>> Counts(true_positives=1, predicted=2, gold=1).precision
+    0.5
+    """
 
     true_positives: int = 0
+    """Predictions that are correct."""
     predicted: int = 0
+    """All predictions."""
     gold: int = 0
+    """All gold annotations."""
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -137,14 +149,17 @@ class Counts:
 
     @property
     def precision(self) -> float:
+        """The share of predictions that is correct."""
         return float(compute_rates(self.row)[0])
 
     @property
     def recall(self) -> float:
+        """The share of gold annotations that is predicted."""
         return float(compute_rates(self.row)[1])
 
     @property
     def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
         return float(compute_rates(self.row)[2])
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,7 +181,9 @@ class TypedCounts:
     """Counts by type, and their micro or macro averages."""
 
     by_type: Mapping[str, Counts]
+    """The counts of each type."""
     average: Average = "micro"
+    """How rates over all types are averaged."""
 
     def __add__(self, other: TypedCounts) -> TypedCounts:
         none = Counts()
@@ -181,14 +198,17 @@ class TypedCounts:
 
     @property
     def precision(self) -> float:
+        """The share of predictions that is correct, by the average."""
         return float(self._rates[0])
 
     @property
     def recall(self) -> float:
+        """The share of gold annotations that is predicted, by the average."""
         return float(self._rates[1])
 
     @property
     def f1(self) -> float:
+        """The harmonic mean of precision and recall, by the average."""
         return float(self._rates[2])
 
     @property
@@ -197,7 +217,7 @@ class TypedCounts:
         return average_rates(np.reshape(rows, (len(rows), 3)), self.average)
 
     def to_dict(self) -> dict[str, Any]:
-        """The average rates, the total counts, and both for each type."""
+        """Convert to plain JSON values: average rates, total counts, and both for each type."""
         overall = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
         types = {name: counts.to_dict() for name, counts in self.by_type.items()}
         return {**self.total.to_dict(), **overall, "types": types}
@@ -211,11 +231,17 @@ class Scores:
     """Scores of predictions under one protocol.
 
     `a + b` adds the counts of two sets of documents. `a > b` compares Ent F1 + Rel F1, by which models are selected.
+
+    >>> scores.relations.f1, scores.entities.by_type["Method"].recall  # doctest: +SKIP
+    (0.407, 0.76)
     """
 
     protocol: Protocol
+    """What counts as correct."""
     entities: TypedCounts
+    """Counts and rates of entities, overall and by type."""
     relations: TypedCounts
+    """Counts and rates of relations, overall and by type."""
     spans: Counts | None
     """Split positions. `None` under `spans="characters"`, where the words of gold and predictions may differ."""
     dropped: int = 0
@@ -246,12 +272,12 @@ class Scores:
     def _require_same_protocol(self, other: Scores) -> None:
         if self.protocol != other.protocol:
             raise UnireError(
-                f"scores under different protocols neither add nor compare: [{self.protocol}] and [{other.protocol}]; "
-                "score both under one"
+                f"scores under different protocols cannot be added or compared: [{self.protocol}] and "
+                f"[{other.protocol}]; score both under one"
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values, rates as fractions."""
+        """Convert to plain JSON values; rates are fractions."""
         return {
             "protocol": self.protocol.to_dict(),
             "entities": self.entities.to_dict(),

@@ -18,8 +18,9 @@ from unire.extractor import Extractor
 from unire.files import check_output_folder
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
+from unire.locks import locks_output
 from unire.models.checkpoint import dequantize, load_checkpoint, write_checkpoint
-from unire.windows.collator import bucket_batches, collate
+from unire.windows.collator import bucket_groups, collate
 
 __all__ = ["ExportReport", "Parity", "compare_engines", "export_onnx"]
 
@@ -43,9 +44,11 @@ class Parity:
     """How closely two engines agree."""
 
     sentences: int
+    """Sentences that were compared."""
     difference: float
     """The largest difference of two probabilities of a cell."""
     mean_difference: float
+    """The mean difference over all cells."""
     prediction_f1: float
     """F1 of the entities and relations of one engine against those of the other; 1 if there are none."""
 
@@ -70,7 +73,9 @@ class ExportReport:
     """What `export_onnx` wrote, and how closely it computes what the model computes."""
 
     folder: Path
+    """The folder of the exported model."""
     precision: Precision
+    """Precision of the stored weights."""
     size: int
     """Bytes of the whole folder."""
     engines: Parity
@@ -100,6 +105,7 @@ class ExportReport:
         return "\n".join(lines)
 
 
+@locks_output
 def export_onnx(
     source: str | Path,
     out: str | Path,
@@ -121,7 +127,8 @@ def export_onnx(
         test: Annotated documents. The engines are compared on them, and the exported model is scored for its card.
             Without any, the engines are compared on a few sentences.
         about: Facts for the model card: `title`, `description`, `base` (the checkpoint that the encoder comes from),
-            `licence`, `rebuild` (the commands that train the model again).
+            `licence` (of the model, and of that checkpoint if there is no `base_licence`), `base_licence`,
+            `rebuild` (the commands that train the model again).
 
     Returns:
         Size, agreement of the engines, and scores.
@@ -168,8 +175,8 @@ def compare_engines(one: Extractor, other: Extractor, documents: Sequence[Docume
     groups = one.window_builder.build(documents)
     largest, total, cells = 0.0, 0.0, 0
     max_cells = min(one.engine.max_cells, other.engine.max_cells)
-    max_tokens = min(one.engine.max_tokens, other.engine.max_tokens)
-    for bucket in bucket_batches(groups, max_cells=max_cells, max_tokens=max_tokens):
+    max_tokens = min(one.engine.max_batch_tokens, other.engine.max_batch_tokens)
+    for bucket in bucket_groups(groups, max_cells=max_cells, max_tokens=max_tokens):
         batch = collate(bucket, one.config.spec)
         tables = zip(one.engine.predict_tables(batch), other.engine.predict_tables(batch), batch.lengths, strict=True)
         for P, Q, n in tables:

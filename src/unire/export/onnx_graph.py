@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from unire.errors import UnireError
 from unire.export.onnx_layers import export_attention, replace_layers
 from unire.hub.model_dir import GRAPH, WEIGHTS
-from unire.inference.onnx_check import TensorLocation, duplicate_name, original_name, read_tensor_locations
+from unire.inference.onnx_check import duplicate_name, original_name
+from unire.model_files import TensorLocation, read_tensor_locations
 from unire.models.batch import TensorBatch
 from unire.models.checkpoint import INT8_SUFFIX, SCALE_SUFFIX, write_tensors
 from unire.models.unire import UniRE

@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,12 +22,13 @@ from pathlib import Path
 
 from unire.document_list import Documents
 from unire.documents import Document
-from unire.errors import OnError, UnireError
+from unire.errors import OnError, UnireError, skip_errors
 from unire.files import (
     check_output_folder,
     explain_read_errors,
     get_suffix,
     is_stream,
+    list_files,
     open_binary,
     replace_atomically,
 )
@@ -47,6 +49,7 @@ from unire.formats import (
 )
 from unire.formats.arrow import from_dataset, to_dataset
 from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
+from unire.limits import DEFAULT_LIMITS, LimitError, ReadLimits
 
 __all__ = [
     "FORMATS",
@@ -55,6 +58,7 @@ __all__ = [
     "NothingReadError",
     "convert",
     "from_dataset",
+    "get_format",
     "get_writable",
     "guess",
     "read",
@@ -91,7 +95,11 @@ FORMATS = {
 }
 
 WRITABLE = tuple(name for name, form in FORMATS.items() if form.write)
-"""Names of the formats that can be written."""
+"""Names of the formats of the package that can be written."""
+
+
+MAX_LEADING_ERRORS = 100
+"""If this many documents fail before the first readable one, reading stops: probably the format is wrong."""
 
 
 class NothingReadError(UnireError):
@@ -106,37 +114,63 @@ def read(
     spaces: bool = False,
     notes: Counter[str] | None = None,
     on_error: OnError = raise_error,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[Document]:
     """Read the documents of a file or a folder, one after the other.
 
-    A missing file raises an error at once. Errors in its content are raised when the reader reaches them.
+    >>> for document in formats.read("train.jsonl"):  # doctest: +SKIP
+    ...     print(document)
 
     Args:
         path: The file or folder to read. Text is UTF-8.
-        format: A name in `FORMATS`. By default `guess` finds it.
+        format: A name in `FORMATS`. [default: guessed]
         predicted: Read the predictions of a file that holds them beside gold annotation (`dygie`). Other files are
             read as usual.
-        spaces: For formats that hold text without words: split sentences at line ends and words at white space. By
-            default rules find both.
+        spaces: For formats that hold text without words: split sentences at line ends and words at white space.
+            [default: rules find both]
         notes: Counts what the reader changed or left out.
         on_error: Called for every document that cannot be read. If it returns, reading continues.
+        limits: The largest document, record and unpacked size that are accepted.
+
+    Returns:
+        An iterator of documents.
+
+    Raises:
+        UnireError: The file is missing, or its format cannot be guessed. Errors in the content are raised when the
+            reader reaches them.
     """
     path = Path(path)
-    guessed = guess(path) if format is None else None
-    form = _get_format(guessed or str(format), FORMATS)
-    if not path.exists():
-        raise UnireError(f"{path} cannot be read: No such file or directory")
-    if path.is_dir() != form.folder and not (path.is_dir() and form.folder_of_files):
-        raise UnireError(f"{path} cannot be read: {'Not a directory' if form.folder else 'Is a directory'}")
+    with explain_read_errors(path):
+        if not path.exists():
+            raise UnireError(f"{path} cannot be read: No such file or directory; check the path")
+    guessed = guess(path, limits) if format is None else None
+    form = get_format(guessed or str(format))
+    with explain_read_errors(path):
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    if is_folder != form.folder and not (is_folder and form.folder_of_files):
+        reason = "Not a directory; pass the folder" if form.folder else "Is a directory; pass a file"
+        raise UnireError(f"{path} cannot be read: {reason} of the data, or another format=...")
     failures: list[UnireError] = []
+    started = False
 
     def record_failure(error: UnireError) -> None:
-        failures[:] = failures or [error]
         on_error(error)
+        if len(failures) < MAX_LEADING_ERRORS:
+            failures.append(error)
+            if len(failures) == MAX_LEADING_ERRORS and not started:
+                raise _nothing_read(path, error, hint)
 
-    options = ReadOptions(predicted, spaces, Counter() if notes is None else notes, record_failure)
-    hint = f" (read as {guessed}, as its content suggests; else name the format)" if guessed else ""
-    return _require_some(form.read(path, options), path, failures, hint)
+    def iter_limited() -> Iterator[Document]:
+        nonlocal started
+        for document in form.read(path, options):
+            started = True
+            with skip_errors(record_failure):
+                limits.check_document(len(document.text), f"{path}, document {document.id!r},")
+                yield document
+
+    options = ReadOptions(predicted, spaces, Counter() if notes is None else notes, record_failure, limits)
+    hint = f" (format guessed as {guessed}; give the format if that is wrong)" if guessed else ""
+    return _require_some(iter_limited(), path, failures, hint)
 
 
 def read_documents(
@@ -145,6 +179,7 @@ def read_documents(
     *,
     predicted: bool = False,
     notes: Counter[str] | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Documents:
     """Read all documents of a file or a folder, or of several, into one list.
 
@@ -155,6 +190,7 @@ def read_documents(
         format: A name in `FORMATS`. [default: guessed]
         predicted: Take the predictions of a file that holds them beside gold annotation (`dygie`).
         notes: Counts what the readers changed or left out.
+        limits: As in `read`.
 
     Returns:
         The documents, in the order of the files. `read` yields them one at a time.
@@ -163,7 +199,9 @@ def read_documents(
         UnireError: A file cannot be read, or holds no document.
     """
     files = [paths] if isinstance(paths, (str, Path)) else paths
-    return Documents(document for file in files for document in read(file, format, predicted=predicted, notes=notes))
+    return Documents(
+        document for file in files for document in read(file, format, predicted=predicted, notes=notes, limits=limits)
+    )
 
 
 def write(
@@ -174,7 +212,11 @@ def write(
     lost: Counter[str] | None = None,
     on_error: OnError = raise_error,
 ) -> int:
-    """Write a file or a folder atomically, and return the number of documents in it.
+    """Write documents to a file or a folder, atomically.
+
+    >>> lost = Counter()
+    >>> formats.write(documents, "train.json", "spert", lost=lost)  # doctest: +SKIP
+    350
 
     Args:
         documents: The documents, which may be a stream. If the format allows it, only one is held in memory.
@@ -183,6 +225,12 @@ def write(
         lost: Counts what the format cannot represent. Without it, a document that would lose entities or relations is
             an error.
         on_error: Called for every document that cannot be written. If it returns, writing continues.
+
+    Returns:
+        The number of documents written.
+
+    Raises:
+        UnireError: The format cannot be written, a folder is not empty, or a document cannot be written.
     """
     form = get_writable(format)
     if form.folder:
@@ -229,31 +277,44 @@ def convert(
     notes: Counter[str] | None = None,
     lost: Counter[str] | None = None,
     on_error: OnError = raise_error,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> int:
-    """Convert a file or a folder to another format, and return the number of documents written.
+    """Convert a file or a folder to another format.
+
+    >>> formats.convert("train.json", "train.jsonl")  # doctest: +SKIP
+    350
 
     Args:
         source: The file or folder to read.
         target: The file or folder to write, as in `write`.
         to: The format to write, a name in `WRITABLE`.
-        format: The format to read. By default `guess` finds it.
+        format: The format to read. [default: guessed]
         spaces: As in `read`.
         notes: Counts what the reader changed or left out.
         lost: Counts what the format `to` cannot represent; see `write`.
         on_error: Called for every document that cannot be read or written. If it returns, the conversion continues.
+        limits: As in `read`.
+
+    Returns:
+        The number of documents written.
+
+    Raises:
+        UnireError: As `read` and `write`.
     """
-    documents = read(source, format, spaces=spaces, notes=notes, on_error=on_error)
+    documents = read(source, format, spaces=spaces, notes=notes, on_error=on_error, limits=limits)
     return write(documents, target, to, lost=lost, on_error=on_error)
 
 
 def get_writable(format: str) -> Format:
     """The format of this name. Raise an error if it cannot be written."""
-    if format in FORMATS and format not in WRITABLE:
+    form = get_format(format, WRITABLE)
+    if form.write is None:
         raise UnireError(f"the format {format!r} can be read, but not written; give one of {', '.join(WRITABLE)}")
-    return _get_format(format, WRITABLE)
+    return form
 
 
-def _get_format(format: str, choices: Iterable[str]) -> Format:
+def get_format(format: str, choices: Iterable[str] = FORMATS) -> Format:
+    """The format of this name. Raise an error with the choices if there is none."""
     if format not in FORMATS:
         raise UnireError(f"unknown format {format!r}; give one of {', '.join(choices)}")
     return FORMATS[format]
@@ -271,13 +332,19 @@ def _require_some(
         for document in documents:
             empty = False
             yield document
+    except (NothingReadError, LimitError):
+        raise
     except UnireError as error:
         raise UnireError(f"{error}{hint}") if empty and hint else error from None
     if empty and failures:
-        reason = str(failures[0]).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
-        raise NothingReadError(f"{path} holds no document that can be read: {reason}{hint}")
+        raise _nothing_read(path, failures[0], hint)
     if empty:
         raise UnireError(f"{path} holds no document")
+
+
+def _nothing_read(path: Path, failure: UnireError, hint: str) -> NothingReadError:
+    reason = str(failure).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
+    return NothingReadError(f"{path} holds no document that can be read: {reason}{hint}")
 
 
 # Detection of the format
@@ -293,37 +360,53 @@ JSON_START = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
 UNKNOWN_FORMAT = "not a format that unire knows; say which one it is, or convert it first"
 
 
-def guess(path: str | Path) -> str:
-    """Guess the format of a file by its first bytes, or of a folder by the files in it."""
+def guess(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
+    """Guess the format of a file by its first bytes, or of a folder by the files in it.
+
+    >>> formats.guess("train.jsonl")  # doctest: +SKIP
+    'dygie'
+
+    Args:
+        path: The file or folder.
+        limits: As in `read`.
+
+    Returns:
+        A name in `FORMATS`.
+
+    Raises:
+        UnireError: The format is not known, or the path cannot be read.
+    """
     path = Path(path)
-    if is_stream(path):
-        raise UnireError(f"{path} can be read but once, so its format is not guessed; name the format")
     with explain_read_errors(path):
+        if is_stream(path):
+            raise UnireError(f"{path} can be read only once, so its format cannot be guessed; pass format=...")
         if path.is_dir():
             return _guess_folder(path)
-        with open_binary(path) as file:
+        with open_binary(path, limits) as file:
             start = file.read(4)
     if start == b"PAR1":
         return "parquet"
     if start.startswith(ZLIB_HEADERS):
         return "spacy"
-    return _guess_text(path)
+    return _guess_text(path, limits)
 
 
 def _guess_folder(path: Path) -> str:
     if (path / arrow.DATASET_STATE).exists() or (path / "dataset_dict.json").exists():
         return "datasets"
-    if next(path.rglob("*.ann"), None):
+    files = list_files(path, lambda error: None)  # the reader will report folders that cannot be read
+    suffixes = {file.suffix for file in files}
+    if ".ann" in suffixes:
         return "brat"
-    if next(path.rglob("*.apf.xml"), None):
-        raise UnireError(f"{path} looks like ACE; say whether it is ace04 or ace05")
-    if arrow.list_parquet_files(path):
+    if any(file.name.endswith(".apf.xml") for file in files):
+        raise UnireError(f'{path} looks like ACE; pass format="ace04" or format="ace05"')
+    if ".parquet" in suffixes:
         return "parquet"
     raise UnireError(f"{path}: {UNKNOWN_FORMAT}")
 
 
-def _guess_text(path: Path) -> str:
-    for number, line in json_utils.iter_lines(path):
+def _guess_text(path: Path, limits: ReadLimits) -> str:
+    for number, line in json_utils.iter_lines(path, limits):
         if not line or line.isspace():
             continue
         try:
@@ -340,7 +423,7 @@ def _guess_text(path: Path) -> str:
 
 
 def _guess_list(path: Path) -> str:
-    """Guess by the keys of the first item if it lies in the first bytes. The reader will report errors in it."""
+    """Guess by the keys of the first item, if it is within the first bytes. The reader will report errors in it."""
     with explain_read_errors(path), open_binary(path) as file:
         head = codecs.decode(file.read(MAX_HEAD_BYTES), "utf-8-sig", "ignore").lstrip()
     try:

@@ -25,7 +25,7 @@ from xml.parsers import expat
 
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
-from unire.files import explain_read_errors
+from unire.files import list_files
 from unire.formats import json_utils
 from unire.formats.alignment import WORDLESS, EntityAligner, find_words
 from unire.formats.base import ReadOptions, add_location
@@ -49,7 +49,7 @@ REPEATED = "mention with the head and the type of another, taken as one"
 REPEATED_RELATION = "relation mention like another, taken as one"
 ORPHANED = "relation mention one of whose arguments is left out"
 LOST_EXTENT = "extent of a mention that is not at its offsets or not in the body, left out"
-OTHER_ARGUMENT = "argument of a relation mention beside its two, a time say, left out"
+OTHER_ARGUMENT = "third argument of a relation mention (for example a time), skipped"
 SKIPPED_ELEMENTS = {
     "timex2_mention": "mention of a time, left out",
     "value_mention": "mention of a value, left out",
@@ -71,19 +71,20 @@ class SgmText(NamedTuple):
 
 def read(path: Path, options: ReadOptions, corpus: str) -> Iterator[Document]:
     labels = LabelSpace.load(corpus)
-    with explain_read_errors(path):
-        files: dict[str, Path] = {}
-        for file in sorted(path.rglob("*.apf.xml"), key=_rank_stage):
-            files.setdefault(file.name.removesuffix(".apf.xml"), file)
+    files: dict[str, Path] = {}
+    annotations = [file for file in list_files(path, options.on_error) if file.name.endswith(".apf.xml")]
+    for file in sorted(annotations, key=_rank_stage):
+        files.setdefault(file.name.removesuffix(".apf.xml"), file)
     for name, file in sorted(files.items()):
         document = None
         with add_location(str(file), options.on_error):
             source = file.with_name(f"{name}.sgm")
             if not source.exists():
-                raise UnireError(f"there is no {source.name} beside it")
-            with explain_read_errors(source):
-                text = json_utils.decode(source.read_bytes())
-            document = _build_document(name, parse_sgm(text), parse_xml(file.read_bytes()), labels, options.notes)
+                raise UnireError(f"{source.name} is missing in the same folder")
+            text = json_utils.decode(json_utils.read_file(source, options.limits))
+            options.limits.check_document(len(text), source.name)
+            root = parse_xml(json_utils.read_file(file, options.limits))
+            document = _build_document(name, parse_sgm(text), root, labels, options.notes)
         if document is not None:
             yield document
 
@@ -148,7 +149,7 @@ def parse_xml(raw: bytes) -> Element:
 
 
 def _refuse_entities(name: str, *_: object) -> None:
-    raise UnireError(f"the XML defines or uses an entity of its own, {name!r}, which is not read")
+    raise UnireError(f"the XML defines or uses the entity {name!r}, which is not supported")
 
 
 def _build_document(name: str, source: SgmText, root: Element, labels: LabelSpace, notes: Counter[str]) -> Document:
@@ -251,7 +252,7 @@ def _iter_relations(
                 notes[f"relation mention of the type {label!r}, left out"] += 1
                 continue
             if not {"1", "2"} <= arguments.keys() or not {arguments["1"], arguments["2"]} <= mentions.keys():
-                raise UnireError(f"relation mention {mention.get('ID')!r} lacks one of its two arguments")
+                raise UnireError(f"relation mention {mention.get('ID')!r} must have two arguments")
             notes[OTHER_ARGUMENT] += len(arguments) - 2
             head, tail = mentions[arguments["1"]], mentions[arguments["2"]]
             if head is None or tail is None:

@@ -6,28 +6,33 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unire.documents import CHARACTERS, Document, Entity
 from unire.errors import UnireError
 
+if TYPE_CHECKING:
+    from unire.formats.base import ReadOptions
+
 __all__ = ["BRIDGED", "WIDENED", "WORDLESS", "EntityAligner", "find_words", "split_text"]
 
-WIDENED = "entity whose characters are not those of whole words, taken with the whole words"
+WIDENED = "entity that splits a word, extended to the whole word"
 BRIDGED = "entity in several parts, taken with the words between them"
-WORDLESS = "entity on no word, left out"
+WORDLESS = "entity that covers no word, skipped"
 
 
-def split_text(text: str, *, spaces: bool, id: str, meta: Mapping[str, Any] | None = None) -> Document:
+def split_text(text: str, options: ReadOptions, *, id: str, meta: Mapping[str, Any] | None = None) -> Document:
     """Split a text into sentences and words.
 
     Args:
         text: The text of the document, which does not change.
-        spaces: Split sentences at line ends and words at white space, instead of by the rules of `segment`.
+        options: With `spaces`, sentences are split at line ends and words at white space, instead of by the rules of
+            `segment`.
         id: The document's id.
         meta: The document's meta data.
     """
-    if not spaces:
+    options.limits.check_document(len(text), "the text")
+    if not options.spaces:
         from unire.segmentation import segment
 
         return replace(segment(text, id=id), meta=dict(meta or {}))
@@ -78,7 +83,9 @@ class EntityAligner:
         start, end = parts[0][0], parts[-1][1]
         length = len(self.document.text)
         if not 0 <= start < end <= length:
-            raise UnireError(f"characters {start} to {end} of {label!r} do not lie in a text of {length} characters")
+            raise UnireError(
+                f"characters {start} to {end} of {label!r} are outside the text, which has {length} characters"
+            )
         words = find_words(self.document.offsets, start, end)
         if words is None:
             self.notes[WORDLESS] += 1

@@ -15,22 +15,28 @@ writes. The folder of a `DatasetDict` has one such folder per split.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from struct import unpack_from
 from typing import Any
 
 from unire.documents import Document
-from unire.errors import OnError, UnireError
-from unire.files import explain_read_errors
+from unire.errors import OnError, UnireError, skip_errors
+from unire.files import explain_read_errors, list_files, open_binary
 from unire.formats import dygie, json_utils, native, spert
 from unire.formats.base import ReadOptions, add_location, import_extra, raise_error
 from unire.formats.json_utils import Json
+from unire.limits import ReadLimits, read_whole
 
 __all__ = [
     "DATASET_STATE",
+    "ROWS_PER_READ",
+    "check_row_group",
     "from_dataset",
     "iter_tables",
+    "iter_valid_rows",
     "list_parquet_files",
     "read_dataset",
     "read_parquet",
@@ -40,8 +46,10 @@ __all__ = [
 ]
 
 ROWS_PER_BATCH = 512
-"""Documents that are held in memory at a time."""
-FAILED_ROW = "row with the error of an extraction in the place of a document, left out"
+"""Documents that are written at a time."""
+ROWS_PER_READ = 64
+"""Rows that are read at a time. A file stores repeated texts only once, so few bytes can be many large rows."""
+FAILED_ROW = "row with an extraction error, skipped"
 DATASET_STATE = "state.json"
 """The file of a saved data set that names the other files."""
 
@@ -51,24 +59,43 @@ DATASET_STATE = "state.json"
 
 def read_parquet(path: Path, options: ReadOptions) -> Iterator[Document]:
     import_extra("pyarrow", "parquet")
-    for file in list_parquet_files(path):
-        yield from _read_batches(file, _iter_parquet_batches(file), options)
+    for file in list_parquet_files(path, options.on_error):
+        yield from _read_batches(file, _iter_parquet_batches(file, options.limits), options)
 
 
-def list_parquet_files(path: Path) -> list[Path]:
+def list_parquet_files(path: Path, on_error: OnError | None = None) -> list[Path]:
     """The file itself, or all Parquet files below a folder, in alphabetical order and without hidden ones."""
     if not path.is_dir():
         return [path]
-    with explain_read_errors(path):
-        files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
-    return [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    return [file for file in list_files(path, on_error) if file.suffix == ".parquet"]
 
 
-def _iter_parquet_batches(path: Path) -> Iterator[Any]:
+def _iter_parquet_batches(path: Path, limits: ReadLimits) -> Iterator[Any]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
-        yield from file.iter_batches(ROWS_PER_BATCH)
+        for group in range(file.metadata.num_row_groups):
+            check_row_group(file.metadata, group, None, str(path), limits)
+        yield from file.iter_batches(ROWS_PER_READ)
+
+
+def check_row_group(metadata: Any, group: int, columns: Sequence[str] | None, name: str, limits: ReadLimits) -> None:
+    """Refuse a row group of a Parquet file whose columns are too large.
+
+    Args:
+        metadata: The metadata of the file.
+        group: The number of the row group, from 0.
+        columns: The columns to read; all by default.
+        name: What errors call the file.
+        limits: The limits of a row and of unpacked data.
+    """
+    rows = metadata.row_group(group)
+    chunks = [rows.column(i) for i in range(metadata.num_columns)]
+    chunks = [chunk for chunk in chunks if columns is None or chunk.path_in_schema in columns]
+    packed = sum(chunk.total_compressed_size for chunk in chunks)
+    unpacked = sum(chunk.total_uncompressed_size for chunk in chunks)
+    limits.check_unpacked(packed, unpacked, f"{name}, row group {group + 1},")
+    limits.check_record(unpacked // max(1, rows.num_rows), f"{name}, row group {group + 1}: its average row")
 
 
 def write_parquet(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -98,30 +125,74 @@ def to_dataset(documents: Iterable[Document], on_error: OnError = raise_error) -
 
 def read_dataset(path: Path, options: ReadOptions) -> Iterator[Document]:
     import_extra("pyarrow", "datasets")
-    return _read_batches(path, _iter_dataset_batches(path), options)
+    return _read_batches(path, _iter_dataset_batches(path, options.limits), options)
 
 
-def _iter_dataset_batches(path: Path) -> Iterator[Any]:
+def _iter_dataset_batches(path: Path, limits: ReadLimits) -> Iterator[Any]:
     import pyarrow as pa
 
-    for name in _list_data_files(path):
+    for name in _list_data_files(path, limits):
+        _check_messages(path / name, limits)
         with pa.OSFile(str(path / name)) as file, pa.ipc.open_stream(file) as stream:
             yield from stream
 
 
-def _list_data_files(path: Path) -> list[str]:
-    """The files that a data set's state lists. They must lie in its folder."""
+def _check_messages(path: Path, limits: ReadLimits) -> None:
+    """Refuse a stream of Arrow messages whose compressed buffers unpack to too much. Arrow itself has no limit."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file:
+        reader = pa.ipc.MessageReader.open_stream(file)
+        with suppress(StopIteration):
+            while True:
+                message = reader.read_next_message()
+                if message.body is not None:
+                    limits.check_unpacked(message.body.size, _count_unpacked_bytes(message), str(path))
+
+
+def _count_unpacked_bytes(message: Any) -> int:
+    """The total size of a message's buffers. A compressed one begins with its size, or −1 if it is not smaller.
+
+    The layout is that of Arrow's `Message.fbs`: a table is a pointer to a list of the offsets of its fields.
+    """
+    metadata, body = memoryview(message.metadata), memoryview(message.body)
+
+    def find(table: int, field: int) -> int:
+        """The position of a field of a table; 0 if it is missing."""
+        fields = table - unpack_from("<i", metadata, table)[0]
+        size = unpack_from("<H", metadata, fields)[0]
+        offset = unpack_from("<H", metadata, fields + 4 + 2 * field)[0] if 4 + 2 * field < size else 0
+        return table + offset if offset else 0
+
+    def follow(position: int) -> int:
+        return position + int(unpack_from("<I", metadata, position)[0])
+
+    batch = follow(find(follow(0), 2))
+    if message.type == "dictionary":
+        batch = follow(find(batch, 1))
+    buffers, is_compressed = find(batch, 2), find(batch, 3)
+    if not buffers or not is_compressed:
+        return len(body)
+    start = follow(buffers)
+    spans = [unpack_from("<qq", metadata, start + 4 + 16 * i) for i in range(unpack_from("<I", metadata, start)[0])]
+    return sum(max(unpack_from("<q", body, offset)[0], length) for offset, length in spans if length)
+
+
+def _list_data_files(path: Path, limits: ReadLimits) -> list[str]:
+    """The files that a data set's state lists. They must be inside its folder."""
     if (path / "dataset_dict.json").exists():
         splits = sorted(state.parent.name for state in path.glob(f"*/{DATASET_STATE}"))
         raise UnireError(f"{path} holds several data sets; give the folder of one: {', '.join(splits)}")
+    with open_binary(path / DATASET_STATE) as file:
+        raw = read_whole(file, str(path / DATASET_STATE), limits.check_record)
     try:
-        state = json_utils.expect(json_utils.parse_json((path / DATASET_STATE).read_bytes()), dict, "the file")
+        state = json_utils.expect(json_utils.parse_json(raw), dict, "the file")
         files = [
-            json_utils.expect(file, dict, "a data file") for file in json_utils.require(state, "_data_files", list)
+            json_utils.expect(value, dict, "a data file") for value in json_utils.require(state, "_data_files", list)
         ]
-        names = [json_utils.require(file, "filename", str) for file in files]
+        names = [json_utils.require(value, "filename", str) for value in files]
         if outside := [name for name in names if Path(name).name != name]:
-            raise UnireError(f"{outside[0]!r} does not lie in the folder")
+            raise UnireError(f"{outside[0]!r} is outside the folder")
     except UnireError as error:
         raise UnireError(f"{path / DATASET_STATE}: {error}") from None
     return names
@@ -138,32 +209,81 @@ def write_dataset(documents: Iterable[Document], path: Path, on_error: OnError) 
 
 def _read_batches(path: Path, batches: Iterable[Any], options: ReadOptions) -> Iterator[Document]:
     """Read the documents of record batches from a file, which may be corrupt."""
-    return _read_rows(_iter_rows(path, batches), options, str(path))
+    locate = _row_locator(str(path))
+    position = 0
+    for batch in _iter_valid_batches(path, batches):
+        for number, row in iter_valid_rows(batch, locate, position, options.on_error):
+            yield from _read_row(row, number, locate, options)
+        position += batch.num_rows
 
 
-def _iter_rows(path: Path, batches: Iterable[Any]) -> Iterator[Json]:
+def _iter_valid_batches(path: Path, batches: Iterable[Any]) -> Iterator[Any]:
     try:
         with explain_read_errors(path):
             for batch in batches:
                 batch.validate(full=True)  # Arrow trusts its files; a corrupt one could make it read out of bounds
-                yield from batch.to_pylist()
+                yield batch
     except UnireError:
         raise
     except Exception as error:  # whatever Arrow raises, the cause is the file
         raise UnireError(f"{path} cannot be read: {error}") from None
 
 
+def iter_valid_rows(
+    batch: Any, locate: Callable[[int], str], first: int, on_error: OnError | None
+) -> Iterator[tuple[int, Json]]:
+    """Number and values of the rows of a record batch.
+
+    Args:
+        batch: The record batch.
+        locate: What errors call the row of a number.
+        first: The number of the first row.
+        on_error: Called for rows that cannot be converted. Without it, the first such row raises an error.
+    """
+    for start in range(0, batch.num_rows, ROWS_PER_READ):
+        part = batch.slice(start, ROWS_PER_READ)
+        try:
+            rows = part.to_pylist()
+        except (ArithmeticError, ValueError):  # such as a time after the year 9999
+            for i in range(part.num_rows):
+                with skip_errors(on_error):
+                    number = first + start + i
+                    yield number, _convert_row(part.slice(i, 1), locate(number))
+        else:
+            yield from enumerate(rows, first + start)
+
+
+def _convert_row(part: Any, location: str) -> Json:
+    try:
+        (row,) = part.to_pylist()
+    except UnicodeDecodeError:
+        raise UnireError(f"{location} is not UTF-8; convert it first") from None
+    except (ArithmeticError, ValueError) as error:
+        raise UnireError(f"{location} cannot be read: {error}") from None
+    return dict(row)
+
+
 def _read_rows(rows: Iterable[Mapping[str, Any]], options: ReadOptions, name: str) -> Iterator[Document]:
     """Read one document per row. `name` is what errors call the table."""
     for position, row in enumerate(rows):
-        if row.get("error") is not None and "block" in row:  # written by `unire extract --ray`
-            options.notes[FAILED_ROW] += 1
-            continue
-        document = None
-        with add_location(f"{name}, row {position} (counted from 0)", options.on_error):
-            document = _from_row(row, position)
-        if document is not None:
-            yield document
+        yield from _read_row(row, position, _row_locator(name), options)
+
+
+def _row_locator(name: str) -> Callable[[int], str]:
+    return lambda position: f"{name}, row {position} (counted from 0)"
+
+
+def _read_row(
+    row: Mapping[str, Any], position: int, locate: Callable[[int], str], options: ReadOptions
+) -> Iterator[Document]:
+    if row.get("error") is not None and "block" in row:  # written by `unire extract --ray`
+        options.notes[FAILED_ROW] += 1
+        return
+    document = None
+    with add_location(locate(position), options.on_error):
+        document = _from_row(row, position)
+    if document is not None:
+        yield document
 
 
 def iter_tables(documents: Iterable[Document], on_error: OnError) -> Iterator[Any]:

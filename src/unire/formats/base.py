@@ -19,6 +19,7 @@ from typing import Any
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats.alignment import find_words
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.tables import keep_longest
 
 __all__ = [
@@ -40,12 +41,12 @@ class Capability(Enum):
 
     META = "document with meta data"
     CUTS = "sentence with the cuts of a decoder"
-    WORDS = "document whose words are not those between spaces"
+    WORDS = "document whose words are not separated by spaces"
     SPANNING_ENTITIES = "entity across sentences"
     SPANNING_RELATIONS = "relation across sentences"
     OVERLAPS = "entity that overlaps a longer one"
-    TWINS = "relation of an entity that is not the first on its words"
-    CHARACTERLESS = "entity that cannot be told by its characters"
+    TWINS = "relation of a second entity on the same words"
+    CHARACTERLESS = "entity without characters of its own"
     SCORES = "score of an entity or relation"
     ATTRIBUTES = "entity or relation with attributes"
     TEXT = "text that is not the words joined by spaces"
@@ -88,6 +89,7 @@ class ReadOptions:
     notes: Counter[str] = field(default_factory=Counter)
     """Counts what the reader changed or left out."""
     on_error: OnError = raise_error
+    limits: ReadLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True)

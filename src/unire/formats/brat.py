@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -28,11 +28,12 @@ from urllib.parse import unquote
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
-from unire.files import explain_read_errors
+from unire.files import explain_read_errors, list_files
 from unire.formats import json_utils
 from unire.formats.alignment import EntityAligner, split_text
 from unire.formats.base import ALL_CAPABILITIES, LOST_ARGUMENT, Capability, ReadOptions, add_location
 from unire.formats.json_utils import Json
+from unire.limits import read_whole
 
 __all__ = ["CAPABILITIES", "read", "write"]
 
@@ -61,12 +62,11 @@ class Line(NamedTuple):
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
-    with explain_read_errors(path):
-        files = sorted(file for file in path.rglob("*") if file.suffix in (".txt", ".ann") and file.is_file())
+    files = [file for file in list_files(path, options.on_error) if file.suffix in (".txt", ".ann")]
     texts = {file.with_suffix("") for file in files if file.suffix == ".txt"}
     for file in files:
         if file.suffix == ".ann" and file.with_suffix("") not in texts:
-            options.on_error(UnireError(f"{file} has no text beside it; add {file.with_suffix('.txt').name}"))
+            options.on_error(UnireError(f"{file} has no text; add {file.with_suffix('.txt').name}"))
         elif file.suffix == ".txt":
             document = None
             with add_location(str(file.with_suffix(".ann")), options.on_error):
@@ -76,9 +76,9 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
 
 
 def _read_document(file: Path, name: str, options: ReadOptions) -> Document:
-    document = split_text(_read_text(file), spaces=options.spaces, id=name)
+    document = split_text(_read_text(file, options.limits.check_text), options, id=name)
     annotation = file.with_suffix(".ann")
-    content = _read_text(annotation).removeprefix("\ufeff") if annotation.is_file() else ""
+    content = _read_text(annotation, options.limits.check_record).removeprefix("\ufeff") if annotation.is_file() else ""
     lines = [_parse_line(line.removesuffix("\r")) for line in content.split("\n") if line.strip()]
     attributes = _parse_attributes(lines)
     aligner = EntityAligner(document, options.notes)
@@ -86,7 +86,7 @@ def _read_document(file: Path, name: str, options: ReadOptions) -> Document:
     for line in lines:
         if line.id.startswith("T"):
             if line.id in entities:
-                raise UnireError(f"{line.id} stands there twice")
+                raise UnireError(f"{line.id} is defined twice")
             entities[line.id] = _parse_entity(line, aligner, attributes.get(line.id, {}))
     triggers = {line.id: line.words[0].partition(":")[2] for line in lines if line.id.startswith("E") and line.words}
     relations = []
@@ -102,16 +102,16 @@ def _read_document(file: Path, name: str, options: ReadOptions) -> Document:
     return document.annotated((entity for entity in entities.values() if entity is not None), relations)
 
 
-def _read_text(file: Path) -> str:
-    with explain_read_errors(file):
-        return json_utils.decode(file.read_bytes())
+def _read_text(path: Path, check: Callable[[int, str], None]) -> str:
+    with explain_read_errors(path), path.open("rb") as file:
+        return json_utils.decode(read_whole(file, str(path), check))
 
 
 def _parse_line(line: str) -> Line:
     name, _, rest = line.partition("\t")
     words, _, rest = rest.partition("\t")
     if name[:1] not in set("TREAMN#*"):
-        raise UnireError(f"{json_utils.shorten_json(line)} is not a line that brat writes")
+        raise UnireError(f"{json_utils.shorten_json(line)} is not a line of brat")
     return Line(name, words.split(), rest)
 
 
@@ -151,7 +151,7 @@ def _parse_arguments(line: Line, entities: dict[str, Entity | None], triggers: d
         pairs.reverse()
     names = [name for _, name in pairs]
     if missing := [name for name in names if triggers.get(name, name) not in entities]:
-        raise UnireError(f"{line.id} refers to {missing[0]!r}, which is not there")
+        raise UnireError(f"{line.id} refers to {missing[0]!r}, which does not exist")
     return names
 
 
@@ -162,7 +162,7 @@ def _parse_attributes(lines: Iterable[Line]) -> dict[str, Json]:
         if line.id[0] not in "AM#":
             continue
         if len(line.words) < 2:
-            raise UnireError(f"{line.id} must have a name and what it is about, as in `Certainty T1 high`")
+            raise UnireError(f"{line.id} must have a name and a target, as in `Certainty T1 high`")
         name, target, *value = line.words
         target_attributes = attributes.setdefault(target, {})
         if line.id[0] != "#":
@@ -192,7 +192,7 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
             except (TypeError, ValueError) as error:
                 raise UnireError(str(error)) from None
             if file.exists():
-                raise UnireError("another one has the same name, and so would have the same file")
+                raise UnireError("another document has the same id, and would have the same file")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text)
             file.with_suffix(".ann").write_bytes(annotation)
@@ -209,7 +209,7 @@ def _build_file_name(name: str) -> str:
     if not all(parts):  # a slash at the end, or two in a row, does not separate folders
         parts = [name]
     if not name:
-        raise UnireError("it has no name, and so no file")
+        raise UnireError("it has no id, and therefore no file name")
     return "/".join(UNSAFE_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", part) for part in parts) + ".txt"
 
 
@@ -254,5 +254,5 @@ def _dump_attributes(name: str, item: Entity | Relation) -> Iterator[tuple[str, 
 
 def _check_label(label: str) -> str:
     if not WORD.fullmatch(label):
-        raise UnireError(f"brat has no types with spaces in their names, such as {label!r}; rename it")
+        raise UnireError(f"brat does not support spaces in names of types, such as {label!r}; rename the type")
     return label

@@ -52,7 +52,7 @@ def is_row(line: str) -> bool:
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
-    for block in _iter_blocks(path, options.on_error):
+    for block in _iter_blocks(path, options):
         document = None
         with add_location(f"{path}, line {block[0][0]} and on", options.on_error):
             document = _parse_block(block, options)
@@ -73,20 +73,23 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
                 file.write(text + b"\n\n")
 
 
-def _iter_blocks(path: Path, on_error: OnError) -> Iterator[Block]:
+def _iter_blocks(path: Path, options: ReadOptions) -> Iterator[Block]:
     """The lines of each sentence. A row after a line that is not a row starts a new sentence."""
     block: Block = []
     in_rows = False
-    for number, raw in json_utils.iter_lines(path):
+    size = 0
+    for number, raw in json_utils.iter_lines(path, options.limits, options.on_error):
         columns = None
-        with add_location(f"{path}, line {number}", on_error):
+        with add_location(f"{path}, line {number}", options.on_error):
             columns = json_utils.decode(raw).split("\t")
         if columns is None:
             continue
         row = len(columns) > WORDS
         if row and not in_rows and block:
             yield block
-            block = []
+            block, size = [], 0
+        size += len(raw)
+        options.limits.check_record(size, f"{path}, line {block[0][0] if block else number} and on")
         if raw:
             block.append((number, columns))
         in_rows = row
@@ -125,7 +128,7 @@ def _parse_block(block: Block, options: ReadOptions) -> Document:
     }
     for number, head, tail, _ in relations:
         if missing := [argument for argument in (head, tail) if argument not in entities]:
-            raise UnireError(f"line {number}: element {missing[0]} of a relation is no entity")
+            raise UnireError(f"line {number}: element {missing[0]} of a relation is not an entity")
     linked = [Relation(entities[head], entities[tail], label) for _, head, tail, label in relations]
     return document.annotated(entities.values(), linked)
 
@@ -155,7 +158,9 @@ def _dump_rows(document: Document) -> Iterator[str]:
         end, label = (entity.end, entity.label) if entity else (start + 1, NO_ENTITY)
         if entity:
             if label == NO_ENTITY:
-                raise UnireError(f"the format conll04 has no entity type {NO_ENTITY!r}: it means that there is none")
+                raise UnireError(
+                    f"the format conll04 cannot represent an entity type {NO_ENTITY!r}, which means no entity"
+                )
             numbers[entity] = number
         words = document.words[start:end]
         tags = "/".join(COMMA[1] if word == COMMA[1] else NO_TAG for word in words)
@@ -169,11 +174,11 @@ def _dump_rows(document: Document) -> Iterator[str]:
 
 def _escape_word(word: str) -> str:
     if not word:
-        raise UnireError("the format conll04 has no empty words")
+        raise UnireError("the format conll04 cannot represent empty words")
     return COMMA[0] if word == COMMA[1] else _check_cell(word).replace("\\", "\\\\").replace("/", "\\/")
 
 
 def _check_cell(text: str) -> str:
     if any(character in text for character in "\t\n\r"):
-        raise UnireError(f"{text!r} has a tab or a line end in it, and the format conll04 no place for one")
+        raise UnireError(f"{text!r} has a tab or a line end, which the format conll04 cannot represent")
     return text

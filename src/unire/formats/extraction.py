@@ -39,10 +39,13 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
 
 def _parse_document(item: Json, position: int, options: ReadOptions) -> Document:
     for foreign in FOREIGN_KEYS.keys() & item.keys():
-        raise UnireError(f'"{foreign}" is not of the format jsonl; give the format, perhaps {FOREIGN_KEYS[foreign]}')
+        raise UnireError(
+            f'"{foreign}" is not a key of the format jsonl; give the format, perhaps {FOREIGN_KEYS[foreign]}'
+        )
     text, name = json_utils.require(item, "text", str), json_utils.parse_id(item, "id", position)
     aligner = EntityAligner(
-        split_text(text, spaces=options.spaces, id=name, meta=json_utils.get_other_keys(item, KEYS)), options.notes
+        split_text(text, options, id=name, meta=json_utils.get_other_keys(item, KEYS)),
+        options.notes,
     )
     entities: list[Entity | None] = []
     by_key: dict[EntityKey, Entity | None] = {}
@@ -73,5 +76,5 @@ def _find_argument(value: Any, side: str, by_key: dict[EntityKey, Entity | None]
     """The entity that a relation refers to, or `None` if it was left out."""
     key = _parse_key(json_utils.expect(value, dict, what).get(side), f'"{side}" of {what}')
     if key not in by_key:
-        raise UnireError(f'"{side}" of {what} is none of the entities')
+        raise UnireError(f'"{side}" of {what} is not one of the entities')
     return by_key[key]

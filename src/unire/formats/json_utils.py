@@ -14,6 +14,8 @@ from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.files import explain_read_errors, open_binary
 from unire.formats.base import ReadOptions, add_location
+from unire.limits import DEFAULT_LIMITS, ReadLimits, read_whole
+from unire.limits import iter_lines as iter_limited_lines
 
 __all__ = [
     "ErrorSubject",
@@ -39,6 +41,7 @@ __all__ = [
     "parse_relations",
     "parse_sentences",
     "parse_words",
+    "read_file",
     "read_lines",
     "read_list",
     "require",
@@ -114,17 +117,17 @@ def split_by_lengths(flat: Sequence[T], lengths: object) -> list[list[T]]:
     """
     sizes = expect(lengths, list, '"sentences"')
     if not all(is_integer(size) and size >= 0 for size in sizes) or sum(sizes) != len(flat):
-        raise UnireError(f'"sentences" must say how many of {len(flat)} words each sentence has')
+        raise UnireError(f'"sentences" must be the number of words of each sentence, {len(flat)} in total')
     ends = list(accumulate(sizes))
     return [list(flat[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
 def check_span(start: int, end: int, n_words: int, what: object) -> tuple[int, int]:
-    """Check that the words `[start, end)` are at least one and lie inside the document."""
+    """Check that the words `[start, end)` are at least one and inside the document."""
     if start >= end:
         raise UnireError(f"{what} is reversed or empty")
     if start < 0 or end > n_words:
-        raise UnireError(f"{what} lies outside the document, which has {n_words} words")
+        raise UnireError(f"{what} is outside the document, which has {n_words} words")
     return start, end
 
 
@@ -150,7 +153,7 @@ def parse_relations(item: Json, entities: Sequence[Entity], key: str) -> list[Re
         head, tail = parse_integer(value, "head", what), parse_integer(value, "tail", what)
         for position in (head, tail):
             if not 0 <= position < len(entities):
-                raise UnireError(f"{what} refers to a missing entity: {position}, of {len(entities)} counted from 0")
+                raise UnireError(f"{what} refers to entity {position}, but there are {len(entities)}, counted from 0")
         label = parse_label(value, key, what)
         relations.append(Relation(entities[head], entities[tail], label, *parse_properties(value, what)))
     return relations
@@ -201,7 +204,7 @@ def index_arguments(relations: Iterable[Relation], entities: Sequence[Entity]) -
         try:
             yield relation, find(relation.head), find(relation.tail)
         except ValueError:
-            raise UnireError(f"the relation {relation} refers to an entity that the document lacks") from None
+            raise UnireError(f"the relation {relation} refers to an entity that is not in the document") from None
 
 
 def dump_properties(item: Entity | Relation) -> Json:
@@ -223,7 +226,10 @@ def is_number(value: object) -> bool:
 
 def shorten_json(value: object) -> str:
     """`value` as JSON, shortened for an error message."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except RecursionError:  # writing needs more depth than reading
+        text = "…"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -236,12 +242,19 @@ ToJson = Callable[[Document], Iterable[Json]]
 """The JSON objects that a document becomes."""
 
 
-def iter_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file without line ends, with their numbers from 1."""
-    with explain_read_errors(path), open_binary(path) as file:
-        for number, raw in enumerate(file, start=1):
-            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield number, line.rstrip(b"\r\n")
+def iter_lines(
+    path: Path, limits: ReadLimits = DEFAULT_LIMITS, on_error: OnError | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file without line ends, with their numbers from 1. A line that is too long is skipped."""
+    with explain_read_errors(path), open_binary(path, limits) as file:
+        for number, raw, _ in iter_limited_lines(file, str(path), limits, on_error):
+            yield number, raw.rstrip(b"\r\n")
+
+
+def read_file(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> bytes:
+    """The content of a file that is parsed as a whole."""
+    with explain_read_errors(path), open_binary(path, limits) as file:
+        return read_whole(file, str(path), limits.check_record)
 
 
 def decode(raw: bytes) -> str:
@@ -261,15 +274,19 @@ def parse_json(raw: bytes) -> Any:
     except json.JSONDecodeError as error:
         location = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise UnireError(f"not valid JSON: {error.msg} ({location})") from None
-    except (ValueError, RecursionError) as error:
+    except UnicodeEncodeError as error:
         raise UnireError(f"cannot be read as JSON: {error}") from None
+    except RecursionError:
+        raise UnireError("cannot be read as JSON: brackets are nested too deeply") from None
+    except ValueError:
+        raise UnireError("cannot be read as JSON: a number has too many digits") from None
     return value
 
 
-def iter_objects(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
+def iter_objects(path: Path, options: ReadOptions) -> Iterator[tuple[str, Json]]:
     """The JSON objects of a file in JSON lines, each with its location."""
-    name = str(path)
-    for number, line in iter_lines(path):
+    name, on_error = str(path), options.on_error
+    for number, line in iter_lines(path, options.limits, on_error):
         if not line or line.isspace():
             continue
         location = f"{name}, line {number}"
@@ -283,17 +300,16 @@ def iter_objects(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
 
 def read_lines(path: Path, options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
     """Read a file with one JSON object per line."""
-    return _read_documents(iter_objects(path, options.on_error), options, from_json)
+    return _read_documents(iter_objects(path, options), options, from_json)
 
 
 def read_list(path: Path, options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
     """Read a file that is one JSON list of objects."""
-    return _read_documents(_iter_items(path, options.on_error), options, from_json)
+    return _read_documents(_iter_items(path, options), options, from_json)
 
 
-def _iter_items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
-    with explain_read_errors(path), open_binary(path) as file:
-        raw = file.read()
+def _iter_items(path: Path, options: ReadOptions) -> Iterator[tuple[str, Json]]:
+    raw = read_file(path, options.limits)
     try:
         values = expect(parse_json(raw.removeprefix(codecs.BOM_UTF8)), list, "the file")
     except UnireError as error:
@@ -301,7 +317,7 @@ def _iter_items(path: Path, on_error: OnError) -> Iterator[tuple[str, Json]]:
     for i, value in enumerate(values):
         location = f"{path}, item {i} (counted from 0)"
         item = None
-        with add_location(location, on_error):
+        with add_location(location, options.on_error):
             item = expect(value, dict, "a document")
         if item is not None:
             yield location, item

@@ -13,8 +13,8 @@ becomes two relations. The reader takes the first annotation that was not skippe
 without annotation. Both cases are counted. Other answers about a region (choices, ratings) become attributes. The
 document's id is the `id` in `data`, or else that of the task. Other keys of `data` are its meta data.
 
-`sentences` and `offsets` in `data` hold the words and their characters as in the format `unire`. They are ours; without
-them the text is split. `score` and `meta` of a region or a relation hold its score and attributes. The format cannot
+unire adds `sentences` and `offsets` to `data`: the words and their characters, as in the format `unire`. Without them
+the text is split. `score` and `meta` of a region or a relation hold its score and attributes. The format cannot
 represent the cuts of a document and entities on empty words.
 """
 
@@ -85,7 +85,7 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
     if "sentences" in data:
         document = native.parse_layout(data, name, meta)
     else:
-        document = split_text(json_utils.require(data, "text", str), spaces=options.spaces, id=name, meta=meta)
+        document = split_text(json_utils.require(data, "text", str), options, id=name, meta=meta)
     result = _select_result(item, options)
     regions = _parse_regions(result, document, options)
     relations = [relation for value in result for relation in _parse_relations(value, regions, options)]
@@ -118,7 +118,7 @@ def _parse_regions(result: list[Json], document: Document, options: ReadOptions)
         what = json_utils.ErrorSubject("region", value)
         name = str(value.get("id"))
         if name in regions:
-            raise UnireError(f"{what} has the name of another one")
+            raise UnireError(f"{what} has the same id as another one")
         region = json_utils.require(value, "value", dict)
         part = (json_utils.parse_integer(region, "start", what), json_utils.parse_integer(region, "end", what))
         score, attributes = _parse_properties(value, what)
@@ -155,11 +155,11 @@ def _parse_relations(value: Json, regions: dict[str, list[Entity]], options: Rea
         return
     labels = json_utils.parse_words(value.get("labels", []), f"the labels of {what}")
     if not labels:
-        raise UnireError(f"{what} has no label; give it one, or take it out")
+        raise UnireError(f"{what} has no label; add one, or remove it")
     direction = value.get("direction", "right")
     pairs = {"right": [ends], "left": [ends[::-1]], "bi": [ends, ends[::-1]]}.get(str(direction))
     if pairs is None:
-        raise UnireError(f'the direction of {what} is none of "right", "left" and "bi"')
+        raise UnireError(f'the direction of {what} must be "right", "left" or "bi"')
     for label in labels:
         for head, tail in pairs:
             yield Relation(head, tail, label, *_parse_properties(value, what))

@@ -111,7 +111,7 @@ def _check_characters(entity: Entity, value: Json) -> None:
     for key, expected_value in expected.items():
         if value.get(key, expected_value) != expected_value:
             raise UnireError(
-                f'"{key}" of entity {json_utils.shorten_json(value)} is not that of its words, {expected_value!r}'
+                f'"{key}" of entity {json_utils.shorten_json(value)} differs from that of its words, {expected_value!r}'
             )
 
 

@@ -12,8 +12,8 @@ Spans count characters, or tokens if they have `token_start` and `token_end` (in
 skipped and counted. A text without `tokens` is split into sentences and words. `meta` and all other keys are the
 document's meta data. `entities`, a key of other formats, is counted, and is an error if there are no `spans`.
 
-`id` and `sentences` (the number of tokens of each sentence) are ours. Without `sentences`, a text with tokens is one
-sentence. `score` and `attributes` of spans and relations are ours, too. The format cannot represent the cuts of a
+unire adds `id` and `sentences` (the number of tokens of each sentence). Without `sentences`, a text with tokens is one
+sentence. It also adds `score` and `attributes` of spans and relations. The format cannot represent the cuts of a
 document.
 """
 
@@ -40,7 +40,7 @@ SpanEntities = list[tuple[Json, Entity | None]]
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
-    for position, (location, item) in enumerate(json_utils.iter_objects(path, options.on_error)):
+    for position, (location, item) in enumerate(json_utils.iter_objects(path, options)):
         if item.get("answer", "accept") != "accept":
             options.notes["text that was not accepted, left out"] += 1
             continue
@@ -98,7 +98,9 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
     document = _parse_tokens(item, position) if "tokens" in item else _split_item(item, position, options)
     if "entities" in item:
         if "spans" not in item:
-            raise UnireError('"entities" is not of the format prodigy, which has "spans"; give the format of the file')
+            raise UnireError(
+                '"entities" is not a key of the format prodigy, which has "spans"; choose the format of the file'
+            )
         options.notes['"entities" beside "spans", taken as meta data'] += 1
     aligner = EntityAligner(document, options.notes)
     spans = [
@@ -117,7 +119,7 @@ def _get_meta(item: Json) -> Json:
 
 def _split_item(item: Json, position: int, options: ReadOptions) -> Document:
     text, name = json_utils.require(item, "text", str), json_utils.parse_id(item, "id", position)
-    return split_text(text, spaces=options.spaces, id=name, meta=_get_meta(item))
+    return split_text(text, options, id=name, meta=_get_meta(item))
 
 
 def _parse_tokens(item: Json, position: int) -> Document:
@@ -128,7 +130,7 @@ def _parse_tokens(item: Json, position: int) -> Document:
         json_utils.expect(token, dict, what)
         start, end = json_utils.parse_integer(token, "start", what), json_utils.parse_integer(token, "end", what)
         if not 0 <= start <= end <= len(text):
-            raise UnireError(f"{what} does not lie in a text of {len(text)} characters")
+            raise UnireError(f"{what} is outside the text, which has {len(text)} characters")
         words.append(json_utils.parse_label(token, "text", what))
         offsets.append((start, end))
     sentences = json_utils.split_by_lengths(words, item.get("sentences", [len(words)]))
@@ -177,5 +179,5 @@ def _find_argument(value: Json, key: str, spans: SpanEntities, what: object) -> 
     if not candidates and span is None:
         candidates = [entity for _, entity in spans if entity and entity.end - 1 == value.get(key)]
     if not candidates:
-        raise UnireError(f'{what} has a "{key}" that is no span')
+        raise UnireError(f'{what} has a "{key}" that is not a span')
     return candidates[0]

@@ -9,7 +9,7 @@ Words of `sentText` are separated by spaces, unless `tokens` lists them. Offsets
 exclusive. Consecutive lines with the same `articleId` and a growing `sentId` form one document. Keys with data for one
 encoder (`wordpieceSentText`, `jointLabelMatrix`, …) are skipped and counted.
 
-`score` and `attributes`, and `meta` in the first line of a document, are ours. The format cannot represent annotation
+unire adds `score` and `attributes`, and `meta` in the first line of a document. The format cannot represent annotation
 across sentences, the text or the cuts of a document.
 """
 
@@ -41,7 +41,8 @@ KEYS = ("articleId", "sentId", "sentText", "tokens", "entityMentions", "relation
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     parts: list[Document] = []
     last = ("", 0)
-    for position, (location, item) in enumerate(json_utils.iter_objects(path, options.on_error)):
+    size = 0
+    for position, (location, item) in enumerate(json_utils.iter_objects(path, options)):
         part = None
         with add_location(location, options.on_error):
             part, key = _parse_sentence(item), _parse_key(item, position)
@@ -50,12 +51,14 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
         for name in json_utils.get_other_keys(item, KEYS):
             options.notes[f'"{name}" of a sentence, left out'] += 1
         if parts and (key[0] != last[0] or key[1] <= last[1]):
-            yield from _read_joined(parts, last[0], path, options)
-            parts = []
-        parts.append(part)
+            yield from _read_joined(parts, last[0], size, path, options)
+            parts, size = [], 0
+        size += len(part.text)
+        if not parts or size <= options.limits.max_document:
+            parts.append(part)
         last = key
     if parts:
-        yield from _read_joined(parts, last[0], path, options)
+        yield from _read_joined(parts, last[0], size, path, options)
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
@@ -113,7 +116,7 @@ def _parse_sentence(item: Json) -> Document:
         what = json_utils.ErrorSubject("entity", value)
         name = str(json_utils.expect(value, dict, what).get("emId", len(entities)))
         if name in entities:
-            raise UnireError(f'{what} has the "emId" of another one')
+            raise UnireError(f'{what} has the same "emId" as another one')
         offset = value.get("offset")
         if not isinstance(offset, list) or len(offset) != 2 or not all(map(json_utils.is_integer, offset)):
             raise UnireError(f'"offset" of {what} is not [start, end]')
@@ -136,10 +139,13 @@ def _parse_relation(value: Any, entities: dict[str, Entity]) -> Relation:
     return Relation(head, tail, json_utils.parse_label(value, "label", what), *json_utils.parse_properties(value, what))
 
 
-def _read_joined(parts: list[Document], name: str, path: Path, options: ReadOptions) -> Iterator[Document]:
-    """Join the sentences of one document, unless they are inconsistent."""
+def _read_joined(
+    parts: list[Document], name: str, n_characters: int, path: Path, options: ReadOptions
+) -> Iterator[Document]:
+    """Join the sentences of one document, unless they are inconsistent or too many."""
     document = None
     with add_location(str(path), options.on_error):
+        options.limits.check_document(n_characters, f"document {name!r}")
         document = _join_sentences(parts, name)
     if document is not None:
         yield document

@@ -11,6 +11,7 @@ pipeline component, relations and scores come from its `SpanAnnotations`.
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,11 +21,11 @@ from typing import Any
 
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import explain_read_errors
 from unire.formats import json_utils, native
 from unire.formats.alignment import WORDLESS
 from unire.formats.base import LOST_ARGUMENT, ReadOptions, add_location, import_extra
 from unire.formats.json_utils import Json
+from unire.limits import ReadLimits
 
 __all__ = [
     "GROUP",
@@ -45,7 +46,7 @@ USER_DATA_KEY = "unire"
 RELATIONS_KEY: Any = ("._.", "relations", None, None)
 """The key under which spaCy stores `doc._.relations`."""
 ATTRIBUTE = "unire"
-"""The name of our record in the `attrs` of a span group. Only groups that have it are ours."""
+"""The key of our record in the `attrs` of a span group. Only our groups have it."""
 CHARACTER_KEY = "._."
 """The first part of spaCy's keys for data at a character of the text. The third part is the character's number."""
 GROUP_PREFIX = "unire:"
@@ -62,8 +63,8 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     import spacy
     from spacy.tokens import DocBin
 
-    with explain_read_errors(path):
-        raw = path.read_bytes()
+    raw = json_utils.read_file(path, options.limits)
+    _check_unpacked(raw, path, options.limits)
     try:
         docs = list(DocBin().from_bytes(raw).get_docs(spacy.blank("xx").vocab))
     except Exception as error:  # whatever spaCy raises, the cause is the file
@@ -74,6 +75,15 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
             document = _read_doc(doc, position, options)
         if document is not None:
             yield document
+
+
+def _check_unpacked(raw: bytes, path: Path, limits: ReadLimits) -> None:
+    """Refuse a file that unpacks to more than a record, which spaCy would hold in memory."""
+    try:
+        unpacked = zlib.decompressobj().decompress(raw, limits.max_record + 1)
+    except zlib.error as error:
+        raise UnireError(f"{path} is not a DocBin that can be read: {error}") from None
+    limits.check_record(len(unpacked), str(path))
 
 
 def _read_doc(doc: Any, position: int, options: ReadOptions) -> Document:
@@ -107,7 +117,7 @@ def to_doc(document: Document, vocab: Any) -> Any:
     from spacy.util import filter_spans
 
     if "" in document.words:
-        raise UnireError("spaCy has no empty words")
+        raise UnireError("spaCy cannot represent empty words")
     gaps = zip(document.offsets, [*document.offsets[1:], (len(document.text), 0)], strict=True)
     starts = {sentence.start for sentence in document.sentences}
     user_data = _build_user_data(document)

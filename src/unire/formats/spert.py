@@ -5,7 +5,7 @@
       "relations": [{"type": "Live_In", "head": 0, "tail": 1}]}]
 
 Ends are exclusive. `head` and `tail` are positions in `entities`. Every item is a document of one sentence, whose id is
-`orig_id`. Other keys are kept in `Document.meta` and written back. `score` and `attributes` are ours.
+`orig_id`. Other keys are kept in `Document.meta` and written back. unire adds `score` and `attributes`.
 
 A document of several sentences becomes one item per sentence, with the ids `ID#0`, `ID#1` and so on, without its meta
 data. The format cannot represent annotation across sentences, the text or the cuts of a document. Its words are read

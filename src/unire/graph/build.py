@@ -73,7 +73,9 @@ class Node(Occurrences):
     """Mentions with the same label and normalized text."""
 
     label: str
+    """The entity type."""
     key: str
+    """The normalized text."""
     forms: Counter[str] = field(default_factory=Counter)
     """Counts of the first `MAX_NAMES` different texts of the mentions."""
 
@@ -88,19 +90,27 @@ class Edge(Occurrences):
     """Relations of the same type between the same nodes."""
 
     label: str
+    """The relation type."""
 
 
 class Graph:
-    """A merged knowledge graph.
+    """A knowledge graph of many documents, in which equal mentions are one node.
 
     >>> graph = Graph(documents)  # doctest: +SKIP
     >>> graph.nodes["Method", "chart parser"].count  # doctest: +SKIP
+    2
+
+    Args:
+        documents: The documents, which may be a stream.
     """
 
     def __init__(self, documents: Iterable[Document] = ()) -> None:
         self.nodes: dict[NodeKey, Node] = {}
+        """The nodes, by label and normalized text."""
         self.edges: dict[EdgeKey, Edge] = {}
+        """The edges, by head, relation type and tail."""
         self.documents = 0
+        """The number of documents."""
         for document in documents:
             self.add(document)
 
@@ -114,10 +124,15 @@ class Graph:
             self._add_relation(relation, source)
 
     def to_networkx(self) -> Any:
-        """A `networkx.MultiDiGraph`: nodes are `(label, key)`, edges are keyed by the relation's type.
+        """Convert to a `networkx.MultiDiGraph`. Nodes are `(label, key)`, and edges have the relation type as key.
 
-        Nodes have the attributes `name`, `label`, `count`, `documents`, `score`, `forms` and `sources`, edges all but
-        `name` and `forms`.
+        Nodes have the attributes `name`, `label`, `count`, `documents`, `score`, `forms` and `sources`. Edges have all
+        of these but `name` and `forms`.
+
+        >>> graph.to_networkx()  # doctest: +SKIP
+
+        Raises:
+            UnireError: networkx is not installed.
         """
         try:
             import networkx

@@ -183,10 +183,19 @@ INVALID_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write_graphml(documents: Iterable[Document], target: str | Path | TextIO) -> int:
-    """Merge the documents and write GraphML for Gephi, Cytoscape, yEd and networkx. Return the number of documents.
+    """Merge the documents and write GraphML, for Gephi, Cytoscape, yEd and networkx.
 
     GraphML has no lists, so `forms` and `sources` are JSON. U+FFFD replaces characters that XML does not allow, such as
     NUL and most other control characters.
+
+    >>> write_graphml(documents, "graph.graphml")  # doctest: +SKIP
+
+    Args:
+        documents: The documents, which may be a stream.
+        target: A path, which is replaced atomically, or an open text stream.
+
+    Returns:
+        The number of documents.
     """
     with open_text_output(target) as file:
         graph = Graph(documents)
@@ -237,7 +246,7 @@ BACKSLASH_U = re.compile(r"(?<=\\)(?=u)")
 
 
 def write_cypher(documents: Iterable[Document], target: str | Path | TextIO) -> int:
-    """Merge the documents and write Cypher statements for Neo4j (4.4 or newer). Return the number of documents.
+    """Merge the documents and write Cypher statements, for Neo4j 4.4 or newer.
 
         MERGE (n:Entity {label: 'Method', key: 'chart parser'}) SET n:`Method`, n.name = 'chart parser', n.count = 3, …;
         MATCH (a:Entity {…}), (b:Entity {…}) MERGE (a)-[r:`USED-FOR` {label: 'USED-FOR'}]->(b) SET r.count = 2, …;
@@ -246,6 +255,15 @@ def write_cypher(documents: Iterable[Document], target: str | Path | TextIO) -> 
     twice changes nothing. Text from the data is always inside a string literal, except the types of nodes and
     relations. Those are names in backticks, where `_` replaces everything but letters, digits, spaces, `-` and `_`. The
     property `label` has the exact type.
+
+    >>> write_cypher(documents, "graph.cypher")  # doctest: +SKIP
+
+    Args:
+        documents: The documents, which may be a stream.
+        target: A path, which is replaced atomically, or an open text stream.
+
+    Returns:
+        The number of documents.
     """
     with open_text_output(target) as file:
         graph = Graph(documents)
@@ -318,4 +336,4 @@ WRITERS: dict[str, Callable[[Iterable[Document], str | Path | TextIO], int]] = {
     "graphml": write_graphml,
     "cypher": write_cypher,
 }
-"""Writers by the names of their formats. Each returns the number of documents."""
+"""The writers of graphs and rows, by format. Each takes documents and a target, and returns the number of documents."""

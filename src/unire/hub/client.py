@@ -74,7 +74,7 @@ def is_reachable(name: str, file: str) -> bool:
 def upload(
     name: str, files: Mapping[str, Path | bytes], *, known: Collection[str], message: str, private: bool | None = None
 ) -> str:
-    """Upload files to a repository in one commit, so that nobody sees a part of them.
+    """Upload files to a repository in one commit, so that readers never see a partial upload.
 
     Args:
         name: `USER/MODEL`; created if necessary.
@@ -120,23 +120,23 @@ def _plain_errors(name: str) -> Iterator[None]:
     try:
         yield
     except GatedRepoError:
-        raise UnireError(f"the Hub gives {name!r} only to those who were granted access; ask for it there") from None
+        raise UnireError(f"access to {name!r} on the Hub is restricted; request it there") from None
     except RepositoryNotFoundError:
         raise UnireError(
-            f"the Hub has no {name!r} that you may read; check the name, and log in (hf auth login) if it is private"
+            f"the Hub has no {name!r}, or it is private; check the name, and log in if necessary (hf auth login)"
         ) from None
     except RevisionNotFoundError:
-        raise UnireError(f"the Hub has no {name!r}: there is no such revision") from None
+        raise UnireError(f"the Hub has no such revision of {name!r}") from None
     except HFValidationError:
-        raise UnireError(f"{name!r} is no name that the Hub can have; it is USER/MODEL") from None
-    except Exception as error:  # every version of the client has errors of its own HTTP library
+        raise UnireError(f"{name!r} is not a name on the Hub; give USER/MODEL") from None
+    except Exception as error:  # depends on the HTTP library of the client's version
         raise UnireError(f"the Hub cannot be used for {name!r}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
-        return "it does not let you write there; log in with a token that may write (hf auth login)"
+        return "you may not write there; log in with a token that has write access (hf auth login)"
     message = _first_line(error)
     if error.__cause__ is None or (cause := _first_line(error.__cause__)) in message:
         return message

@@ -11,7 +11,7 @@ from typing import Any
 from unire.config import ModelConfig
 from unire.labels import LabelSpace
 
-__all__ = ["model_card"]
+__all__ = ["base_licence", "model_card"]
 
 
 def model_card(settings: ModelConfig, labels: LabelSpace, name: str | None = None) -> str:
@@ -32,33 +32,36 @@ def model_card(settings: ModelConfig, labels: LabelSpace, name: str | None = Non
             f"# {p.get('title', 'A UniRE model')}",
             "",
             *([p["description"], ""] if "description" in p else []),
-            "Finds entities and the relations between them by filling one table of word pairs ([UniRE](https://aclanthology.org/2021.acl-long.19/)).",
+            "The model finds entities and the relations between them. It fills one table of word pairs per sentence "
+            "([UniRE](https://aclanthology.org/2021.acl-long.19/)).",
             "",
             "```python",
             "from unire import Extractor",
             "",
             f'extractor = Extractor.load("{name or "path/to/this/folder"}")',
-            'document = extractor.extract("A text, as long as you like.")',
+            'document = extractor.extract("A text of any length.")',
             "document.entities, document.relations",
             "```",
             "",
             "## Labels",
             "",
-            f"- entities: {', '.join(labels.entity_types)}",
-            f"- relations: {', '.join(labels.relation_types) or 'none'}",
-            f"- symmetric: {', '.join(sorted(labels.symmetric)) or 'none'}",
+            f"- Entity types: {', '.join(labels.entity_types)}",
+            f"- Relation types: {', '.join(labels.relation_types) or 'none'}",
+            f"- Symmetric relation types: {', '.join(sorted(labels.symmetric)) or 'none'}",
             "",
-            "## How it was made",
+            "## Scores",
+            "",
+            *_score_table(_scores(p)),
+            "",
+            *_type_table(_scores(p)),
+            *_threshold_table(p),
+            "## Training",
             "",
             "| | |",
             "|---|---|",
             *(f"| {key} | {value} |" for key, value in _facts(settings).items()),
             "",
             *_rebuilding(p),
-            "## Scores",
-            "",
-            *_score_table(_scores(p)),
-            "",
             "## Limits",
             "",
             *_limits(settings, labels),
@@ -136,7 +139,8 @@ def _facts(settings: ModelConfig) -> dict[str, Any]:
     return {
         "encoder": _encoder(p),
         "base checkpoint": p.get("base", "the encoder itself"),
-        "licence of the base checkpoint": p.get("licence", "unknown: see where it comes from"),
+        **({"licence": p["licence"]} if "licence" in p and "base_licence" in p else {}),
+        "licence of the base checkpoint": base_licence(p),
         "training data": ", ".join(p.get("data", [])) or "unknown",
         **_distillation(p),
         "preset": p.get("preset", "unknown"),
@@ -150,6 +154,11 @@ def _facts(settings: ModelConfig) -> dict[str, Any]:
         **_export(p),
         "written by": f"unire {p.get('unire', 'unknown')}",
     }
+
+
+def base_licence(provenance: Mapping[str, Any]) -> str:
+    """The licence of the base checkpoint. A lone `licence` is that of model and base checkpoint."""
+    return str(provenance.get("base_licence", provenance.get("licence", "unknown")))
 
 
 def _encoder(provenance: Mapping[str, Any]) -> str:
@@ -195,7 +204,7 @@ def _export(provenance: Mapping[str, Any]) -> dict[str, str]:
         rows[f"onnxruntime against {what}"] = (
             f"probabilities differ by {parity['mean_difference']:.2g} on average "
             f"and {parity['difference']:.2g} at most, "
-            f"{100 * parity['findings']:.1f}% of the findings are the same ({parity['sentences']:,} sentences)"
+            f"{100 * parity['findings']:.1f}% of the predictions are the same ({parity['sentences']:,} sentences)"
         )
     return rows
 
@@ -211,31 +220,32 @@ def _calibration(provenance: Mapping[str, Any]) -> dict[str, str]:
     if not (calibration := provenance.get("calibration")):
         return {}
     errors = [
-        f"{100 * part['before']:.1f}% → {100 * part['after']:.1f}% for {part['n']:,} {name}"
+        f"{100 * part['before']:.1f}% → {100 * part['after']:.1f}% ({part['n']:,} {name})"
         for name, part in calibration["errors"].items()
     ]
-    return {"scores": f"calibrated on {', '.join(calibration['data'])}: expected calibration error {', '.join(errors)}"}
+    data = ", ".join(calibration["data"])
+    return {"calibration of scores": f"on {data}; expected calibration error: {', '.join(errors)}"}
 
 
 def _rebuilding(provenance: Mapping[str, Any]) -> list[str]:
     if "rebuild" not in provenance:
         return []
-    return ["To make one like it:", "", "```bash", str(provenance["rebuild"]), "```", ""]
+    return ["To train a similar model:", "", "```bash", str(provenance["rebuild"]), "```", ""]
 
 
 def _limits(settings: ModelConfig, labels: LabelSpace) -> list[str]:
-    """The limits of all such models, and of this one."""
+    """The limits of all models, and of this one."""
     data = ", ".join(settings.provenance.get("data", [])) or "its training data"
     calibrated = "calibration" in settings.provenance
-    kind = "chances on text like that of the calibration" if calibrated else "the model's own probabilities"
+    kind = "calibrated probabilities on text like the calibration data" if calibrated else "uncalibrated probabilities"
     limits = [
-        f"It knows {len(labels.entity_types)} types of entities and {len(labels.relation_types)} of relations, and "
-        f"text like that of {data}. On other kinds of text, and in other languages, expect less.",
-        "Entities do not overlap, and relations do not cross the end of a sentence.",
-        f"Scores are {kind}. They are not proof: what matters should be read by somebody.",
+        f"The model knows {len(labels.entity_types)} entity types and {len(labels.relation_types)} relation types. "
+        f"Expect lower scores on text that differs from {data}, and in other languages.",
+        "Entities do not overlap, and relations do not cross sentence boundaries.",
+        f"Scores are {kind}. They are no proof: let a person check what matters.",
     ]
     if settings.provenance.get("export", {}).get("precision") == "int8":
-        limits.append("Weights, and in onnxruntime activations too, are rounded to eight bits.")
+        limits.append("Weights are quantized to 8 bits, and so are activations in onnxruntime.")
     return [f"- {limit}" for limit in limits]
 
 
@@ -243,12 +253,49 @@ def _score_table(scores: Mapping[str, Any]) -> list[str]:
     if not scores:
         return ["Not scored yet: run `unire evaluate`."]
     rows = [
+        "Precision, recall and F1 in percent:",
+        "",
         "| split | protocol | Ent P | Ent R | Ent F1 | Rel P | Rel R | Rel F1 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for split, score in scores.items():
-        figures = [
-            f"{100 * score[part][x]:.1f}" for part in ("entities", "relations") for x in ("precision", "recall", "f1")
-        ]
+        figures = _percentages(score, ("entities", "relations"))
         rows.append(f"| {split} | {score['protocol']['name']} | {' | '.join(figures)} |")
     return rows
+
+
+def _type_table(scores: Mapping[str, Any]) -> list[str]:
+    """The scores per type on the last split, which is test if the model was tested."""
+    if not scores:
+        return []
+    split, score = list(scores.items())[-1]
+    rows = [f"### Scores per type ({split})", "", "| type | P | R | F1 | gold |", "|---|---|---|---|---|"]
+    for kind in ("entities", "relations"):
+        for name, counts in score[kind].get("types", {}).items():
+            rows.append(f"| {name} | {' | '.join(_percentages({kind: counts}, [kind]))} | {counts['gold']:,} |")
+    return [*rows, ""]
+
+
+def _threshold_table(provenance: Mapping[str, Any]) -> list[str]:
+    """The suggested thresholds and what they leave; models of earlier versions have none."""
+    calibration = provenance.get("calibration", {})
+    if len(thresholds := calibration.get("thresholds", [])) < 2:  # there is nothing to choose from
+        return []
+    return [
+        "### Suggested thresholds",
+        "",
+        "The option `min_score` drops predictions with lower scores. These values keep all, three quarters, half and "
+        f"a quarter of the relations that the model finds in {', '.join(calibration['data'])}:",
+        "",
+        "| `min_score` | Ent P | Ent R | Ent F1 | Rel P | Rel R | Rel F1 |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {row['min_score']:g} | {' | '.join(_percentages(row, ('entities', 'relations')))} |"
+            for row in thresholds
+        ),
+        "",
+    ]
+
+
+def _percentages(score: Mapping[str, Any], kinds: Sequence[str]) -> list[str]:
+    return [f"{100 * score[kind][rate]:.1f}" for kind in kinds for rate in ("precision", "recall", "f1")]

@@ -6,7 +6,8 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from tokenizers import Tokenizer
 
 from unire import pretrained
 from unire.config import ModelConfig
-from unire.errors import UnireError
-from unire.files import check_output_folder, recover, replace_atomically
+from unire.errors import UnireError, describe_error
+from unire.files import check_output_folder, read_folder, replace_atomically
 from unire.hub.client import download, upload
-from unire.hub.model_card import model_card
+from unire.hub.model_card import base_licence, model_card
 from unire.labels import LabelSpace
+from unire.model_files import load_json
+from unire.tokenizer_file import load_tokenizer_file
 
 __all__ = [
     "FILES",
@@ -40,6 +43,8 @@ GRAPH = "model.onnx"
 """The ONNX graph. Only `unire export` writes it."""
 FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, "tokenizer.json")
 """All files that a model directory may hold."""
+MAX_TABLE_PROBABILITIES = 2**30
+"""Probabilities of the largest table, N² · |Y|: 4 GiB."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,21 @@ class ModelDir:
     @classmethod
     def open(cls, source: str | Path) -> ModelDir:
         """Open a model by the name of a bundled model, a folder, or a name on the Hub."""
-        path = locate_model(source)
-        settings = ModelConfig.load(path)
-        labels = LabelSpace.load(path)
-        try:
-            tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-        except Exception as error:  # tokenizers raises bare Exception
-            raise UnireError(f"tokenizer.json of {str(path)!r} is missing or broken: {error}") from None
-        return cls(path, settings, labels, tokenizer)
+        with cls.reading(source) as model:
+            return model
+
+    @classmethod
+    @contextmanager
+    def reading(cls, source: str | Path) -> Iterator[ModelDir]:
+        """Open a model that nobody replaces while the body reads its other files, so that all are of one version."""
+        with read_folder(locate_model(source)) as path:
+            settings = ModelConfig.load(path)
+            labels = LabelSpace.load(path)
+            trusted = pretrained.is_bundled(path)
+            tokenizer = load_tokenizer_file(path / "tokenizer.json", trusted=trusted)
+            if not trusted:
+                _check_sizes(path, settings, labels)
+            yield cls(path, settings, labels, tokenizer)
 
     @property
     def has_graph(self) -> bool:
@@ -84,6 +96,23 @@ class ModelDir:
             ) from None
 
 
+def _check_sizes(path: Path, settings: ModelConfig, labels: LabelSpace) -> None:
+    """Refuse a model whose largest table would not fit into memory, or whose encoder lacks its special tokens."""
+    n_probabilities = len(labels) * settings.max_table**2
+    if n_probabilities > MAX_TABLE_PROBABILITIES:
+        raise UnireError(
+            f"model folder {str(path)!r} cannot be used: a table of {settings.max_table:,} words and {len(labels):,} "
+            f"labels has {n_probabilities:,} probabilities, and at most {MAX_TABLE_PROBABILITIES:,} are allowed"
+        )
+    n_tokens = settings.encoder.get("vocab_size")
+    largest = max(settings.spec.token_ids)
+    if isinstance(n_tokens, int) and largest >= n_tokens:
+        raise UnireError(
+            f"model folder {str(path)!r} cannot be used: its special tokens include the id {largest}, but the encoder "
+            f"has {n_tokens} tokens"
+        )
+
+
 def copy_model(source: Path, target: Path) -> None:
     """Copy a model directory. `target` must not exist, or be a model, which is replaced."""
     check_output_folder(target, replaceable=FILES)
@@ -95,9 +124,10 @@ def copy_model(source: Path, target: Path) -> None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    for name in FILES:
-        if (source / name).exists():
-            shutil.copyfile(source / name, target / name)
+    with read_folder(source) as folder:
+        for name in FILES:
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, target / name)
 
 
 def push_to_hub(
@@ -114,20 +144,26 @@ def push_to_hub(
     Args:
         source: The folder of a model, or the name of a bundled one.
         name: `USER/MODEL`. The repository is created if it does not exist.
-        private: Whether a new repository is private. By default the account decides.
-        about: More facts for the model card: `base` (the checkpoint that the encoder comes from), `licence`,
-            `language` (`en`), `datasets` (names on the Hub).
+        private: Whether a new repository is private. [default: as the account is set up]
+        about: More facts for the model card: `base` (the checkpoint that the encoder comes from), `licence` (of the
+            model), `base_licence` (of that checkpoint), `language` (`en`), `datasets` (names on the Hub).
 
     Returns:
         The address of the model.
+
+    Raises:
+        UnireError: The model has no weights, `huggingface_hub` is not installed, or the upload fails.
     """
-    model = ModelDir.open(source)
-    if not (model.path / WEIGHTS).is_file():
-        raise UnireError(f"model folder {str(model.path)!r} has no {WEIGHTS}; is it a whole unire model?")
-    settings = model.config.with_(provenance={**model.config.provenance, **(about or {})})
-    files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
-    files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
-    return upload(name, files, known=FILES, message="Upload a unire model", private=private)
+    with ModelDir.reading(source) as model:
+        if not (model.path / WEIGHTS).is_file():
+            raise UnireError(
+                f"model folder {str(model.path)!r} has no {WEIGHTS}; it is incomplete, or not a unire model"
+            )
+        known = model.config.provenance
+        settings = model.config.with_(provenance={**known, "base_licence": base_licence(known), **(about or {})})
+        files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
+        files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
+        return upload(name, files, known=FILES, message="Upload a unire model", private=private)
 
 
 def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) -> None:
@@ -138,14 +174,19 @@ def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) 
 
 
 def _texts(settings: ModelConfig, labels: LabelSpace, name: str | None = None) -> dict[str, str]:
-    return {
-        "config.json": _json(settings.to_dict()),
-        "labels.json": _json(labels.to_dict()),
-        "README.md": model_card(settings, labels, name),
-    }
+    try:
+        card = model_card(settings, labels, name)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UnireError(
+            f"the model card cannot be written, because the provenance in config.json is damaged "
+            f"({type(error).__name__}: {describe_error(error)})"
+        ) from None
+    return {"config.json": _json(settings.to_dict()), "labels.json": _json(labels.to_dict()), "README.md": card}
 
 
 def _json(data: object) -> str:
+    """Format as JSON, which has no NaN: a score that is none becomes null."""
+    data = json.loads(json.dumps(data), parse_constant=lambda _: None)
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -154,39 +195,49 @@ def locate_model(source: str | Path) -> Path:
 
     The name of a bundled model has precedence over a folder of that name; `./NAME` is the folder.
     """
-    name = str(source)
-    if isinstance(source, str) and name in pretrained.names():
-        return pretrained.find(name)
-    folder = Path(source)
-    recover(folder)
-    if folder.is_dir():
+    if folder := locate_local_model(source):
         return folder
-    if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
-        raise UnireError(f"there is no model folder {name!r}, and {pretrained.list_bundled()}")
+    name = str(source)
     try:
         ModelConfig.load(download(name, ["config.json"]))  # fail before downloading gigabytes of a foreign model
         return download(name, FILES)
     except UnireError as error:
-        raise UnireError(f"there is no model folder {name!r}, and {error}") from None
+        raise UnireError(f"there is no model folder {name!r}; {error}") from None
+
+
+def locate_local_model(source: str | Path) -> Path | None:
+    """Return the folder of a model on this machine; `None` if `source` can be the name of a model on the Hub."""
+    name = str(source)
+    if isinstance(source, str) and name in pretrained.names():
+        return pretrained.find(name)
+    folder = Path(source)
+    with read_folder(folder) as present:
+        if present.is_dir():
+            return folder
+    if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
+        raise UnireError(f"there is no model folder {name!r}; {pretrained.list_bundled()}")
+    return None
 
 
 def fingerprint(folder: Path) -> str:
     """Hash all files that the predictions of a model depend on."""
     digest = hashlib.sha256()
-    for name in FILES:
-        if name != "README.md" and (folder / name).is_file():
-            digest.update(name.encode())
-            with (folder / name).open("rb") as file:
-                while data := file.read(2**20):
-                    digest.update(data)
+    with read_folder(folder) as path:
+        for name in FILES:
+            if name != "README.md" and (path / name).is_file():
+                digest.update(name.encode())
+                with (path / name).open("rb") as file:
+                    while data := file.read(2**20):
+                        digest.update(data)
     return digest.hexdigest()[:16]
 
 
 def ensure_writable(folder: Path) -> None:
     """Check that a model can be written to `folder`, and that it would replace nothing but a model."""
     check_output_folder(folder, replaceable=FILES)
-    if folder.is_dir() and any(folder.iterdir()):
-        ModelConfig.load(folder)  # fails for the config.json of another program
+    with read_folder(folder) as present:
+        if present.is_dir() and any(present.iterdir()):
+            ModelConfig.load(present)  # fails for the config.json of another program
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder.parent):
@@ -200,7 +251,8 @@ def is_model_dir(source: str | Path) -> bool:
     if isinstance(source, str) and source in pretrained.names():
         return True
     try:
-        config = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with read_folder(source) as folder:
+            config = load_json(folder / "config.json")
+    except (OSError, UnireError):
         return False
     return isinstance(config, dict) and config.get("format") == "unire"

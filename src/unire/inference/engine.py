@@ -40,7 +40,7 @@ class Engine(ABC):
 
     max_cells: int
     """Largest number of padded cells in a batch, T·N²."""
-    max_tokens: int
+    max_batch_tokens: int
     """Largest number of padded tokens in a batch, B·L."""
     padding: Padding
     """How batches are padded: a GPU is faster with few distinct shapes."""
@@ -50,7 +50,7 @@ class Engine(ABC):
         """Compute P of every table, `[T, N, N, |Y|]`, as an array on the engine's device."""
 
     def start(self, batch: Batch) -> PendingTables:
-        """Start to compute a batch. An engine without a queue of its own computes it when the result is asked for."""
+        """Start to compute a batch. An engine without a queue computes it when the result is requested."""
         return PendingTables(lambda: self.predict_tables(batch))
 
     def run(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Any]]:
@@ -62,24 +62,24 @@ class Engine(ABC):
         """
         batches = iter(batches)
         in_flight: deque[tuple[Batch, PendingTables]] = deque()
-        end: Exception | None = None
+        more = True
+        error: Exception | None = None
         try:
-            while True:
-                while end is None and len(in_flight) < MAX_BATCHES_IN_FLIGHT:
+            while more or in_flight:
+                while more and len(in_flight) < MAX_BATCHES_IN_FLIGHT:
                     try:
-                        batch = next(batches)
-                        in_flight.append((batch, self.start(batch)))
-                    except Exception as error:  # `StopIteration` among them
-                        end = error
-                if not in_flight:
-                    break
-                batch, tables = in_flight.popleft()
-                yield batch, tables.result()
-            if end is not None and not isinstance(end, StopIteration):
-                raise end
+                        if more := (batch := next(batches, None)) is not None:
+                            in_flight.append((batch, self.start(batch)))
+                    except Exception as failure:
+                        more, error = False, failure
+                if in_flight:
+                    batch, pending = in_flight.popleft()
+                    yield batch, pending.result()
+            if error is not None:
+                raise error
         finally:
-            for _, tables in in_flight:
-                tables.cancel()
+            for _, pending in in_flight:
+                pending.cancel()
 
 
 def start_engine(
@@ -96,7 +96,13 @@ def start_engine(
     if choose_engine(model, engine, device) == "onnx":
         from unire.inference.onnx_engine import OnnxEngine
 
-        return OnnxEngine(model.path, threads=threads)
+        started = OnnxEngine(model.path, threads=threads)
+        if started.n_labels != len(model.labels):
+            raise UnireError(
+                f"the graph in {str(model.path)!r} has {started.n_labels} labels, but the model has "
+                f"{len(model.labels)}; export the model again"
+            )
+        return started
     from unire.inference.torch_engine import TorchEngine, choose_device
     from unire.models.unire import UniRE
 
@@ -104,13 +110,13 @@ def start_engine(
 
 
 def choose_engine(model: ModelDir, engine: str | None = None, device: str | None = None) -> EngineName:
-    """Return the engine that was asked for, if it can run; otherwise the fastest one on this machine.
+    """Return the requested engine, if it can run; otherwise the fastest one on this machine.
 
     That is torch if it is installed and there is a GPU, else onnxruntime if the model was exported, else torch on the
     CPU.
     """
     if engine is not None and engine not in get_args(EngineName):
-        raise UnireError(f"no engine {engine!r}; there are {' and '.join(get_args(EngineName))}")
+        raise UnireError(f"unknown engine {engine!r}; give {' or '.join(get_args(EngineName))}")
     asked = f"the engine {engine}" if engine else f"the device {device!r}"
     has_torch = find_spec("torch") is not None and find_spec("transformers") is not None
     if engine is None:
@@ -123,9 +129,9 @@ def choose_engine(model: ModelDir, engine: str | None = None, device: str | None
             raise UnireError(f'{who} needs PyTorch: pip install "unire[train]"{otherwise}')
         return "torch"
     if not model.has_graph:
-        raise UnireError(f"model folder {str(model.path)!r} has no graph for onnxruntime; make one with unire export")
+        raise UnireError(f"model folder {str(model.path)!r} has no graph for onnxruntime; create one with unire export")
     if device not in (None, "cpu"):
-        raise UnireError(f"onnxruntime computes on the CPU here; for the device {device!r} use the engine torch")
+        raise UnireError(f"onnxruntime runs on the CPU only; for the device {device!r}, use the engine torch")
     return "onnx"
 
 

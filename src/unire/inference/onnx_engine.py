@@ -17,11 +17,11 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from unire import pretrained
-from unire.errors import UnireError
+from unire.errors import UnireError, describe_error
 from unire.hub.model_dir import GRAPH
 from unire.inference.engine import Engine, PendingTables
 from unire.inference.onnx_check import check_graph
-from unire.utils import cpu_count
+from unire.utils import cpu_count, memory_bytes
 from unire.windows.collator import Batch, Padding
 
 __all__ = ["OnnxEngine", "start_session"]
@@ -36,6 +36,10 @@ MAX_RUN_TOKENS = 256
 RUNS_PER_THREAD = 16
 """Full runs of a batch for each thread. The fewer batches there are, the less often a core waits for the others."""
 MAX_CELLS = 400_000
+MAX_PROBABILITIES = 2**26
+"""Limits the memory of P, 256 MiB, for models with many labels."""
+MAX_MEMORY_SHARE = 0.75
+"""The part of this machine's memory that the results of graphs may take, unless they are bundled."""
 RUN_COST_TOKENS = 16
 """Measured fixed cost of a run, in tokens."""
 CELL_COST_TOKENS = 1 / 400
@@ -54,20 +58,26 @@ class OnnxEngine(Engine):
     """
 
     def __init__(self, folder: Path, *, threads: int | None = None) -> None:
-        if not pretrained.is_bundled(folder):  # bundled graphs are as trustworthy as this code
+        trusted = pretrained.is_bundled(folder)  # bundled graphs are as trustworthy as this code
+        if not trusted:
             check_graph(folder)
         threads = threads or cpu_count()
         try:
-            self._session = start_session(str(folder / GRAPH))
+            self._session = start_session(str(folder / GRAPH), bounded=not trusted)
+            self._inputs = [graph_input.name for graph_input in self._session.get_inputs()]
+            n_labels = self._session.get_outputs()[0].shape[-1]
         except Exception as error:  # onnxruntime has no common type for its errors
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {reason}") from None
-        self._inputs = [graph_input.name for graph_input in self._session.get_inputs()]
+            raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {describe_error(error)}") from None
+        if not isinstance(n_labels, int) or n_labels < 1:
+            raise UnireError(f"the graph in {str(folder)!r} has no labels; export the model again")
+        self.n_labels: int = n_labels
+        """|Y| of the tables."""
+        self._folder = folder
         self._threads = threads
         self._process = os.getpid()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="unire")
-        self.max_tokens = RUNS_PER_THREAD * MAX_RUN_TOKENS * threads
-        self.max_cells = MAX_CELLS
+        self.max_batch_tokens = RUNS_PER_THREAD * MAX_RUN_TOKENS * threads
+        self.max_cells = min(MAX_CELLS, MAX_PROBABILITIES // self.n_labels)
         self.padding: Padding = "exact"
 
     def predict_tables(self, batch: Batch) -> NDArray[np.float32]:
@@ -95,27 +105,52 @@ class OnnxEngine(Engine):
         # Padding points to the first token of the batch, which may be in another run: use the first token of this one.
         words = np.maximum((rows - run.windows.start) * run.n_tokens + columns, 0)
         tokens = {name: getattr(batch, name)[run.windows, : run.n_tokens] for name in self._inputs if name != "words"}
-        (P,) = self._session.run(None, {**tokens, "words": words})
+        try:
+            (P,) = self._session.run(None, {**tokens, "words": words})
+        except Exception as error:
+            raise UnireError(
+                f"onnxruntime cannot compute the graph in {str(self._folder)!r}: {describe_error(error)}"
+            ) from None
+        if P.shape != (*words.shape, words.shape[1], self.n_labels):
+            raise UnireError(f"the graph in {str(self._folder)!r} computes no table of words; export the model again")
         return P  # type: ignore[no-any-return]
 
 
-def start_session(graph: str | bytes) -> onnxruntime.InferenceSession:
-    """Load a graph, given as a path or as bytes, for runs on one core each."""
+def start_session(graph: str | bytes, *, bounded: bool = False) -> onnxruntime.InferenceSession:
+    """Load a graph for runs on one core each.
+
+    Args:
+        graph: The path of the graph, or its content.
+        bounded: Whether results may take only a part of the memory, together with those of all other such graphs.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # it caches a plan for every shape, and almost every run has a new one
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised too, and the log would show names of the graph as they are
     if not _products_are_exact():
         # Use safe instructions, which are less than half as fast. The option would slow down every other CPU too.
         options.add_session_config_entry("session.x64quantprecision", "1")
+    if bounded:
+        _register_bounded_allocator()
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")  # they stay outside
     return onnxruntime.InferenceSession(
         graph,
         options,
         providers=["CPUExecutionProvider"],
         # On a CPU the fused operators are slower than those that they replace, one of them several times.
         disabled_optimizers=["BiasGeluFusion", "SkipLayerNormFusion"],
+        enable_fallback=0,  # it would print errors on standard output, and try again
     )
+
+
+@cache
+def _register_bounded_allocator() -> None:
+    """Register a memory pool with a limit, which sessions of this process may share."""
+    kind, use = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, onnxruntime.OrtMemType.DEFAULT
+    limits = onnxruntime.OrtArenaCfg({"max_mem": int(MAX_MEMORY_SHARE * memory_bytes())})
+    onnxruntime.create_and_register_allocator(onnxruntime.OrtMemoryInfo("Cpu", kind, 0, use), limits)
 
 
 class _Run(NamedTuple):

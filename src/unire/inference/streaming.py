@@ -18,9 +18,9 @@ __all__ = [
     "Chunker",
     "Prefetcher",
     "chunk_characters",
-    "count_characters",
+    "chunk_weight",
     "iter_chunks",
-    "iter_ready",
+    "iter_runs",
     "to_chunk_source",
 ]
 
@@ -31,7 +31,7 @@ CHUNK_CHARACTERS = 2**17
 ENGINE_TOKENS = 2**16
 """An engine that takes k times as many tokens in a batch gets chunks of k times as many characters."""
 MIN_DOCUMENT_CHARACTERS = 2**7
-"""A shorter document counts as this many characters, because each document has a cost of its own."""
+"""A shorter document counts as this many characters, because each document has a constant cost."""
 FIRST_CHUNK_FRACTION = 1 / 32
 """Size of the first chunk of a stream. Later chunks grow, so that the first results come soon."""
 CHUNK_GROWTH = 16
@@ -57,7 +57,7 @@ class ChunkSource(Protocol[T]):
 
 
 class Chunker(Generic[T]):
-    """Reads items in the thread that asks for them, which always waits.
+    """Reads items in the thread that requests them, which always waits.
 
     Args:
         items: The items.
@@ -217,10 +217,12 @@ def _fill(items: Iterable[T], size: Callable[[T], int], buffer: _Buffer[T]) -> N
             stream.close()
 
 
-def iter_ready(source: ChunkSource[T], size: int) -> Iterator[Iterator[list[T]]]:
+def iter_runs(source: ChunkSource[T], size: int) -> Iterator[Iterator[list[T]]]:
     """Yield runs of chunks: the first chunk of a run may be waited for, the others are ready.
 
-    So a consumer can finish the work of a run before it waits for input that may be long in coming.
+    Within a run, an engine reads ahead: to keep batches in flight, it takes the next chunk before the last batches of
+    this one are decoded. At the end of a run nothing is in flight. So all results of what was read are out before the
+    consumer waits for input, which may be long in coming.
     """
     while (chunk := source.next_chunk(size, wait=True)) is not None:
         yield chain([chunk], _iter_ready_chunks(source, size))
@@ -231,23 +233,25 @@ def _iter_ready_chunks(source: ChunkSource[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-def iter_chunks(documents: Iterable[Document] | ChunkSource[Document], max_tokens: int) -> Iterator[list[Document]]:
-    """Yield the chunks in which an engine with batches of `max_tokens` reads a stream."""
-    return chain.from_iterable(iter_ready(to_chunk_source(documents), chunk_characters(max_tokens)))
+def iter_chunks(
+    documents: Iterable[Document] | ChunkSource[Document], max_batch_tokens: int
+) -> Iterator[list[Document]]:
+    """Yield the chunks in which an engine with batches of `max_batch_tokens` reads a stream."""
+    return chain.from_iterable(iter_runs(to_chunk_source(documents), chunk_characters(max_batch_tokens)))
 
 
-def chunk_characters(max_tokens: int) -> int:
-    """Characters of a chunk for an engine with batches of `max_tokens`."""
-    return CHUNK_CHARACTERS * max(1, max_tokens // ENGINE_TOKENS)
+def chunk_characters(max_batch_tokens: int) -> int:
+    """Characters of a chunk for an engine with batches of `max_batch_tokens`."""
+    return CHUNK_CHARACTERS * max(1, max_batch_tokens // ENGINE_TOKENS)
 
 
-def count_characters(document: Document) -> int:
-    """Size of a document in a chunk."""
+def chunk_weight(document: Document) -> int:
+    """What a document counts towards the size of a chunk: its characters, or more if it is very short."""
     return max(MIN_DOCUMENT_CHARACTERS, len(document.text))
 
 
 def to_chunk_source(documents: Iterable[Document] | ChunkSource[Document]) -> ChunkSource[Document]:
     """Return a source that already returns chunks as it is; read anything else in the caller's thread."""
     if isinstance(documents, Iterable) and not isinstance(documents, Prefetcher):
-        return Chunker(documents, count_characters, first_size=int(CHUNK_CHARACTERS * FIRST_CHUNK_FRACTION))
+        return Chunker(documents, chunk_weight, first_size=int(CHUNK_CHARACTERS * FIRST_CHUNK_FRACTION))
     return documents

@@ -13,7 +13,7 @@ from unire.inference.engine import Engine, PendingTables
 from unire.models.batch import TensorBatch
 from unire.models.unire import UniRE
 from unire.utils import copy_to_device, has_bf16
-from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, group_by_length
+from unire.windows.collator import MAX_SLICE_TOKENS, Batch, Padding, bucket_tables
 
 __all__ = ["TorchEngine", "choose_device", "store_in_bf16"]
 
@@ -28,7 +28,7 @@ def choose_device(name: str | None = None) -> torch.device:
     try:
         torch.zeros(1, device=name).item()
     except (RuntimeError, AssertionError, ImportError):
-        raise UnireError(f"there is no device {name!r} here that PyTorch can use; try cpu") from None
+        raise UnireError(f"PyTorch cannot use the device {name!r} on this machine; try cpu") from None
     return torch.device(name)
 
 
@@ -53,35 +53,42 @@ class TorchEngine(Engine):
         model: The model, on its device.
         bf16: Compute in bf16. [default: on a GPU that supports it]
         max_cells: Padded cells of a batch. [default: by device]
-        max_tokens: Padded tokens of a batch. [default: by device]
+        max_batch_tokens: Padded tokens of a batch. [default: by device]
     """
 
     def __init__(
-        self, model: UniRE, *, bf16: bool | None = None, max_cells: int | None = None, max_tokens: int | None = None
+        self,
+        model: UniRE,
+        *,
+        bf16: bool | None = None,
+        max_cells: int | None = None,
+        max_batch_tokens: int | None = None,
     ) -> None:
         self.model = model
         on_gpu = model.device.type == "cuda"
         self.bf16 = (on_gpu and has_bf16()) if bf16 is None else bf16
-        max_batch_tokens = self.max_batch_tokens(model.device, model.encoder.config.hidden_size)
-        self.max_tokens = max_tokens or max_batch_tokens
-        self.max_slice_tokens = min(MAX_SLICE_TOKENS, max_batch_tokens // 4) if on_gpu else sys.maxsize
+        default_tokens = self.default_batch_tokens(model.device, model.encoder.config.hidden_size)
+        self.max_batch_tokens = max_batch_tokens or default_tokens
+        self.max_slice_tokens = min(MAX_SLICE_TOKENS, default_tokens // 4) if on_gpu else sys.maxsize
         """Tokens that one call of the encoder reads; on a CPU, the whole batch."""
         self.max_cells = max_cells or (
-            GPU_PROBABILITIES_PER_TOKEN * max_batch_tokens // len(model.labels) if on_gpu else CPU_MAX_CELLS
+            GPU_PROBABILITIES_PER_TOKEN * default_tokens // len(model.labels) if on_gpu else CPU_MAX_CELLS
         )
         self.padding: Padding = "bucketed" if on_gpu else "exact"
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod
-    def for_inference(cls, model: UniRE, *, bf16: bool | None = None, max_tokens: int | None = None) -> TorchEngine:
+    def for_inference(
+        cls, model: UniRE, *, bf16: bool | None = None, max_batch_tokens: int | None = None
+    ) -> TorchEngine:
         """Make an engine that takes over a model: it may convert the weights, so do not train or save the model."""
-        engine = cls(model, bf16=bf16, max_tokens=max_tokens)
+        engine = cls(model, bf16=bf16, max_batch_tokens=max_batch_tokens)
         if engine.bf16:
             store_in_bf16(model)
         return engine
 
     @staticmethod
-    def max_batch_tokens(device: torch.device, n_hidden: int) -> int:
+    def default_batch_tokens(device: torch.device, n_hidden: int) -> int:
         """Return the padded tokens of a batch for a device and the hidden size of the encoder.
 
         On a GPU the encoder reads a batch slice by slice, and the layers after it run on the whole batch at once: the
@@ -101,7 +108,7 @@ class TorchEngine(Engine):
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
             head, tail = self.model.project(TensorBatch.from_batch(batch, device), list(self.iter_slices(batch)))
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
-            for group, n in group_by_length(batch.lengths):
+            for group, n in bucket_tables(batch.lengths):
                 tables = group if isinstance(group, slice) else copy_to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
         return P

@@ -103,6 +103,13 @@ class _FusedModel(MPNetModel):  # type: ignore[misc]
         embedded = self.embeddings(input_ids=input_ids, position_ids=position_ids)
         return self.encoder.forward_positions(embedded, attention_mask, position_ids)
 
+    def get_extended_attention_mask(self, attention_mask: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Pass a bias on as it is. Only transformers before 5.9 calls this, and it refuses four dimensions."""
+        if attention_mask.ndim == 4:
+            return attention_mask
+        mask: Tensor = super().get_extended_attention_mask(attention_mask, *args, **kwargs)
+        return mask
+
 
 class _FusedEncoder(MPNetEncoder):  # type: ignore[misc]
     def compute_position_bias(self, x: Tensor, position_ids: Tensor | None = None, num_buckets: int = 32) -> Tensor:

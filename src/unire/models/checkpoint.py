@@ -5,7 +5,8 @@ What `unire export` writes is a checkpoint too. It also has a graph for onnxrunt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +16,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from unire.errors import UnireError
+from unire.errors import UnireError, describe_error, shorten
 from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS, ModelDir, ensure_writable, write_model_config
+from unire.model_files import read_tensor_locations
+from unire.models.encoder import max_input_tokens
+from unire.models.encoder_checks import check_encoder, limit_sizes
 from unire.models.unire import UniRE
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "INT8_TRANSPOSED_SUFFIX",
     "SCALE_SUFFIX",
     "Int8Tensor",
+    "building_from",
     "dequantize",
     "load_checkpoint",
     "load_weights",
@@ -57,20 +62,39 @@ class Int8Tensor(NamedTuple):
         return self.values.float() * self.scale.unsqueeze(-1)
 
 
-def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a file under the names of the model, with quantized ones as float32."""
-    quantized = {name.removesuffix(SCALE_SUFFIX) for name in stored if name.endswith(SCALE_SUFFIX)}
-    tensors = {}
-    for name, tensor in stored.items():
+class _Part(NamedTuple):
+    """A tensor of a file of weights."""
+
+    stored_name: str
+    name: str
+    """The name in the model."""
+    suffix: str
+    """That of a quantized tensor, else empty."""
+
+
+def _iter_parts(names: Collection[str]) -> Iterator[_Part]:
+    """The tensors of a file, without the scales of those that are quantized."""
+    quantized = {name.removesuffix(SCALE_SUFFIX) for name in names if name.endswith(SCALE_SUFFIX)}
+    for name in names:
         base, underscore, kind = name.rpartition("_")
         suffix = underscore + kind
         if suffix in (INT8_SUFFIX, INT8_TRANSPOSED_SUFFIX) and base in quantized:
-            values, scale = tensor.T if suffix == INT8_TRANSPOSED_SUFFIX else tensor, stored[base + SCALE_SUFFIX]
-            if values.shape[:-1] != scale.shape:
-                raise UnireError(f"the scales of the tensor {base!r} are not of its shape; the weights are damaged")
-            tensors[base] = Int8Tensor(values, scale.float()).dequantize()
+            yield _Part(name, base, suffix)
         elif name.removesuffix(SCALE_SUFFIX) not in quantized:
-            tensors[name] = tensor
+            yield _Part(name, name, "")
+
+
+def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a file under the names of the model, with quantized ones as float32."""
+    tensors = {}
+    for stored_name, name, suffix in _iter_parts(stored):
+        tensor = stored[stored_name]
+        if suffix:
+            values, scale = tensor.T if suffix == INT8_TRANSPOSED_SUFFIX else tensor, stored[name + SCALE_SUFFIX]
+            if values.shape[:-1] != scale.shape:
+                raise UnireError(f"the scales of the tensor {name!r} are not of its shape; the weights are damaged")
+            tensor = Int8Tensor(values, scale.float()).dequantize()
+        tensors[name] = tensor
     return tensors
 
 
@@ -98,22 +122,40 @@ def write_checkpoint(model: UniRE, folder: Path) -> Iterator[Path]:
 
 def load_checkpoint(source: str | Path) -> UniRE:
     """Load a model by folder, by the name of a bundled model, or by Hub name."""
-    model_dir = ModelDir.open(source)
-    weights = dequantize(read_tensors(model_dir.path / WEIGHTS))
-    model = UniRE(model_dir.config, model_dir.labels, model_dir.tokenizer)
-    load_weights(model, weights, model_dir.path)
-    return model.eval()
+    with ModelDir.reading(source) as model_dir:
+        with building_from(model_dir.path):
+            model = UniRE(model_dir.config, model_dir.labels, model_dir.tokenizer).eval()
+            check_encoder(model.encoder, model.tokenizer, model.config.spec, max_input_tokens(model.encoder))
+        load_weights(model, model_dir.path)
+    return model
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+@contextmanager
+def building_from(folder: Path) -> Iterator[None]:
+    """Build a model in the body, no larger than the weights in the folder can fill. Errors name the folder."""
+    locations = read_tensor_locations(folder / WEIGHTS)
+    n_numbers = sum(math.prod(location.shape) for location in locations.values())
+    try:
+        with limit_sizes(n_numbers, len(locations)):
+            yield
+    except Exception as error:  # impossible sizes fail wherever they are first used
+        raise UnireError(f"model folder {str(folder)!r} cannot be used: {describe_error(error)}") from None
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
     """Copy the weights of a folder into a model; an error if names or shapes differ."""
-    expected = model.state_dict()
-    if wrong := sorted(expected.keys() ^ weights.keys()):
+    locations = read_tensor_locations(folder / WEIGHTS)
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {
+        part.name: locations[part.stored_name].shape[:: -1 if part.suffix == INT8_TRANSPOSED_SUFFIX else 1]
+        for part in _iter_parts(locations)
+    }
+    if wrong := sorted(expected.keys() ^ found.keys()):
         what = "lacks the tensor" if wrong[0] in expected else "has the unknown tensor"
-        raise UnireError(f"model folder {str(folder)!r} {what} {wrong[0]!r}; it is damaged or of another model")
-    if wrong := sorted(name for name in expected if expected[name].shape != weights[name].shape):
+        raise UnireError(f"model folder {str(folder)!r} {what} {shorten(wrong[0])}; it is damaged or of another model")
+    if wrong := sorted(name for name in expected if expected[name] != found[name]):
         raise UnireError(f"model folder {str(folder)!r} has a tensor {wrong[0]!r} of the wrong shape; it is damaged")
-    model.load_state_dict(weights)
+    model.load_state_dict(dequantize(read_tensors(folder / WEIGHTS)))
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -130,6 +172,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise UnireError(f"{str(path)!r} is missing, cut short or no safetensors file: {error}") from None
+        raise UnireError(f"{str(path)!r} is missing, truncated or not a safetensors file: {error}") from None
     integers = (torch.uint8, torch.int8)
     return {name: tensor if tensor.dtype in integers else tensor.float() for name, tensor in weights.items()}

@@ -75,7 +75,7 @@ class GraphRunner:
 
     @property
     def captures(self) -> bool:
-        """Whether shapes are captured and replayed. This ends for good with the first capture that fails."""
+        """Whether shapes are captured and replayed. The first capture that fails ends this permanently."""
         return self._captures and (self.parent is None or self.parent.captures)
 
     def pin(self, inputs: Tensors) -> Tensors:

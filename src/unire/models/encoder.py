@@ -15,11 +15,13 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from unire.config import EncoderSpec
-from unire.errors import UnireError
+from unire.errors import UnireError, describe_error
 from unire.hub.client import is_reachable, quiet_client
 from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.models.attention import freeze_position_bias, use_fast_attention
+from unire.models.encoder_checks import check_encoder, check_encoder_config, check_encoder_folder, limit_sizes
 from unire.pretrained import list_bundled
+from unire.tokenizer_file import is_panic
 
 __all__ = [
     "build_encoder",
@@ -36,6 +38,8 @@ POSITION_ID_MODELS = ("albert", "bert", "camembert", "distilbert", "electra", "r
 
 MAX_INPUT_TOKENS = 512
 """Limit of encoder inputs, even if an encoder can read more: tables are of sentences, not of whole texts."""
+MAX_DOWNLOADED_BYTES = 2**35
+"""Size of the weights of the largest encoder on the Hub."""
 
 
 def load_encoder(name: str | Path, *, case_marks: bool = False) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
@@ -55,30 +59,41 @@ def _load(name: str | Path) -> tuple[nn.Module, Tokenizer, EncoderSpec]:
 
         model = load_checkpoint(name)
         return model.encoder, model.tokenizer, model.config.spec
+    with _explain_load_errors(name), quiet_transformers(), quiet_client():
+        options = {"local_files_only": _is_local_only(name), "trust_remote_code": False}
+        n_bytes = check_encoder_folder(Path(name)) if Path(name).is_dir() else MAX_DOWNLOADED_BYTES
+        check_encoder_config(transformers.PretrainedConfig.get_config_dict(name, **options)[0])
+        with limit_sizes(n_bytes, n_bytes):
+            model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, dtype="float32", **options)
+        slow_or_fast = transformers.AutoTokenizer.from_pretrained(name, **options)
+        if not getattr(slow_or_fast, "is_fast", False):
+            raise UnireError("it has no fast tokenizer, tokenizer.json")
+        encoder = _prepare(model)
+        tokenizer: Tokenizer = slow_or_fast.backend_tokenizer
+        pad_id, unk_id = slow_or_fast.pad_token_id or 0, slow_or_fast.unk_token_id
+        spec = EncoderSpec.probe(
+            tokenizer,
+            max_pieces=max_input_tokens(encoder),
+            token_types=has_token_types(encoder),
+            pad_id=pad_id,
+            unk_id=pad_id if unk_id is None else unk_id,
+        )
+        check_encoder(encoder, tokenizer, spec, max_input_tokens(encoder))
+    return encoder, tokenizer, spec
+
+
+@contextmanager
+def _explain_load_errors(name: str | Path) -> Iterator[None]:
+    """Turn the errors of transformers, which may be of any type, into a `UnireError`."""
     try:
-        with quiet_transformers(), quiet_client():
-            local = _is_local_only(name)
-            model = transformers.AutoModel.from_pretrained(
-                name, use_safetensors=True, dtype="float32", local_files_only=local
-            )
-            slow_or_fast = transformers.AutoTokenizer.from_pretrained(name, local_files_only=local)
-    except (OSError, ValueError, ImportError) as error:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise UnireError(
             f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
-            f"and tokenizer.json, or a model of ours, and {list_bundled()} ({_reason(error)})"
+            f"and tokenizer.json, or a unire model; {list_bundled()} ({describe_error(error)})"
         ) from None
-    if not getattr(slow_or_fast, "is_fast", False):
-        raise UnireError(f"encoder {str(name)!r} has no fast tokenizer (tokenizer.json)")
-    encoder = _prepare(model)
-    tokenizer: Tokenizer = slow_or_fast.backend_tokenizer
-    spec = EncoderSpec.probe(
-        tokenizer,
-        max_pieces=max_input_tokens(encoder),
-        token_types=has_token_types(encoder),
-        pad_id=slow_or_fast.pad_token_id or 0,
-        unk_id=slow_or_fast.unk_token_id if slow_or_fast.unk_token_id is not None else slow_or_fast.pad_token_id or 0,
-    )
-    return encoder, tokenizer, spec
 
 
 def _is_local_only(name: str | Path) -> bool:
@@ -93,7 +108,12 @@ def load_tokenizer(name: str | Path) -> Any:
     the spec lacks, is recognised by its name.
     """
     if not is_model_dir(name):
-        return transformers.AutoTokenizer.from_pretrained(name, local_files_only=_is_local_only(name))
+        with _explain_load_errors(name):
+            if Path(name).is_dir():
+                check_encoder_folder(Path(name))
+            return transformers.AutoTokenizer.from_pretrained(
+                name, local_files_only=_is_local_only(name), trust_remote_code=False
+            )
     model = ModelDir.open(name)
     spec, tokenizer = model.config.spec, model.tokenizer
     framing = spec.prefix + spec.suffix
@@ -118,10 +138,17 @@ def digest_weights(encoder: nn.Module) -> str:
 def build_encoder(config: Mapping[str, Any]) -> nn.Module:
     """Build an encoder with random weights from its configuration."""
     try:
-        return _prepare(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**dict(config))))
+        check_encoder_config(config)
+        settings = transformers.AutoConfig.for_model(**dict(config))
+        settings.return_dict, settings.chunk_size_feed_forward = True, 0  # what we read, whatever the model says
+        return _prepare(
+            transformers.AutoModel.from_config(settings, dtype=torch.float32, trust_remote_code=False)  # no code
+        )
+    except UnireError:
+        raise
     except Exception as error:  # an impossible size fails wherever it is first used
         raise UnireError(
-            f"the encoder in the checkpoint is not one that transformers knows ({_reason(error)})"
+            f"the encoder in the checkpoint is not one that transformers knows ({describe_error(error)})"
         ) from None
 
 
@@ -154,11 +181,6 @@ def supports_position_ids(encoder: Any) -> bool:
     if config.model_type == "mpnet":  # its attention is our own, see attention.py
         return True
     return config.model_type in POSITION_ID_MODELS and config._attn_implementation == "sdpa"
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error message, or the type of the error if there is none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from unire.labels import LabelSpace
 
 __all__ = [
     "IGNORED",
+    "LOSSES",
     "Implication",
     "Mean",
     "TableWeights",
@@ -37,6 +38,9 @@ Implication = Literal["max", "sum", "none"]
 IGNORED = -100
 """The gold label of padded cells, which no loss counts."""
 
+LOSSES = ("entry", "symmetry", "implication")
+"""Names of the losses that `compute_losses` returns, in its order."""
+
 
 @dataclass(frozen=True)
 class TableWeights:
@@ -49,7 +53,7 @@ class TableWeights:
 
     @classmethod
     def of(cls, lengths: Tensor, mean: Mean, n_tables: int, n_cells: int, n_words: int) -> TableWeights:
-        """Weights of tables with these `lengths` [T], in a step with so many tables, cells and words in total."""
+        """Weights of tables with these `lengths` [T], in a step with these total numbers of tables, cells and words."""
         n = lengths.float().clamp(min=1)  # a table without words is padding, and has no cell to weight
         if mean == "sentence":
             return cls(1 / (n * n * n_tables), 1 / (n * n_tables))
@@ -67,7 +71,9 @@ def compute_losses(
     symmetry: bool = True,
     implication: Implication = "max",
 ) -> Tensor:
-    """L_entry, L_sym and L_imp of a batch: [3]. The model is trained on their sum (footnote 6: without weights).
+    """L_entry, L_sym and L_imp of a batch, in the order of `LOSSES`: [3]. Their sum is trained on (footnote 6).
+
+    It may be captured as a CUDA graph: no value of a tensor may be read on the host, as `.item()` or `if` would.
 
     Args:
         logits: [T, N, N, |Y|], g of every cell.

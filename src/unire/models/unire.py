@@ -92,13 +92,16 @@ def encode_tokens(encoder: nn.Module, batch: TensorBatch) -> Tensor:
 
 
 class UniRE(nn.Module):
-    """The table-filling model of the paper.
+    """The table-filling model of the paper, as a PyTorch module. `Extractor` is the class for using it.
+
+    >>> model = UniRE.from_pretrained("models/mine")  # doctest: +SKIP
+    >>> model.push_to_hub("USER/MODEL")  # doctest: +SKIP
 
     Args:
         config: Sizes of the head, windows, decoding; what `config.json` holds.
         labels: The label space Y.
         tokenizer: The encoder's tokenizer.
-        encoder: A pretrained encoder. By default, one with random weights is built from `config`.
+        encoder: A pretrained encoder. [default: one with random weights, built from `config`]
     """
 
     def __init__(
@@ -116,7 +119,10 @@ class UniRE(nn.Module):
         self.biaffine = Biaffine(head.d, len(labels))
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        """The scores g of every cell: [T, N, N, |Y|]. Padding holds arbitrary values."""
+        """The scores g of every cell: [T, N, N, |Y|]. Padding holds arbitrary values.
+
+        The paper's dropout of g serves L_entry alone, so it is in `losses.compute_losses`.
+        """
         logits: Tensor = self.biaffine(*self.project(batch))
         return logits
 
@@ -138,17 +144,32 @@ class UniRE(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """Where the parameters are."""
         return self.biaffine.U.device
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> UniRE:
-        """Load a trained model from a folder, the bundled models or the Hub."""
+        """Load a trained model, also to train it further.
+
+        Args:
+            source: The name of a bundled model, a folder, or a name on the Hub.
+
+        Returns:
+            The model, on the CPU.
+
+        Raises:
+            UnireError: There is no such model, or its folder is incomplete.
+        """
         from unire.models.checkpoint import load_checkpoint
 
         return load_checkpoint(source)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model as a folder, atomically."""
+        """Write the model as a folder, atomically. An earlier model in it is replaced.
+
+        Raises:
+            UnireError: The folder holds something other than a model, or cannot be written.
+        """
         from unire.models.checkpoint import save_checkpoint
 
         save_checkpoint(self, Path(folder))

@@ -1,1 +1,1 @@
-"""Results to look at: on a terminal, and as a page with the tables."""
+"""Views of documents: on a terminal, and as an HTML page with the tables."""

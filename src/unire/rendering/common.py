@@ -11,7 +11,16 @@ from zlib import crc32
 from unire.documents import Document, Entity, Relation
 from unire.labels import LabelSpace
 
-__all__ = ["N_COLOURS", "Palette", "TextStep", "escape_controls", "format_score", "iter_steps", "merge_symmetric"]
+__all__ = [
+    "N_COLOURS",
+    "Palette",
+    "TextStep",
+    "escape_controls",
+    "escape_json_controls",
+    "format_score",
+    "iter_steps",
+    "merge_symmetric",
+]
 
 CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
@@ -22,6 +31,11 @@ CONTROL_CHARACTERS = re.compile(
 def escape_controls(text: str) -> str:
     """Replace every control character by a visible symbol or its code: `␛[31m`, `‹U+202E›`."""
     return CONTROL_CHARACTERS.sub(_to_symbol, text) if CONTROL_CHARACTERS.search(text) else text
+
+
+def escape_json_controls(text: str) -> str:
+    """Escape the control characters of JSON text, whose meaning stays the same."""
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _to_symbol(match: re.Match[str]) -> str:

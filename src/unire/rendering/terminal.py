@@ -24,11 +24,14 @@ from unire.rendering.common import Palette, escape_controls, format_score, iter_
 
 __all__ = ["COLOURS_16", "COLOURS_256", "Grid", "TerminalView", "abbreviate_labels", "label_style", "render_text"]
 
-COLOURS_256 = (198, 29, 165, 100, 69, 130, 31, 167, 30, 200, 28, 93, 136, 32, 202, 33)
-"""The palette in the 256 colours of a terminal: the hues of `html/text.css`, legible on black and on white."""
+COLOURS_256 = (198, 29, 165, 100, 63, 130, 32, 167, 30, 163, 28, 99, 94, 27, 166, 31)
+"""The palette in the 256 colours of a terminal: the hues of `html/text.css`, readable on black and on white."""
 
-COLOURS_16 = (1, 14, 5, 10, 4, 11, 12, 9, 14, 9, 2, 13, 11, 12, 3, 6)
-"""The palette in 16 colours, four of them grey. Entity types of a built-in label space never share one."""
+COLOURS_16 = (1, 3, 5, 2, 12, 3, 12, 9, 6, 9, 2, 13, 3, 12, 3, 6)
+"""The palette in the 8 of 16 colours that are readable on black and on white.
+
+Entity types of a built-in label space never share one.
+"""
 
 
 class Hue(Color):
@@ -80,7 +83,7 @@ class Grid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.sentence.entities:
-            yield Text(f"  (nothing in a table of {len(self.sentence)} words)", "dim")
+            yield Text(f"  (no entities in a table of {len(self.sentence)} words)", "dim")
             return
         labels = [*(e.label for e in self.sentence.entities), *(r.label for r in self.sentence.relations)]
         code = abbreviate_labels(dict.fromkeys(labels))
@@ -89,7 +92,7 @@ class Grid:
         words = [Text(escape_controls(word)) for word in self.sentence.words]
         side = min(MAX_WORD_COLUMNS, max(word.cell_len for word in words))
         if 2 + side + cell * len(words) > options.max_width:
-            yield Text(f"  (a table of {len(words)} words is too wide for this terminal; --format html has it)", "dim")
+            yield Text(f"  (the table of {len(words)} words is too wide for this terminal; use --format html)", "dim")
             return
         cells = self._cells()
         for row, word in enumerate(words):

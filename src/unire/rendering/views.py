@@ -17,7 +17,7 @@ from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.windows.collator import Batch
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 
 __all__ = ["SentenceTable", "View", "decode_again", "gold_views", "views"]
 
@@ -46,8 +46,9 @@ class View:
     document: Document
     """With the predictions, or with gold annotation if there are none."""
     gold: Document | None = None
+    """With its gold annotation, if there are predictions too."""
     tables: tuple[SentenceTable, ...] = ()
-    """In text order."""
+    """The tables of its sentences, in text order."""
 
 
 def views(
@@ -58,7 +59,9 @@ def views(
     max_words: int | None = MAX_TABLE_WORDS,
     on_batch: OnBatch | None = None,
 ) -> Iterator[View]:
-    """Annotate documents as `Extractor.annotate` does; yield them with their tables and, as gold, their annotation.
+    """Annotate documents as `Extractor.annotate` does, and keep their tables. Their own annotation becomes gold.
+
+    >>> html.write(views(extractor, documents), "page.html", extractor.labels)  # doctest: +SKIP
 
     Args:
         extractor: The model.
@@ -66,6 +69,9 @@ def views(
         notes: Counts special cases, and tables that were dropped.
         max_words: Drop tables that end after this word of a document. `None` keeps all.
         on_batch: Called after each batch.
+
+    Yields:
+        A view for each document, in order.
     """
     inputs: deque[Document] = deque()
     tables: dict[int, list[SentenceTable]] = defaultdict(list)
@@ -95,7 +101,7 @@ def _sentence_tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[Sen
     distances = (
         decoders.BoundaryDecoder(P, batch.lengths, extractor.labels).distances if decoder in SPAN_DECODERS else None
     )
-    for i, place in enumerate(batch.tables):
+    for i, place in enumerate(batch.table_spans):
         n = len(place)
         yield SentenceTable(
             place,
@@ -119,7 +125,10 @@ def decode_again(extractor: Extractor, view: View, alpha: float) -> View:
 
 
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:
-    """Yield annotated documents with their gold tables."""
+    """Yield annotated documents with their gold tables, without a model.
+
+    >>> html.write(gold_views(documents), "page.html", labels)  # doctest: +SKIP
+    """
     for document in documents:
         places = (TableSpan(0, i, sentence.start, sentence.end) for i, sentence in enumerate(document.sentences))
         yield View(document, document, tuple(SentenceTable(place) for place in places if len(place)))

@@ -15,6 +15,8 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from unire import __version__
 from unire.extractor import Extractor
+from unire.serving.addresses import AllowedHosts, client_of
+from unire.serving.limits import ServingLimits
 from unire.serving.middleware import RequestMiddleware
 from unire.serving.page import LivePage
 from unire.serving.schemas import (
@@ -22,7 +24,6 @@ from unire.serving.schemas import (
     ApiError,
     ExtractRequest,
     Problem,
-    ServingLimits,
     State,
     ViewAnswer,
     ViewRequest,
@@ -44,12 +45,15 @@ def _describe_error(description: str, *headers: str) -> dict[str, Any]:
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     408: _describe_error("The body did not come in time."),
-    413: _describe_error("The body is too large."),
+    413: _describe_error("The body is too large, or this server would need too long for it."),
     415: _describe_error("The Content-Type is not JSON."),
     422: _describe_error("The body cannot be used, or a text is too long."),
-    429: _describe_error("The queue is full; `Retry-After` says when to try again.", "Retry-After"),
+    429: _describe_error("The server has too much to do; `Retry-After` says when to try again.", "Retry-After"),
     500: _describe_error("The server is at fault."),
     503: _describe_error("Not done in time, or the server is stopping.", "Retry-After"),
+}
+ANYWHERE: dict[int | str, dict[str, Any]] = {
+    421: _describe_error("The Host header names a host that is not allowed."),
 }
 UNAUTHORIZED: dict[int | str, dict[str, Any]] = {
     401: _describe_error("The key is missing or wrong.", "WWW-Authenticate")
@@ -58,15 +62,21 @@ KEY = HTTPBearer(auto_error=False, scheme_name="key", description="The key that 
 
 
 def make_app(
-    extractor: Extractor, name: str, *, limits: ServingLimits | None = None, key: str | None = None
+    extractor: Extractor,
+    name: str,
+    *,
+    limits: ServingLimits | None = None,
+    key: str | None = None,
+    hosts: AllowedHosts | None = None,
 ) -> FastAPI:
     """Make an application that serves a model.
 
     Args:
         extractor: The model.
-        name: Its name.
-        limits: Limits of requests and of the queue.
+        name: Its name, which everybody may see.
+        limits: Limits of requests, clients and the queue.
         key: The API key that callers send as `Authorization: Bearer …`. [default: none is needed]
+        hosts: The names by which callers may address the server. [default: those of this machine]
     """
     limits = limits or ServingLimits()
     service = Service(extractor, name, limits)
@@ -79,11 +89,13 @@ def make_app(
     app = FastAPI(
         title="unire",
         version=__version__,
-        description=f"Extracts entities and relations with the model `{name}`. A request may have {limits.body:,} "
-        f"bytes and {limits.texts:,} texts, a text {limits.text:,} characters. Errors are one sentence.",
+        description=f"Extracts entities and relations with the model `{name}`. A request may have "
+        f"{limits.body_bytes:,} bytes and {limits.texts:,} texts, a text {limits.text_characters:,} characters. "
+        "Errors are one sentence.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to an address that proxies need not have
+        responses=ANYWHERE,
         lifespan=lifespan,
         exception_handlers={HTTPException: _answer_error},
         openapi_url="/openapi.json",
@@ -91,7 +103,7 @@ def make_app(
     app.state.service = service
     _add_routes(app, service, _require_key(key))
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(RequestMiddleware, limits=limits, metrics=service.metrics, paths=paths)
+    app.add_middleware(RequestMiddleware, service=service, hosts=hosts or AllowedHosts(), paths=paths)
     return app
 
 
@@ -124,12 +136,13 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         """Whether the server is alive."""
         return State(status="alive", model=service.name)
 
-    @app.get("/ready", responses={503: {"model": State, "description": "The server is stopping."}})
+    @app.get("/ready", responses={503: {"model": State, "description": "The server is overloaded or stopping."}})
     async def ready(response: Response) -> State:
-        """Whether the server accepts requests."""
-        if service.stopping:
+        """Whether the server should get requests: it is neither overloaded nor stopping."""
+        status = service.state
+        if status != "ready":
             response.status_code = 503
-        return State(status="stopping" if service.stopping else "ready", model=service.name)
+        return State(status=status, model=service.name)
 
     @app.get(
         "/metrics",
@@ -156,7 +169,8 @@ async def _answer(service: Service, request: Request, kind: Any) -> Response:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return Response(await service.answer(job, disconnected), media_type="application/json")
+    client = client_of(request.client.host) if request.client else ""
+    return Response(await service.answer(job, client, disconnected), media_type="application/json")
 
 
 def _describe_body(kind: Any) -> dict[str, Any]:

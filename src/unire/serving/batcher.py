@@ -4,9 +4,11 @@ A request waits for others until none has arrived for `QUIET_SECONDS`, the batch
 So a single caller hardly waits, and many callers share a batch. Requests that arrive while a batch is computed form the
 next batch. No thread takes more than its share of the queue, so that no thread is idle while another has too much.
 
-A large request is split into parts, and requests take turns (round robin): a small request does not wait for all of a
-large one. Parts that are larger than a batch are computed one at a time, so that the other threads stay free. Requests
-that were cancelled are not computed to their end.
+A large request is split into parts. `FairQueue` decides whose turn it is. Parts that are larger than a batch are
+computed one at a time, so that the other threads stay free. Cancelled requests are not computed to their end.
+
+A request is accepted only if all accepted work, at the measured speed, takes at most half of the timeout. For the
+second half, it goes before all younger requests. So an accepted request is answered in time, unless the speed halves.
 
     >>> batcher = Batcher(lambda words, is_wanted: [len(word) for word in words], size=lambda word: 1)
     >>> batcher.submit(["Ada", "Charles"]).result()
@@ -18,30 +20,27 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import islice
 from time import monotonic
 from typing import Generic, TypeVar
 
-from unire.serving.schemas import ServingLimits
+from unire.serving.limits import ServingLimits
+from unire.serving.load import Overload, Speed
+from unire.serving.queue import FairQueue, QueuedPart, QueuedRequest
 
-__all__ = ["Batcher", "ClosedError", "FullError"]
+__all__ = ["Batcher", "ClosedError", "FullError", "TooLargeError"]
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 QUIET_SECONDS = 0.001
 """A batch starts when no further request has arrived for this long."""
-RATE_SMOOTHING = 0.8
-"""Weight of the old rate in the exponential moving average of the speed."""
 
 
 class FullError(Exception):
-    """The queue is full.
+    """Too much waits.
 
     Args:
         seconds: After which the caller may try again.
@@ -52,47 +51,22 @@ class FullError(Exception):
         self.seconds = seconds
 
 
+class TooLargeError(Exception):
+    """The request alone would take too long, even on an idle server.
+
+    Args:
+        seconds: How long, about.
+        allowed: How long it may take.
+    """
+
+    def __init__(self, seconds: float, allowed: float) -> None:
+        super().__init__(seconds, allowed)
+        self.seconds = seconds
+        self.allowed = allowed
+
+
 class ClosedError(Exception):
     """The batcher was closed, or the request was aborted."""
-
-
-@dataclass(eq=False)
-class _Request(Generic[Part, Result]):
-    """One request."""
-
-    jobs: deque[_Job[Part, Result]] = field(default_factory=deque)
-    """Parts that wait."""
-    results: dict[int, Result] = field(default_factory=dict)
-    """By the position of the part."""
-    future: Future[list[Result]] = field(default_factory=Future)
-
-    @property
-    def waiting_size(self) -> int:
-        return sum(job.size for job in self.jobs)
-
-
-@dataclass(eq=False)
-class _Job(Generic[Part, Result]):
-    request: _Request[Part, Result]
-    position: int
-    n_parts: int
-    """Parts of the request."""
-    part: Part
-    size: int
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether a caller still waits. A future that ended early was cancelled, or another part failed."""
-        return not self.request.future.done()
-
-    def finish(self, outcome: Result | Exception) -> None:
-        with suppress(InvalidStateError):  # it was cancelled meanwhile
-            if isinstance(outcome, Exception):
-                self.request.future.set_exception(outcome)
-                return
-            self.request.results[self.position] = outcome
-            if len(self.request.results) == self.n_parts:
-                self.request.future.set_result([self.request.results[i] for i in range(self.n_parts)])
 
 
 class Batcher(Generic[Part, Result]):
@@ -120,18 +94,20 @@ class Batcher(Generic[Part, Result]):
         self._size = size
         self._limits = limits or ServingLimits()
         self._on_batch = on_batch
-        self._requests: deque[_Request[Part, Result]] = deque()
-        """Requests with waiting parts, in turn."""
-        self._open: set[_Request[Part, Result]] = set()
+        self._queue: FairQueue[Part, Result] = FairQueue(self._limits.budget_seconds)
+        self._open: set[QueuedRequest[Part, Result]] = set()
         """Requests without a result."""
         self._changed = threading.Condition()
         self._collecting = threading.Lock()
         self._closed = False
         self._computing = 0
+        """Size of what is computed."""
         self._large = False
         """Whether a part that is larger than a batch is in work."""
-        self._rate = math.inf
-        self._last = -math.inf
+        self._running = 0
+        """Batches that are computed."""
+        self.speed = Speed()
+        self._overload = Overload(self._limits.overload_seconds)
         self._threads = [
             threading.Thread(target=self._work, name=f"unire-batch-{i}", daemon=True)
             for i in range(self._limits.workers)
@@ -142,32 +118,62 @@ class Batcher(Generic[Part, Result]):
     @property
     def n_waiting(self) -> int:
         """Requests in the queue."""
-        return len(self._requests)
+        return len(self._queue)
 
-    def submit(self, parts: Sequence[Part]) -> Future[list[Result]]:
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether requests have been refused for some time, and still are or have to wait long."""
+        with self._changed:
+            busy = (self._queue.size + self._computing) / self.speed.now > self._limits.budget_seconds / 2
+            return self._overload.lasts(is_busy=busy or len(self._queue) > self._limits.queue_requests / 2)
+
+    def submit(self, parts: Sequence[Part], client: str = "") -> Future[list[Result]]:
         """Queue the parts of a request. Any thread may call this.
 
+        Args:
+            parts: What to compute.
+            client: Who sent the request. Clients take turns, and each has its limits.
+
         Raises:
-            FullError: If too many requests wait, or those before this one would take longer than the timeout.
+            TooLargeError: If this request alone would take too long.
+            FullError: If too many requests wait, or all of them would take too long.
             ClosedError: After `close`.
         """
-        request: _Request[Part, Result] = _Request()
-        request.jobs.extend(_Job(request, i, len(parts), part, self._size(part)) for i, part in enumerate(parts))
+        request: QueuedRequest[Part, Result] = QueuedRequest(client)
+        request.parts.extend(QueuedPart(request, i, len(parts), part, self._size(part)) for i, part in enumerate(parts))
         with self._changed:
             if self._closed:
                 raise ClosedError
-            before = sum(job.size for other in self._requests for job in islice(other.jobs, len(parts)))
-            seconds = before / self._rate
-            if len(self._requests) >= self._limits.queue or seconds > self._limits.timeout:
-                raise FullError(max(1, math.ceil(min(seconds / 2, self._limits.timeout))))
+            self._check_load(request)
             if not parts:
                 request.future.set_result([])
                 return request.future
             self._open.add(request)
-            self._requests.append(request)
+            self._queue.add(request)
+            self._observe()
             self._changed.notify()
         request.future.add_done_callback(lambda future: self._forget(request))
         return request.future
+
+    def _check_load(self, request: QueuedRequest[Part, Result]) -> None:
+        """Refuse a request that could not be answered in time."""
+        limits, speed, size = self._limits, self.speed, request.size
+        allowed, allowed_client = limits.budget_seconds, limits.of_client(limits.budget_seconds)
+        if size / speed.best > allowed_client:
+            raise TooLargeError(size / speed.best, allowed_client)
+        own = self._queue.of_client(request.client)
+
+        def ahead(other: QueuedRequest[Part, Result]) -> int:
+            """What is computed before: requests take turns, so small ones wait only for the first parts of others."""
+            return other.parts[0].size if len(request.parts) < 2 else other.size
+
+        seconds = (self._computing + sum(map(ahead, self._queue)) + size) / speed.now
+        excess = max(seconds - allowed, (sum(map(ahead, own)) + size) / speed.now - allowed_client)
+        is_full = len(self._queue) >= limits.queue_requests or len(own) >= limits.of_client(limits.queue_requests)
+        if is_full or excess > 0:
+            self._overload.count_refusal()
+            excess = max(excess, seconds / 2)  # when a queue of small requests is half empty
+            raise FullError(max(1, math.ceil(min(excess, limits.timeout_seconds))))
 
     def close(self, seconds: float | None = None) -> None:
         """Accept no more requests, and wait until the accepted ones are computed.
@@ -191,95 +197,91 @@ class Batcher(Generic[Part, Result]):
             with suppress(InvalidStateError):  # it has just ended by itself
                 request.future.set_exception(ClosedError())
 
-    def _forget(self, request: _Request[Part, Result]) -> None:
+    def _forget(self, request: QueuedRequest[Part, Result]) -> None:
         with self._changed:
             self._open.discard(request)
-            if request in self._requests:
-                self._requests.remove(request)
+            self._queue.discard(request)
 
     def _work(self) -> None:
-        while jobs := self._next_batch():
-            wanted = [job for job in jobs if job.is_wanted]
-            outcomes = self._compute_jobs(wanted) if wanted else []
+        while batch := self._next_batch():
+            size = sum(part.size for part in batch)
+            with self._changed:
+                since = self._observe()
+            wanted = [part for part in batch if part.is_wanted]
+            outcomes = self._compute_parts(wanted) if wanted else []
             with self._changed:  # before the caller gets the result and sends the next request
-                self._computing -= sum(job.size for job in jobs)
-                if self._is_large(jobs[0]):
+                self._computing -= size
+                self._running -= 1
+                self._observe()
+                if len(outcomes) == len(batch):
+                    self.speed.count(size, since)
+                if self._is_large(batch[0]):
                     self._large = False
                     self._changed.notify()
-            for job, outcome in zip(wanted, outcomes, strict=True):
-                job.finish(outcome)
+            for part, outcome in zip(wanted, outcomes, strict=True):
+                part.finish(outcome)
 
-    def _next_batch(self) -> list[_Job[Part, Result]]:
+    def _observe(self) -> tuple[float, float]:
+        """Let the speed know whether all threads have something to do."""
+        return self.speed.observe(
+            busy=self._running >= len(self._threads) or (self._running > 0 and self._queue.size > 0)
+        )
+
+    def _next_batch(self) -> list[QueuedPart[Part, Result]]:
         """Wait for the next batch; empty when the batcher is closed."""
         with self._collecting, self._changed:
             while self._changed.wait_for(lambda: self._first() or self._closed) and not self._closed:
                 self._wait_for_others()
                 if self._first():  # unless all requests were cancelled meanwhile
                     break
-            jobs = self._pop_share()
-            self._computing += sum(job.size for job in jobs)
-            return jobs
+            batch = self._pop_share()
+            self._computing += sum(part.size for part in batch)
+            self._running += bool(batch)
+            return batch
 
     def _wait_for_others(self) -> None:
-        end = monotonic() + self._limits.wait
-        while self._requests and not self._closed and self._waiting_size() < self._limits.batch:
-            known = len(self._requests)
+        end = monotonic() + self._limits.wait_seconds
+        while len(self._queue) and not self._closed and self._queue.size < self._limits.batch_tokens:
+            known = len(self._queue)
             # while another batch keeps the cores busy, waiting for a fuller batch costs nothing
-            seconds = self._limits.wait if self._computing else min(QUIET_SECONDS, end - monotonic())
-            if seconds <= 0 or not self._changed.wait_for(lambda: len(self._requests) != known, seconds):  # noqa: B023
+            seconds = self._limits.wait_seconds if self._computing else min(QUIET_SECONDS, end - monotonic())
+            if seconds <= 0 or not self._changed.wait_for(lambda: len(self._queue) != known, seconds):  # noqa: B023
                 break
 
-    def _waiting_size(self) -> int:
-        return sum(request.waiting_size for request in self._requests)
+    def _is_large(self, part: QueuedPart[Part, Result]) -> bool:
+        return part.size > self._limits.batch_tokens
 
-    def _is_large(self, job: _Job[Part, Result]) -> bool:
-        return job.size > self._limits.batch
+    def _first(self) -> QueuedPart[Part, Result] | None:
+        """The part whose turn it is."""
+        return self._queue.first(lambda part: not (self._large and self._is_large(part)))
 
-    def _first(self) -> _Request[Part, Result] | None:
-        """The request whose turn it is."""
-        return next(
-            (request for request in self._requests if not (self._large and self._is_large(request.jobs[0]))), None
-        )
-
-    def _pop_share(self) -> list[_Job[Part, Result]]:
-        """Take the share of one thread out of the queue: one part of each request, in turn."""
-        share = (self._waiting_size() + self._computing) / len(self._threads)
-        jobs: list[_Job[Part, Result]] = []
+    def _pop_share(self) -> list[QueuedPart[Part, Result]]:
+        """Take the share of one thread out of the queue."""
+        share = (self._queue.size + self._computing) / len(self._threads)
+        batch: list[QueuedPart[Part, Result]] = []
         size = 0
-        while request := self._first():
-            job = request.jobs[0]
-            if jobs and (size >= share or size + job.size > self._limits.batch):
+        while part := self._first():
+            if batch and (size >= share or size + part.size > self._limits.batch_tokens):
                 break
-            jobs.append(request.jobs.popleft())
-            size += job.size
-            self._large = self._large or self._is_large(job)
-            self._requests.remove(request)
-            if request.jobs:
-                self._requests.append(request)
-        return jobs
+            self._queue.pop(part)
+            batch.append(part)
+            size += part.size
+            self._large = self._large or self._is_large(part)
+        return batch
 
-    def _compute_jobs(self, jobs: Sequence[_Job[Part, Result]]) -> Sequence[Result | Exception]:
-        """Return a result or an error for each job."""
-        parts = [job.part for job in jobs]
+    def _compute_parts(self, batch: Sequence[QueuedPart[Part, Result]]) -> Sequence[Result | Exception]:
+        """Return a result or an error for each part."""
+        parts = [queued.part for queued in batch]
         started = monotonic()
         try:
-            results = self._compute(parts, lambda: any(job.is_wanted for job in jobs))
+            results = self._compute(parts, lambda: any(queued.is_wanted for queued in batch))
         except Exception as error:
-            if len(jobs) == 1:
+            if len(batch) == 1:
                 return [error]
-            return [outcome for job in jobs for outcome in (self._compute_jobs([job]) if job.is_wanted else [error])]
+            return [
+                outcome
+                for queued in batch
+                for outcome in (self._compute_parts([queued]) if queued.is_wanted else [error])
+            ]
         self._on_batch(parts, monotonic() - started)
-        self._update_rate(jobs, started)
         return results
-
-    def _update_rate(self, jobs: Sequence[_Job[Part, Result]], started: float) -> None:
-        """Update the size per second that all threads together compute, as a moving average over batches."""
-        size = sum(job.size for job in jobs)
-        with self._changed:
-            # neither an empty batch nor a small one beside a large one says how fast we are
-            if not size or (self._large and not self._is_large(jobs[0])):
-                return
-            now = monotonic()
-            rate = size / max(now - max(started, self._last), 1e-6)
-            self._last = now
-            self._rate = rate if math.isinf(self._rate) else RATE_SMOOTHING * self._rate + (1 - RATE_SMOOTHING) * rate

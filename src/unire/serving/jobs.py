@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 from unire.decoding.decoders import SPAN_DECODERS
@@ -25,17 +27,22 @@ from unire.segmentation import segment
 
 __all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "count_characters"]
 
-MIN_TEXT_CHARACTERS = 64
-"""A shorter text counts as this many characters, because each text has a cost of its own."""
-CHARACTERS_PER_TOKEN = 4
-"""As in English text."""
+TEXT_COST_TOKENS = 16
+"""Each text has a constant cost, besides that of its tokens."""
+DECODING_SHARE = 1 / 4
+"""Cost of showing a text whose tables are known, by the cost of computing them."""
+WORDS = re.compile(r"\w+|[^\w\s]")
+"""Words, about as they are tokenized, found fast."""
+WARM_UP_TEXT = "We train a chart parser on the Penn Treebank, and compare it with a tagger for disambiguation. "
+WARM_UP_SECONDS = 0.1
+"""Least time of the computation whose speed counts at the start."""
 
 Source = str | Sequence[Sequence[str]]
 """A text, or the sentences of a document whose words are split."""
 
 
 class Job(ABC):
-    """What one request asks for, or a part of it."""
+    """A request, or a part of it."""
 
     @property
     @abstractmethod
@@ -43,13 +50,13 @@ class Job(ABC):
         """What there is to read."""
 
     @property
-    def size(self) -> int:
-        """Cost of the job, in characters."""
-        return sum(map(_size, self.sources))
+    @abstractmethod
+    def tokens(self) -> int:
+        """Cost of a job that was split off another one, in tokens."""
 
     @abstractmethod
-    def split(self, max_size: int) -> Sequence[Job]:
-        """Split into jobs of at most `max_size`. A single text is not split."""
+    def split(self, max_tokens: int, count: Callable[[Source], int]) -> Sequence[Job]:
+        """Split into jobs of at most `max_tokens`, of which `count` returns the number. A single text is not split."""
 
     @abstractmethod
     def join(self, results: Sequence[bytes]) -> bytes:
@@ -62,21 +69,23 @@ class ExtractJob(Job):
 
     inputs: Sequence[Source] = field(repr=False)
     min_score: float = 0.0
+    tokens: int = 0
 
     @property
     def sources(self) -> Sequence[Source]:
         return self.inputs
 
-    def split(self, max_size: int) -> Sequence[Job]:
+    def split(self, max_tokens: int, count: Callable[[Source], int]) -> Sequence[Job]:
         parts: list[list[Source]] = []
-        space = 0
+        sizes: list[int] = []
         for source in self.sources:
-            space -= _size(source)
-            if space < 0 or not parts:
+            size = count(source)
+            if not parts or sizes[-1] + size > max_tokens:
                 parts.append([])
-                space = max_size - _size(source)
+                sizes.append(0)
             parts[-1].append(source)
-        return [ExtractJob(sources, self.min_score) for sources in parts]
+            sizes[-1] += size
+        return [ExtractJob(part, self.min_score, size) for part, size in zip(parts, sizes, strict=True)]
 
     def join(self, results: Sequence[bytes]) -> bytes:
         return b'{"documents":[' + b",".join(results) + b"]}"
@@ -103,13 +112,14 @@ class ViewJob(Job):
     """Threshold of the decoder. [default: the model's own]"""
     cells: frozenset[int] = frozenset()
     """Sentences whose probabilities are sent."""
+    tokens: int = 0
 
     @property
     def sources(self) -> Sequence[Source]:
         return [self.text]
 
-    def split(self, max_size: int) -> Sequence[Job]:
-        return [self]
+    def split(self, max_tokens: int, count: Callable[[Source], int]) -> Sequence[Job]:
+        return [replace(self, tokens=count(self.text))]
 
     def join(self, results: Sequence[bytes]) -> bytes:
         return results[0]
@@ -126,16 +136,43 @@ class Worker:
 
     Args:
         extractor: The model.
-        batch: Characters, about, of a batch of the engine. Small batches let small requests overtake a long text, and
+        batch_tokens: Tokens of a batch of the engine. Small batches let small requests overtake a long text, and
             cancelled ones end soon.
         cache_bytes: Size of the tables to keep.
     """
 
-    def __init__(self, extractor: Extractor, *, batch: int = 2**13, cache_bytes: int = 2**26) -> None:
+    def __init__(self, extractor: Extractor, *, batch_tokens: int = 2**11, cache_bytes: int = 2**26) -> None:
         self.extractor = copy(extractor)
-        self.extractor.max_batch_tokens = -(-batch // CHARACTERS_PER_TOKEN)
+        self.extractor.max_batch_tokens = batch_tokens
         self.palette = Palette(extractor.labels)
         self._views = _ViewCache(cache_bytes)
+
+    def split(self, job: Job) -> Sequence[Job]:
+        """Split a job into parts for batches, with their costs in tokens."""
+        known = isinstance(job, ViewJob) and self._views.get(job.text) is not None
+        share = DECODING_SHARE if known else 1.0
+        return job.split(
+            self.extractor.max_batch_tokens or 1, lambda source: TEXT_COST_TOKENS + int(share * self._count(source))
+        )
+
+    def _count(self, source: Source) -> int:
+        words = WORDS.findall(source) if isinstance(source, str) else list(chain.from_iterable(source))
+        return len(self.extractor.window_builder.tokenize(words).ids)
+
+    def measure_speed(self) -> float:
+        """Compute growing texts until it takes long enough to tell the speed, which also warms up the engine.
+
+        Returns:
+            Tokens per second.
+        """
+        text, seconds = WARM_UP_TEXT, 0.0
+        self([ExtractJob([text])])  # the first run can be far slower than all others
+        while seconds < WARM_UP_SECONDS:
+            text += text
+            started = perf_counter()
+            self([ExtractJob([text])])
+            seconds = perf_counter() - started
+        return (TEXT_COST_TOKENS + self._count(text)) / seconds
 
     def __call__(self, jobs: Sequence[Job], is_wanted: Callable[[], bool] = lambda: True) -> list[bytes]:
         """Compute jobs together; return the result of each, the same as if it were computed alone.
@@ -221,10 +258,6 @@ def _count_bytes(view: View) -> int:
 def count_characters(source: Source) -> int:
     """Characters of a text, or of words joined by spaces."""
     return len(source) if isinstance(source, str) else len("\n".join(map(" ".join, source)))
-
-
-def _size(source: Source) -> int:
-    return max(MIN_TEXT_CHARACTERS, count_characters(source))
 
 
 def _json(answer: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Limits, metrics and errors of every request, and time limits of every connection."""
+"""Host names, limits, metrics and errors of every request."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import json
 import logging
 import traceback
 from time import perf_counter
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from unire.serving.schemas import CLIENT_CLOSED_REQUEST, ApiError, ServingLimits
-from unire.serving.service import Metrics
+from unire.serving.addresses import AllowedHosts, client_of
+from unire.serving.schemas import CLIENT_CLOSED_REQUEST, ApiError
+from unire.serving.service import Service
 
-__all__ = ["Connection", "RequestMiddleware", "send_error"]
+__all__ = ["RequestMiddleware", "send_error"]
 
 log = logging.getLogger(__name__)
 
@@ -24,22 +23,25 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+CLOSE = (b"connection", b"close")
 
 
 class RequestMiddleware:
-    """The outermost middleware: limits the body, counts the request, and answers errors with one sentence.
+    """The outermost middleware: checks the host, limits the body, counts the request, and answers errors with one
+    sentence.
 
     Args:
         app: The application.
-        limits: Size and timeout of the body.
-        metrics: Counts every request.
+        service: Its limits, metrics and state.
+        hosts: The names by which clients may address the server.
         paths: The known paths; all others are counted as one.
     """
 
-    def __init__(self, app: ASGIApp, limits: ServingLimits, metrics: Metrics, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, service: Service, hosts: AllowedHosts, paths: frozenset[str]) -> None:
         self.app = app
-        self.limits = limits
-        self.metrics = metrics
+        self.service = service
+        self.limits = service.limits
+        self.hosts = hosts
         self.paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,12 +50,15 @@ class RequestMiddleware:
             return
         started = perf_counter()
         status = 0
+        client = client_of(scope["client"][0]) if scope["client"] else ""
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                if CLOSE not in message["headers"] and self.service.closes_connection(client):
+                    added.append(CLOSE)
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
@@ -65,18 +70,22 @@ class RequestMiddleware:
         except Exception as error:
             _log_error(path, error)
             if not status:
-                await send_error(
-                    send_with_headers, ApiError(500, "the server is at fault, and has noted where; the request is lost")
-                )
+                await send_error(send_with_headers, ApiError(500, "internal error; the server has logged it"))
         finally:
-            self.metrics.count_request(path, status, perf_counter() - started)
+            self.service.metrics.count_request(path, status, perf_counter() - started)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.hosts.allow(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
+            refusal = ApiError(421, "the host name of the request is not one of the server's allowed hosts")
+            await send_error(send, refusal, last=True)
+            return
         try:
-            body = await asyncio.wait_for(self._read_body(scope, receive), self.limits.timeout)
+            body = await asyncio.wait_for(self._read_body(scope, receive), self.limits.timeout_seconds)
         except TimeoutError:
             await send_error(
-                send, ApiError(408, f"the body did not come within {self.limits.timeout:g} seconds"), last=True
+                send,
+                ApiError(408, f"the body did not arrive within {self.limits.timeout_seconds:g} seconds"),
+                last=True,
             )
             return
         except ApiError as refusal:
@@ -97,18 +106,18 @@ class RequestMiddleware:
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         """Read the whole body, unless it is too large."""
-        too_large = ApiError(413, f"the body is too large: a request may have {self.limits.body:,} bytes")
-        if int(dict(scope["headers"]).get(b"content-length", b"0")) > self.limits.body:
+        too_large = ApiError(413, f"the body is too large: a request may have {self.limits.body_bytes:,} bytes")
+        if int(dict(scope["headers"]).get(b"content-length", b"0")) > self.limits.body_bytes:
             raise too_large
         body = bytearray()
         more = True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ApiError(CLIENT_CLOSED_REQUEST, "the caller has gone before all of the body had come")
+                raise ApiError(CLIENT_CLOSED_REQUEST, "the client disconnected before the end of the body")
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) > self.limits.body:
+            if len(body) > self.limits.body_bytes:
                 raise too_large
         return bytes(body)
 
@@ -132,68 +141,3 @@ def _log_error(path: str, error: Exception) -> None:
     frames = traceback.extract_tb(error.__traceback__)
     path_to_error = " > ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames)
     log.error("%s failed: %s at %s", path, type(error).__name__, path_to_error)
-
-
-HEADER_TIMEOUT_SECONDS = 10.0
-"""Time limit for the headers of a request; for the first request, counted from the connection."""
-
-
-class Connection(H11Protocol):
-    """uvicorn's connection with time limits for callers that send or read too slowly, which uvicorn keeps for ever.
-
-    Connections beyond the limit are closed at once.
-    """
-
-    def __init__(self, *args: Any, limits: ServingLimits, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._limits = limits
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self._limits.connections:
-            transport.close()
-        else:
-            self._abort_in(HEADER_TIMEOUT_SECONDS)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.flow.write_paused:
-            return  # the time limit for reading the answer goes on
-        if self._in_progress:
-            self._cancel_timer()
-        elif self._timer is None:
-            self._abort_in(HEADER_TIMEOUT_SECONDS)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._abort_in(self._limits.timeout)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._cancel_timer()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._cancel_timer()
-
-    def shutdown(self) -> None:
-        """Start to stop: answer complete requests, and close connections whose request is not complete."""
-        super().shutdown()
-        if self._in_progress and self.cycle.more_body:
-            self.transport.close()
-
-    @property
-    def _in_progress(self) -> bool:
-        """Whether a request has sent its headers and is not answered yet."""
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _abort_in(self, seconds: float) -> None:
-        self._cancel_timer()
-        # not `close`, which would wait until the caller has read the answer
-        self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

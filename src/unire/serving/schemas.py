@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from unire.errors import UnireError
 from unire.serving.jobs import ExtractJob, Source, ViewJob, count_characters
+from unire.serving.limits import ServingLimits
 
 __all__ = [
     "CLIENT_CLOSED_REQUEST",
@@ -19,44 +17,11 @@ __all__ = [
     "ApiError",
     "ExtractRequest",
     "Problem",
-    "ServingLimits",
     "State",
     "ViewAnswer",
     "ViewRequest",
     "parse_request",
 ]
-
-
-@dataclass(frozen=True)
-class ServingLimits:
-    """Limits of a request, of the queue, and of a batch."""
-
-    body: int = 2**18
-    """Bytes of a request."""
-    text: int = 20_000
-    """Characters of a text."""
-    texts: int = 64
-    """Texts of a request."""
-    queue: int = 256
-    """Requests in the queue; more are refused with 429."""
-    timeout: float = 30.0
-    """Seconds after which a request is cancelled; also the limit for receiving its body and for sending the answer."""
-    grace: float = 20.0
-    """Seconds that a stopping server has for the requests it accepted."""
-    connections: int = 512
-    """Open connections."""
-    batch: int = 2**13
-    """Characters of a batch; a longer text is a batch by itself."""
-    wait: float = 0.005
-    """Longest time in seconds that a request waits for others to share a batch."""
-    workers: int = 2
-    """Threads that compute batches: while one prepares or encodes, another keeps the cores busy."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value, minimum = getattr(self, field.name), 0 if field.name in ("wait", "grace") else 1
-            if not minimum <= value < math.inf:
-                raise UnireError(f"the limit {field.name!r} must be {minimum} or more, not {value}")
 
 
 CLIENT_CLOSED_REQUEST = 499
@@ -180,8 +145,10 @@ def _check_texts(texts: Sequence[str], limits: ServingLimits) -> None:
 
 
 def _check_length(source: Source, what: str, limits: ServingLimits) -> None:
-    if (characters := count_characters(source)) > limits.text:
-        raise ApiError(422, f"{what} {characters:,} characters, and a text may have {limits.text:,}; send it in parts")
+    if (characters := count_characters(source)) > limits.text_characters:
+        raise ApiError(
+            422, f"{what} {characters:,} characters, and a text may have {limits.text_characters:,}; send it in parts"
+        )
 
 
 # Answers

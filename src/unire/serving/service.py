@@ -1,71 +1,22 @@
-"""The service: one model, its queue, and the metrics for Prometheus."""
+"""The service: one model and its queue."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import prometheus_client as prometheus
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.serving.batcher import Batcher, ClosedError, FullError
-from unire.serving.jobs import Job, Worker, count_characters
-from unire.serving.schemas import CLIENT_CLOSED_REQUEST, ApiError, ServingLimits
+from unire.serving.batcher import Batcher, ClosedError, FullError, TooLargeError
+from unire.serving.connections import ConnectionTable
+from unire.serving.jobs import Job, Worker
+from unire.serving.limits import ServingLimits
+from unire.serving.metrics import Metrics
+from unire.serving.schemas import CLIENT_CLOSED_REQUEST, ApiError
 
-__all__ = ["Metrics", "Service"]
-
-SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-TEXTS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
-
-prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # one more time series for every counter
-
-
-class Metrics:
-    """Counters of one server."""
-
-    content_type = CONTENT_TYPE_PLAIN_0_0_4
-
-    def __init__(self) -> None:
-        registry = self._registry = prometheus.CollectorRegistry()
-        prometheus.ProcessCollector(registry=registry)
-        self._requests = prometheus.Counter(
-            "unire_requests", "Requests by path and status.", ["path", "status"], registry=registry
-        )
-        self._seconds = prometheus.Histogram(
-            "unire_request_seconds", "Seconds to an answer.", ["path"], buckets=SECONDS_BUCKETS, registry=registry
-        )
-        self._waiting = prometheus.Gauge(
-            "unire_queue_requests", "Requests that wait to be computed.", registry=registry
-        )
-        self._batch_texts = prometheus.Histogram(
-            "unire_batch_texts", "Texts computed at once.", buckets=TEXTS_BUCKETS, registry=registry
-        )
-        self._batch_seconds = prometheus.Histogram(
-            "unire_batch_seconds", "Seconds to compute a batch.", buckets=SECONDS_BUCKETS, registry=registry
-        )
-        self._texts = prometheus.Counter("unire_texts", "Texts that were read.", registry=registry)
-        self._characters = prometheus.Counter("unire_characters", "Characters that were read.", registry=registry)
-
-    def count_request(self, path: str, status: int, seconds: float) -> None:
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
-
-    def count_batch(self, jobs: Sequence[Job], seconds: float) -> None:
-        sources = [source for job in jobs for source in job.sources]
-        self._batch_texts.observe(len(sources))
-        self._batch_seconds.observe(seconds)
-        self._texts.inc(len(sources))
-        self._characters.inc(sum(map(count_characters, sources)))
-
-    def watch_queue(self, n_waiting: Callable[[], int]) -> None:
-        self._waiting.set_function(n_waiting)
-
-    def to_text(self) -> bytes:
-        return prometheus.generate_latest(self._registry)
+__all__ = ["Service"]
 
 
 class Service:
@@ -82,8 +33,11 @@ class Service:
         self.name = name
         self.limits = limits
         self.metrics = Metrics()
-        worker = Worker(extractor, batch=limits.batch)
-        self.batcher: Batcher[Job, bytes] = Batcher(worker, lambda job: job.size, limits, self.metrics.count_batch)
+        self.connections = ConnectionTable(limits)
+        self.worker = Worker(extractor, batch_tokens=limits.batch_tokens)
+        self.batcher: Batcher[Job, bytes] = Batcher(
+            self.worker, lambda job: job.tokens, limits, self.metrics.count_batch
+        )
         self.metrics.watch_queue(lambda: self.batcher.n_waiting)
         self.stopping = False
         """Whether new requests are refused, because the server is about to stop."""
@@ -91,47 +45,67 @@ class Service:
         self.ended: Counter[str] = Counter()
         """How requests ended: `answered`, `failed`, `late` (timeout), `left` (by the caller) or `stopped`."""
 
-    async def answer(self, job: Job, disconnected: Callable[[], Any]) -> bytes:
+    def closes_connection(self, client: str) -> bool:
+        """Whether an answer closes its connection, because the server is stopping or has too many of them."""
+        return self.stopping or self.connections.is_crowded(client)
+
+    async def answer(self, job: Job, client: str, disconnected: Callable[[], Any]) -> bytes:
         """Queue a job and wait for its result.
 
         Args:
             job: The job.
+            client: Who sent it.
             disconnected: Returns when the caller has disconnected; then the job is cancelled.
         """
         if self.stopping:
-            raise ApiError(503, "the server is stopping and takes on nothing more; ask again in a moment", retry=1)
+            raise ApiError(503, "the server is stopping and accepts no more requests; try again soon", retry=1)
         try:
-            result = asyncio.wrap_future(self.batcher.submit(job.split(self.limits.batch)))
-        except FullError as full:
+            result = asyncio.wrap_future(self.batcher.submit(self.worker.split(job), client))
+        except TooLargeError as error:
             raise ApiError(
-                429, f"the server has too much to do; ask again in {full.seconds} seconds", full.seconds
+                413,
+                f"this server would need about {error.seconds:.0f} seconds for the request, and a request may take "
+                f"{error.allowed:.0f}; send less text at once",
             ) from None
+        except FullError as full:
+            raise ApiError(429, f"the server is busy; try again in {full.seconds} seconds", full.seconds) from None
         except ClosedError:
             raise ApiError(503, "the server has stopped", retry=1) from None
         self.accepted += 1
         outcome = "failed"
         left = asyncio.ensure_future(disconnected())
         try:
-            await asyncio.wait({result, left}, timeout=self.limits.timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({result, left}, timeout=self.limits.timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 results = result.result()
                 outcome = "answered"
                 return job.join(results)
             if left.done():
                 outcome = "left"
-                raise ApiError(CLIENT_CLOSED_REQUEST, "the caller has gone")  # only counted, never sent
+                raise ApiError(CLIENT_CLOSED_REQUEST, "the client has disconnected")  # only counted, never sent
             outcome = "late"
             # without `Retry-After`: the same request would take as long again
-            raise ApiError(503, f"this was not done within {self.limits.timeout:g} seconds; ask for less at once")
+            raise ApiError(
+                503, f"the request timed out after {self.limits.timeout_seconds:g} seconds; send less text at once"
+            )
         except ClosedError:
             outcome = "stopped"
-            raise ApiError(503, "the server is stopping, and this was not done; ask again in a moment", 1) from None
+            raise ApiError(503, "the server is stopping and did not answer; try again soon", 1) from None
         except UnireError as error:
             raise ApiError(422, str(error)) from None
         finally:
             self.ended[outcome] += 1
             result.cancel()
             left.cancel()
+
+    def measure_speed(self) -> None:
+        """Find out how fast the model is here, before the first request."""
+        self.batcher.speed.start(self.worker.measure_speed())
+
+    @property
+    def state(self) -> str:
+        """`ready`, `overloaded` or `stopping`."""
+        return "stopping" if self.stopping else "overloaded" if self.batcher.is_overloaded else "ready"
 
     @property
     def busy(self) -> bool:

@@ -3,9 +3,3 @@
 Everything is a stream: a line, a row or a file is read when its text is needed. Text is UTF-8. Errors are one sentence
 that names the file and the line.
 """
-
-from __future__ import annotations
-
-from unire.sources.sources import SourceShard, TextItem, TextSources
-
-__all__ = ["SourceShard", "TextItem", "TextSources"]

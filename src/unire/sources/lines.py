@@ -1,190 +1,164 @@
-"""Text files: whole files, lines and JSON lines, and the types and helpers that all sources share.
-
-A text file can be split into ranges of lines or rows, so that several processes can read one long file.
-"""
+"""Text files: whole files, lines and JSON lines."""
 
 from __future__ import annotations
 
 import codecs
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from unire.documents import Document
-from unire.errors import OnError, UnireError
+from unire.errors import OnError, UnireError, skip_errors
 from unire.files import explain_read_errors
+from unire.limits import BLOCK_BYTES, DEFAULT_LIMITS, ReadLimits, read_whole
+from unire.limits import iter_lines as iter_limited_lines
+from unire.sources.base import RowRange, SourceText, decode_text, describe_names, get_id, get_text, split_ranges
 
 __all__ = [
-    "RowRange",
-    "SourceText",
-    "decode_text",
-    "get_id",
-    "get_text",
+    "RawLine",
+    "continue_lines",
     "iter_json_lines",
     "iter_lines",
+    "iter_raw_lines",
     "iter_tokenized",
     "iter_whole_file",
-    "skip_errors",
     "split_lines",
-    "split_ranges",
+    "strip_line_end",
 ]
 
-
-class SourceText(NamedTuple):
-    """One text of a file."""
-
-    id: str
-    """The id in the data, or else the file's name, with the number of the line or row if it holds several texts."""
-    text: str
-    position: float
-    """The number of bytes of the file that have been read."""
-    number: int = 1
-    """The number of the line or row, from 1."""
+RawLine = tuple[int, bytes, int]
+"""Number (from 1), bytes with the line end, and end position of a line."""
 
 
-class RowRange(NamedTuple):
-    """A range of the lines or rows of a file."""
-
-    start: int
-    """The first line or row, from 0."""
-    stop: int
-    """One past the last."""
-    offset: int = 0
-    """The byte at which the first line starts. Rows of Parquet have none."""
-    size: int = 0
-    """The size of the text in bytes, at least approximately."""
-
-
-@contextmanager
-def skip_errors(on_error: OnError | None) -> Iterator[None]:
-    """Pass an error in the body to `on_error` and continue, or raise it if there is no `on_error`."""
-    try:
-        yield
-    except UnireError as error:
-        if on_error is None:
-            raise
-        on_error(error)
-
-
-def decode_text(raw: bytes, location: str) -> str:
-    """Decode UTF-8. Errors name the location."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        problem = "is binary, not text" if b"\0" in raw else "is not UTF-8; convert it first"
-        raise UnireError(f"{location} {problem}") from None
-
-
-def get_id(value: object, default: str, location: str) -> str:
-    """The id of a text in the data, or the default if it has none."""
-    if value is None:
-        return default
-    if isinstance(value, (dict, list)):
-        raise UnireError(f"{location}: its 'id' is {type(value).__name__}, not a string or a number; leave it out")
-    return str(value)
-
-
-def get_text(value: object, field: str, location: str) -> str:
-    """The text in the data. A missing value is an empty text."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    raise UnireError(f"{location}: {field!r} is {type(value).__name__}, not a string; name another with field=...")
-
-
-def split_ranges(ends: Iterable[tuple[int, int]], size: int, first: RowRange) -> Iterator[RowRange]:
-    """Split lines or rows into ranges of at least `size` bytes.
-
-    Args:
-        ends: The number of each line or row, and the position after it.
-        size: The least size of a range in bytes.
-        first: The range where the lines or rows start.
-    """
-    start, _, offset, _ = first
-    number, position = start, offset
-    for number, position in ends:
-        if position - offset >= size:
-            yield RowRange(start, number, offset, position - offset)
-            start, offset = number, position
-    if number > start:
-        yield RowRange(start, number, offset, position - offset)
-
-
-def iter_whole_file(file: BinaryIO, name: str) -> Iterator[SourceText]:
+def iter_whole_file(file: BinaryIO, name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[SourceText]:
     """Read a whole file as one text."""
     with explain_read_errors(name):
-        raw = file.read()
-    yield SourceText(name, decode_text(raw.removeprefix(codecs.BOM_UTF8), name), len(raw))
+        raw = read_whole(file, name, limits.check_text)
+    text = decode_text(raw.removeprefix(codecs.BOM_UTF8), name)
+    limits.check_document(len(text), name)
+    yield SourceText(name, text, len(raw))
 
 
 def iter_lines(
-    file: BinaryIO, name: str, rows: RowRange | None = None, on_error: OnError | None = None
+    file: BinaryIO,
+    name: str,
+    rows: RowRange | None = None,
+    on_error: OnError | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[SourceText]:
     """Read every line, or every line of a range, as a text. An empty line is an empty text."""
-    for number, raw, position in _iter_raw_lines(file, name, rows):
+    for number, raw, position in iter_raw_lines(file, name, rows, on_error, limits):
+        location = f"{name}, line {number}"
         with skip_errors(on_error):
-            yield SourceText(f"{name}:{number}", decode_text(raw, f"{name}, line {number}"), position, number)
+            text = decode_text(strip_line_end(raw), location)
+            limits.check_document(len(text), location)
+            yield SourceText(f"{name}:{number}", text, position, number)
 
 
 def iter_json_lines(
-    file: BinaryIO, name: str, field: str = "text", rows: RowRange | None = None, on_error: OnError | None = None
+    lines: Iterable[RawLine],
+    name: str,
+    field: str = "text",
+    on_error: OnError | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[SourceText]:
     """Read the string under `field` in the JSON object on every line, with its `id` if it has one.
 
     `null` is an empty text, as in Parquet.
     """
-    for number, raw, position in _iter_raw_lines(file, name, rows):
+    for number, raw, position in lines:
         if not raw.strip():
             continue
         location = f"{name}, line {number}"
         with skip_errors(on_error):
-            item = _parse_object(decode_text(raw, location), location)
+            item = _parse_object(decode_text(strip_line_end(raw), location), location)
             if field not in item:
-                raise UnireError(
-                    f"{location} has no {field!r} but {', '.join(item) or 'nothing'}; name the field with field=..."
-                )
+                raise UnireError(f"{location} has no field {field!r}{describe_names(item)}; choose one with field=...")
             text = get_text(item[field], field, location)
+            limits.check_document(len(text), location)
             yield SourceText(get_id(item.get("id"), f"{name}:{number}", location), text, position, number)
 
 
-def iter_tokenized(lines: Iterable[str], name: str) -> Iterator[Document]:
+def iter_tokenized(lines: Iterable[RawLine], name: str, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[Document]:
     """Read documents whose words are already split.
 
     Each line is a sentence, spaces separate words, and an empty line separates documents. The ids are `name:1`,
-    `name:2` and so on.
+    `name:2` and so on, with the last part of a path.
     """
+    short = Path(name).name
     sentences: list[list[str]] = []
-    count = 0
-    for line in lines:
-        if words := line.split():
+    count = characters = 0
+    for number, raw, _ in lines:
+        if words := decode_text(raw, f"{name}, line {number}").split():
+            characters += sum(map(len, words)) + len(words)
+            limits.check_document(characters, f"{name}, document {count + 1}")
             sentences.append(words)
         elif sentences:
             count += 1
-            yield Document.from_words(sentences, id=f"{name}:{count}")
-            sentences = []
+            yield Document.from_words(sentences, id=f"{short}:{count}")
+            sentences, characters = [], 0
     if sentences:
-        yield Document.from_words(sentences, id=f"{name}:{count + 1}")
+        yield Document.from_words(sentences, id=f"{short}:{count + 1}")
 
 
 def split_lines(file: BinaryIO, name: str, size: int, rows: RowRange | None = None) -> Iterator[RowRange]:
     """Split a file, or a range of it, into ranges of at least `size` bytes that end with a line."""
-    ends = ((number, position) for number, _, position in _iter_raw_lines(file, name, rows))
-    return split_ranges(ends, size, rows or RowRange(0, 0))
+    return split_ranges(_iter_line_ends(file, name, rows), size, rows or RowRange(0, 0))
 
 
-def _iter_raw_lines(file: BinaryIO, name: str, rows: RowRange | None) -> Iterator[tuple[int, bytes, int]]:
-    """Number (from 1), bytes without the line end, and position after each line."""
-    position, before, count = (rows.offset, rows.start, rows.stop - rows.start) if rows else (0, 0, None)
+def _iter_line_ends(file: BinaryIO, name: str, rows: RowRange | None) -> Iterator[tuple[int, int]]:
+    """Number (from 1) and end position of each line, of any length."""
+    number, position = (rows.start, rows.offset) if rows else (0, 0)
     with explain_read_errors(name):
-        if rows:  # standard input is never split, and cannot seek
-            file.seek(rows.offset)
-        for number, raw in enumerate(islice(file, count), start=before + 1):
-            position += len(raw)
-            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield number, line.removesuffix(b"\n").removesuffix(b"\r"), position
+        file.seek(position)
+        is_open = False
+        while (rows is None or number < rows.stop) and (block := file.readline(BLOCK_BYTES)):
+            position += len(block)
+            is_open = not block.endswith(b"\n")
+            if not is_open:
+                number += 1
+                yield number, position
+        if is_open:
+            yield number + 1, position
+
+
+def iter_raw_lines(
+    file: BinaryIO,
+    name: str,
+    rows: RowRange | None = None,
+    on_error: OnError | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
+) -> Iterator[RawLine]:
+    """The lines of a file, or of a range of it."""
+    if rows is None:
+        yield from continue_lines(file, name, on_error, limits)
+        return
+    file.seek(rows.offset)
+    for line in continue_lines(file, name, on_error, limits, number=rows.start, position=rows.offset):
+        if line[0] > rows.stop:  # after a line that was skipped
+            return
+        yield line
+        if line[0] == rows.stop:
+            return
+
+
+def continue_lines(
+    file: BinaryIO,
+    name: str,
+    on_error: OnError | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
+    *,
+    number: int = 0,
+    position: int = 0,
+) -> Iterator[RawLine]:
+    """The lines of a file from its current position, which is after line `number`."""
+    with explain_read_errors(name):
+        yield from iter_limited_lines(file, name, limits, on_error, number=number, position=position)
+
+
+def strip_line_end(raw: bytes) -> bytes:
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _parse_object(line: str, location: str) -> dict[str, Any]:
@@ -194,9 +168,11 @@ def _parse_object(line: str, location: str) -> dict[str, Any]:
             json.dumps(item, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise UnireError(f"{location} has half a surrogate pair, {half}, which is no character; leave it out") from None
+        raise UnireError(f"{location} has half a surrogate pair, {half}, which is not a character; remove it") from None
     except (ValueError, RecursionError) as error:
-        raise UnireError(f"{location} is not valid JSON: {error}; for plain lines of text use lines=True") from None
+        unnamed = "a number is too long, or brackets are nested too deeply"
+        reason = error if isinstance(error, json.JSONDecodeError) else unnamed
+        raise UnireError(f"{location} is not valid JSON: {reason}; for plain lines of text use lines=True") from None
     if not isinstance(item, dict):
         raise UnireError(f"{location} is not a JSON object; for plain lines of text use lines=True")
     return item

@@ -7,36 +7,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unire.errors import OnError, UnireError
+from unire.errors import OnError, UnireError, skip_errors
 from unire.files import explain_read_errors
-from unire.sources.lines import RowRange, SourceText, get_id, get_text, skip_errors
+from unire.formats.arrow import ROWS_PER_READ, check_row_group, iter_valid_rows
+from unire.limits import DEFAULT_LIMITS, ReadLimits
+from unire.sources.base import RowRange, SourceText, describe_names, get_id, get_text
 
 __all__ = ["MIN_TEXT_BYTES", "iter_parquet", "split_parquet"]
 
-ROWS_PER_BATCH = 1024
-"""Rows that are read at a time."""
 MIN_TEXT_BYTES = 64
 """The least assumed size of a text. Parquet stores repeated texts only once, so columns may look too small."""
 
 
 def iter_parquet(
-    path: Path, field: str = "text", row_range: RowRange | None = None, on_error: OnError | None = None
+    path: Path,
+    field: str = "text",
+    row_range: RowRange | None = None,
+    on_error: OnError | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[SourceText]:
     """Read the strings in the column `field`, with ids from a column `id` if there is one. `null` is an empty text."""
+
+    def locate(number: int) -> str:
+        return f"{path}, row {number}"
+
     with _open_parquet(path, field) as table:
         names = table.schema_arrow.names
         columns = [field, *(["id"] if "id" in names and field != "id" else [])]
         start, stop = (row_range.start, row_range.stop) if row_range else (0, table.metadata.num_rows)
         share = path.stat().st_size / max(1, table.metadata.num_rows)
         number, groups = _select_row_groups(table.metadata, start, stop)
-        for rows in table.iter_batches(batch_size=ROWS_PER_BATCH, row_groups=groups, columns=columns):
+        for group in groups:
+            check_row_group(table.metadata, group, columns, str(path), limits)
+        for rows in table.iter_batches(batch_size=ROWS_PER_READ, row_groups=groups, columns=columns):
             first, number = max(start, number), number + rows.num_rows
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
-            for row_number, row in enumerate(_iter_rows(wanted, str(path), first), first + 1):
-                location = f"{path}, row {row_number}"
+            for row_number, row in iter_valid_rows(wanted, locate, first + 1, on_error):
+                location = locate(row_number)
                 with skip_errors(on_error):
                     name = get_id(row.get("id"), f"{path}:{row_number}", location)
-                    yield SourceText(name, get_text(row[field], field, location), row_number * share, row_number)
+                    text = get_text(row[field], field, location)
+                    limits.check_document(len(text), location)
+                    yield SourceText(name, text, row_number * share, row_number)
             if number >= stop:
                 break
 
@@ -78,24 +90,11 @@ def _open_parquet(path: Path, field: str) -> Iterator[Any]:
         with table:
             names = table.schema_arrow.names
             if field not in names:
-                raise UnireError(f"{path} has no column {field!r} but {', '.join(names)}; name one with field=...")
+                raise UnireError(f"{path} has no column {field!r}{describe_names(names)}; choose one with field=...")
             try:
                 yield table
             except pa.ArrowException as error:
                 raise UnireError(f"{path} cannot be read: {error}") from None
-
-
-def _iter_rows(rows: Any, name: str, before: int) -> Iterator[dict[str, Any]]:
-    """Convert rows to Python objects. If one is not UTF-8, those before it are yielded first."""
-    try:
-        yield from rows.to_pylist()
-    except UnicodeDecodeError:
-        for i in range(rows.num_rows):
-            try:
-                (row,) = rows.slice(i, 1).to_pylist()
-            except UnicodeDecodeError:
-                raise UnireError(f"{name}, row {before + i + 1} is not UTF-8; convert it first") from None
-            yield row
 
 
 def _select_row_groups(metadata: Any, start: int, stop: int) -> tuple[int, list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import os
@@ -11,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from unire import formats
 from unire.documents import Document
-from unire.errors import OnError, UnireError
+from unire.errors import OnError, UnireError, skip_errors
 from unire.files import (
     check_output_file,
     decompress,
@@ -30,35 +29,33 @@ from unire.files import (
     open_binary,
 )
 from unire.formats.base import raise_error
+from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.segmentation import segment
+from unire.sources.base import RowRange, SourceText
 from unire.sources.csv import CSV_DIALECTS, iter_rows, iter_table, split_table
 from unire.sources.lines import (
-    RowRange,
-    SourceText,
     iter_json_lines,
     iter_lines,
+    iter_raw_lines,
     iter_tokenized,
     iter_whole_file,
-    skip_errors,
     split_lines,
+)
+from unire.sources.listing import (
+    JSON_LINES_SUFFIXES,
+    KNOWN_SUFFIXES,
+    PARQUET_SUFFIXES,
+    FileListing,
+    has_suffix,
+    select_suffixes,
 )
 from unire.sources.parquet import iter_parquet, split_parquet
 
 __all__ = ["JSON_LINES_SUFFIXES", "PARQUET_SUFFIXES", "SourceShard", "TextItem", "TextSources"]
 
 STANDARD_INPUT = "standard input"
-MAX_LISTED_SUFFIXES = 5
-"""Suffixes of skipped files that a note lists."""
 MAX_NAME_WORDS = 3
 """Words in the name of a file. A text that ends like a file name usually has more."""
-
-JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
-PARQUET_SUFFIXES = (".parquet",)
-TEXT_SUFFIXES = (".txt", ".text", ".md", *JSON_LINES_SUFFIXES)
-"""Suffixes of text files in a folder, also with `.gz`, `.xz` or `.bz2` after them."""
-ARCHIVE_SUFFIXES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
-KNOWN_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *CSV_DIALECTS, *ARCHIVE_SUFFIXES, ".json")
-"""Suffixes that show that an argument is the name of a file."""
 
 SourceKind = Literal["annotated", "parquet", "words", "lines", "json lines", "table", "rows", "whole"]
 """The layout of a file. `rows` are JSON lines or a table; the first line shows which."""
@@ -107,6 +104,8 @@ class TextSources:
     """Words are already split: each line is a sentence, spaces separate words, an empty line separates documents."""
     source_format: str | None = None
     """The format of annotated documents. Their words are used and their annotation is ignored."""
+    limits: ReadLimits = DEFAULT_LIMITS
+    """The largest document, record and unpacked size that are accepted."""
 
     def __post_init__(self) -> None:
         layouts = {
@@ -117,9 +116,9 @@ class TextSources:
         }
         used = [argument for argument, is_used in layouts.items() if is_used]
         if len(used) > 1:
-            raise UnireError(f"{' and '.join(used)} are different ways to read the input; give one of them")
+            raise UnireError(f"{' and '.join(used)} cannot be combined; pass one of them")
         if self.source_format and self._reads_standard_input:
-            raise UnireError("source_format=... reads files; standard input is one under the name /dev/stdin")
+            raise UnireError("source_format=... cannot read standard input; pass /dev/stdin as the input file")
         for source in self.sources:
             if source != "-" and not _exists(source):
                 self._check_text(source)
@@ -129,71 +128,62 @@ class TextSources:
         missing = f"there is no file or folder {source!r}"
         if self.field is not None or self.source_format:
             raise UnireError(
-                f"{missing}, and {'source_format' if self.source_format else 'field'}=... is not for texts"
+                f"{missing}; {'source_format' if self.source_format else 'field'}=... needs an existing file"
             )
         if source and not any(map(str.isspace, source)):
             raise UnireError(f"{missing}; to pass a text on the command line, give at least two words")
         if _looks_like_a_path(source):
-            raise UnireError(f"{missing}; if it is a text, pipe it into standard input")
+            raise UnireError(f"{missing}; if it is a text, pipe it to standard input")
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files of every source that is a file or a folder."""
-        return self._listing[0]
+        """The files of every source that is a file or a folder. A folder in a format such as brat's is one of them."""
+        return self.listing.files
 
     @property
     def notes(self) -> Counter[str]:
         """The number of files in folders that are skipped, without hidden ones."""
-        skipped = self._listing[1]
-        suffixes = [suffix or "no ending" for suffix, _ in skipped.most_common(MAX_LISTED_SUFFIXES)]
-        shown = ", ".join(suffixes + ["…"] * (len(skipped) > MAX_LISTED_SUFFIXES))
-        return Counter({f"file of another kind left out ({shown})": skipped.total()} if skipped else {})
+        return self.listing.notes
 
     @cached_property
-    def _listing(self) -> tuple[dict[str, list[Path]], Counter[str]]:
-        """The files of every source, and the number of skipped files by suffix."""
-        skipped: Counter[str] = Counter()
-        files = {
-            source: _list_files(Path(source), self._folder_suffixes, skipped)
-            for source in self.sources
-            if source != "-" and _exists(source)
-        }
-        for source in files if self.lines or self.words else ():
+    def listing(self) -> FileListing:
+        """The files of every source, and what was left out."""
+        listing = FileListing()
+        for source in self.sources:
+            if source != "-" and _exists(source):
+                listing.add(source, self._folder_suffixes, self.source_format)
+        for source in listing.files if self.lines or self.words else ():
             if Path(source).suffix.lower() in PARQUET_SUFFIXES and not Path(source).is_dir():
                 layout = "lines=True" if self.lines else "words=True"
-                raise UnireError(f"{source} has rows, not lines; leave out {layout} and name a column with field=...")
-        return files, skipped
+                raise UnireError(f"{source} is a table; pass field=... with the name of a column instead of {layout}")
+        return listing
 
     @property
     def _folder_suffixes(self) -> tuple[str, ...]:
-        """Suffixes of the files that are read from folders. Tables often lie beside texts, so they need `field`."""
-        tables = CSV_DIALECTS if self.field is not None else ()
-        return (*TEXT_SUFFIXES, *tables, *(() if self.lines or self.words else PARQUET_SUFFIXES))
+        return select_suffixes(self.source_format, tables=self.field is not None, lines=self.lines or self.words)
 
     @property
     def size(self) -> int | None:
         """The size of all inputs in bytes, or `None` if it is not known."""
         if self._reads_standard_input:
             return None
-        in_files = sum(path.stat().st_size for files in self.files.values() for path in files)
-        return in_files + sum(_count_bytes(source) for source in self.sources if source not in self.files)
+        return self.listing.size + sum(_count_bytes(source) for source in self.sources if source not in self.files)
+
+    def to_dict(self) -> dict[str, object]:
+        """What determines the texts, as plain data. Limits do not: a stopped run may continue with higher ones."""
+        return {name: value for name, value in asdict(self).items() if name != "limits"}
 
     def check_output(self, out: Path, *, folder: bool = False) -> None:
-        """Refuse an output that is also an input, or that the next run would read because it lies in an input folder.
+        """Refuse an output that is also an input, or that the next run would read because it is in an input folder.
 
         Args:
             out: The output.
             folder: Whether the output is a folder, whose files may have any suffix.
         """
         standard_input = ["/dev/stdin"] if self._reads_standard_input else []
-        is_readable = folder or _has_suffix(out, self._folder_suffixes)
+        is_readable = folder or has_suffix(out, self._folder_suffixes)
         folders = [source for source in self.files if Path(source).is_dir()] if is_readable else []
         check_output_file(out, chain(standard_input, *self.files.values()), folders)
-
-    def changed_since(self, path: Path) -> Path | None:
-        """An input file that is newer than `path`, or `None`."""
-        then = path.stat().st_mtime_ns
-        return next((file for files in self.files.values() for file in files if file.stat().st_mtime_ns > then), None)
 
     @property
     def _reads_standard_input(self) -> bool:
@@ -202,7 +192,7 @@ class TextSources:
     @property
     def has_words(self) -> bool:
         """Whether words are already split, at least in the first file of a source."""
-        return self.words or any(self._is_annotated(files[0]) for files in self.files.values())
+        return self.words or any(self._is_annotated(file) for files in self.files.values() for file in files[:1])
 
     def __iter__(self) -> Iterator[TextItem]:
         return self.items()
@@ -211,9 +201,12 @@ class TextSources:
         """All texts and documents of all sources.
 
         Args:
-            on_error: Called for every line, row or file that cannot be read, which is then skipped. Without it, the
-                first of them raises an error.
+            on_error: Called for every line, row, file or folder that cannot be read, which is then skipped. Without it,
+                the first of them raises an error.
         """
+        for error in self.listing.errors:
+            with skip_errors(on_error):
+                raise error
         base = 0.0
         n_texts = sum(source != "-" and source not in self.files for source in self.sources)
         names = (f"text-{number}" if n_texts > 1 or self.lines else "" for number in count(1))
@@ -227,7 +220,8 @@ class TextSources:
                 for path in self.files[source]:
                     with skip_errors(on_error):
                         yield from self._iter_file(path, base, None, on_error)
-                    base += path.stat().st_size
+                    with suppress(OSError):  # the reader has reported it
+                        base += path.stat().st_size
             else:
                 yield from self._iter_argument(source, names, base)
                 base += _count_bytes(source)
@@ -242,7 +236,8 @@ class TextSources:
         elif kind in ("lines", "json lines", "table") and not is_compressed(path):
             with explain_read_errors(path), path.open("rb") as file:
                 if kind == "table":
-                    ranges = split_table(file, _to_name(path), self.field or "text", size, shard.rows)
+                    name, field = _to_name(path), self.field or "text"
+                    ranges = split_table(file, name, field, size, shard.rows, self.limits)
                 else:
                     ranges = split_lines(file, _to_name(path), size, shard.rows)
                 yield from (SourceShard(shard.path, rows, rows.size) for rows in ranges)
@@ -260,10 +255,12 @@ class TextSources:
             raise UnireError("the text is not UTF-8; give it in a file, or set the terminal to UTF-8") from None
         file = io.BytesIO(raw)
         if self.words:
-            yield from _iter_words(file, next(names) or "words", base)
+            yield from self._iter_words(file, next(names) or "words", base)
         elif self.lines:
-            yield from (replace(item, id=next(names)) for item in _to_items(iter_lines(file, "text"), base))
+            texts = iter_lines(file, "text", limits=self.limits)
+            yield from (replace(item, id=next(names)) for item in _to_items(texts, base))
         else:
+            self.limits.check_document(len(text), "the text")
             yield TextItem(next(names), text, base + len(raw))
 
     def _iter_file(
@@ -272,14 +269,17 @@ class TextSources:
         kind = self._find_kind(path)
         if kind == "annotated":
             with suppress(formats.NothingReadError):
-                for number, document in enumerate(
-                    formats.read(path, self.source_format, on_error=on_error or raise_error), 1
-                ):
+                documents = formats.read(path, self.source_format, on_error=on_error or raise_error, limits=self.limits)
+                for number, document in enumerate(documents, 1):
                     yield TextItem(document.id, document, base, number)
         elif kind == "parquet":
-            yield from _to_items(iter_parquet(path, self.field or "text", rows, on_error), base)
+            yield from _to_items(iter_parquet(path, self.field or "text", rows, on_error, self.limits), base)
         else:
-            with explain_read_errors(path), path.open("rb") as raw_file, decompress(raw_file, path) as file:
+            with (
+                explain_read_errors(path),
+                path.open("rb") as raw_file,
+                decompress(raw_file, path, self.limits) as file,
+            ):
                 for item in self._iter_stream(file, _to_name(path), base, kind, rows, on_error):
                     yield item if file is raw_file else replace(item, position=base + raw_file.tell())
 
@@ -292,24 +292,31 @@ class TextSources:
         rows: RowRange | None,
         on_error: OnError | None,
     ) -> Iterator[TextItem]:
+        field, limits = self.field or "text", self.limits
         if kind == "words":
-            yield from _iter_words(file, name, base)
+            yield from self._iter_words(file, name, base)
         elif kind == "lines":
-            yield from _to_items(iter_lines(file, name, rows, on_error), base)
+            yield from _to_items(iter_lines(file, name, rows, on_error, limits), base)
         elif kind == "json lines":
-            yield from _to_items(iter_json_lines(file, name, self.field or "text", rows, on_error), base)
+            lines = iter_raw_lines(file, name, rows, on_error, limits)
+            yield from _to_items(iter_json_lines(lines, name, field, on_error, limits), base)
         elif kind == "table":
-            yield from _to_items(iter_table(file, name, self.field or "text", rows, on_error), base)
+            yield from _to_items(iter_table(file, name, field, rows, on_error, limits), base)
         elif kind == "rows":
-            yield from _to_items(iter_rows(file, name, self.field or "text", on_error), base)
+            yield from _to_items(iter_rows(file, name, field, on_error, limits), base)
         else:
-            for text in iter_whole_file(file, name):
+            for text in iter_whole_file(file, name, limits):
                 if name == STANDARD_INPUT and (layout := _guess_layout(text.text.partition("\n")[0])):
                     raise UnireError(
                         f'{name} holds {layout}; name the field of the text, as with field="text", or take each line '
                         "as a text with lines=True"
                     )
                 yield TextItem(text.id, text.text, base + text.position, text.number)
+
+    def _iter_words(self, file: BinaryIO, name: str, base: float) -> Iterator[TextItem]:
+        lines = iter_raw_lines(file, name, limits=self.limits)
+        for number, document in enumerate(iter_tokenized(lines, name, self.limits), 1):
+            yield TextItem(document.id, document, base, number)
 
     def _find_kind(self, path: Path | None = None) -> SourceKind:
         """The layout of a file, or of standard input."""
@@ -335,13 +342,13 @@ class TextSources:
         suffix = get_suffix(path)
         if self.lines or self.words or self.field is not None or suffix not in (".json", *JSON_LINES_SUFFIXES):
             return False
-        return suffix == ".json" or "sentences" in _read_first_object(path)
+        return suffix == ".json" or "sentences" in _read_first_object(path, self.limits)
 
 
 def _open_standard_input() -> BinaryIO:
     """Open a second reader. At exit, Python would wait for a thread that still reads `sys.stdin`, and crash."""
     if sys.stdin is None:
-        raise UnireError("standard input is closed; pipe text into it, or give a file")
+        raise UnireError("standard input is closed; pipe text to it, or give a file")
     try:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     except OSError:  # not a file, as in tests
@@ -360,6 +367,8 @@ def _count_bytes(text: str) -> int:
 def _exists(source: str) -> bool:
     try:
         return bool(source) and Path(source).exists()  # the empty path is the current folder
+    except PermissionError:  # reading it will report the folder's permissions
+        return True
     except (OSError, ValueError):  # a text can be too long for a file name, or contain forbidden characters
         return False
 
@@ -373,11 +382,12 @@ def _looks_like_a_path(source: str) -> bool:
     return len(source.split()) <= MAX_NAME_WORDS or (parent != "." and _exists(parent))
 
 
-def _read_first_object(path: Path) -> dict[str, object]:
+def _read_first_object(path: Path, limits: ReadLimits) -> dict[str, object]:
     """The first line of a file as JSON, if it is an object."""
     try:
-        with explain_read_errors(path), open_binary(path) as file:
-            item = json.loads(next(filter(bytes.strip, file), b"{}"))
+        with explain_read_errors(path), open_binary(path, limits) as file:
+            lines = iter_raw_lines(file, str(path), limits=limits)
+            item = json.loads(next((raw for _, raw, _ in lines if raw.strip()), b"{}"))
     except (UnireError, ValueError, RecursionError):
         return {}  # the reader of the file will report the error
     return item if isinstance(item, dict) else {}
@@ -395,47 +405,3 @@ def _guess_layout(line: str) -> str | None:
 def _to_items(texts: Iterator[SourceText], base: float) -> Iterator[TextItem]:
     for text in texts:
         yield TextItem(text.id, text.text, base + text.position, text.number)
-
-
-def _iter_words(file: BinaryIO, name: str, base: float) -> Iterator[TextItem]:
-    short = Path(name).name
-    try:
-        with explain_read_errors(name):
-            documents = iter_tokenized(codecs.iterdecode(file, "utf-8-sig"), short)
-            for number, document in enumerate(documents, 1):
-                yield TextItem(document.id, document, base, number)
-    except UnicodeDecodeError:
-        raise UnireError(f"{name} is not UTF-8; convert it first") from None
-
-
-def _list_files(path: Path, suffixes: tuple[str, ...], skipped: Counter[str]) -> list[Path]:
-    """The file itself, or all files below a folder that have one of these suffixes, in alphabetical order.
-
-    Args:
-        path: The file or folder.
-        suffixes: Suffixes of the files to read.
-        skipped: Counts the other files by suffix, without hidden ones.
-    """
-    if not path.is_dir():
-        if get_suffix(path) in ARCHIVE_SUFFIXES or path.suffix.lower() in ARCHIVE_SUFFIXES:
-            raise UnireError(f"{path} is an archive of files; unpack it first")
-        return [path]
-    visible = [file for file in path.rglob("*") if _is_visible_file(file, path)]
-    files = sorted(file for file in visible if _has_suffix(file, suffixes))
-    skipped.update(get_suffix(file) for file in set(visible).difference(files))
-    if not files:
-        others = [suffix for suffix in (*CSV_DIALECTS, *PARQUET_SUFFIXES) if suffix not in suffixes]
-        more = f", and {' and '.join(others)} are read only with field=..." if others else ""
-        raise UnireError(f"folder {path} holds no text: no file in it ends in {', '.join(suffixes)}{more}")
-    return files
-
-
-def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file has one of these suffixes. Parquet compresses by itself, so no other suffix may follow."""
-    if path.suffix.lower() in PARQUET_SUFFIXES:
-        return path.suffix.lower() in suffixes
-    return get_suffix(path) in suffixes and get_suffix(path) not in PARQUET_SUFFIXES
-
-
-def _is_visible_file(path: Path, folder: Path) -> bool:
-    return path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)

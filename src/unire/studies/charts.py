@@ -29,7 +29,7 @@ GREY = "#59636e"
 MIN_RANGE_PERCENT = 6.0
 """Minimum length of an axis, in points of F1."""
 MAX_MARGIN = 0.03
-"""Fraction of an axis that may lie below 0 or above 100, so that dots there are not cut."""
+"""Fraction of an axis that may be below 0 or above 100, so that dots there are not cut."""
 STYLE = {
     "font.size": 10,
     "font.family": "sans-serif",
@@ -59,12 +59,13 @@ def dots(
         panels: By measure, the values of every row.
         unit: Label of the x axes.
         note: Text below the chart.
-        dot: What a dot is, for the note.
+        dot: What a dot is, for the note; with a single one in each row, the note warns of chance.
         reference: A title, and by measure one published value per row or `None`. They are hollow marks with a legend.
     """
     if dot is not None:
         has_bars = any(len(values) > 1 for rows in panels.values() for values in rows)
-        note += f"; a dot is a {dot}" + (", a bar the mean ± the standard deviation" if has_bars else "")
+        dots_and_bars = f"a dot is a {dot}, a bar the mean ± the standard deviation"
+        note += f"; {dots_and_bars if has_bars else f'one {dot}, so differences may be due to chance'}"
 
     def draw(figure: Figure) -> Tooltips:
         tooltips: Tooltips = []

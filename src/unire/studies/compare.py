@@ -83,7 +83,7 @@ def compare(gold: Sequence[Document], systems: Sequence[System], labels: LabelSp
     if len(names) < 2:
         raise UnireError("a comparison needs at least two systems; name another model or file of predictions")
     if twice := [first for first, second in pairwise(sorted(names)) if first == second]:
-        raise UnireError(f"two of the systems are called {twice[0]}; rename one of the files or folders")
+        raise UnireError(f"two systems have the name {twice[0]}; rename one of the files or folders")
     protocols = list(Protocol.all())
     first, *others = systems
     scores = [  # also checks that the documents are the same
@@ -145,7 +145,7 @@ def tables(result: Json) -> list[ResultTable]:
         ResultTable(resampled, ("", "Ent", "p", "Rel", "p"), differences),
         ResultTable(
             f"Sentences in which they differ: {result['differing']:,} of {result['sentences']:,}",
-            ("", "found by it and not by all", "of which right"),
+            ("", "found by it, but not by all", "of which right"),
             [(name, f"{sum(only.values()):,}", f"{only.get('right', 0):,}") for name, only in result["only"].items()],
         ),
     ]
@@ -164,7 +164,7 @@ def charts(result: Json) -> dict[str, str]:
         ]
         for title, kind in (("Ent", "entities"), ("Rel", "relations"))
     }
-    note = f"n = {result['sentences']:,} sentences; {DEFAULT_PROTOCOL}"
+    note = f"n = {result['sentences']:,} sentences; {DEFAULT_PROTOCOL}; one run of each system"
     return {"compare": draw.dots(names, headline, unit="F1, %", note=note)}
 
 

@@ -129,7 +129,7 @@ def measure_stages(
     n_batches = 0
     with _timed_encoder(model) as encoder_seconds:
         start = _synchronized_time(model)
-        for chunk in iter_chunks(documents, engine.max_tokens):
+        for chunk in iter_chunks(documents, engine.max_batch_tokens):
             result = DocumentAssembler(chunk, model.labels)
             for batch in extractor.build_batches(chunk):
                 n_batches += 1
@@ -138,7 +138,7 @@ def measure_stages(
                 tables += (start := _synchronized_time(model)) - end
                 decoded = extractor.decode(P, batch.lengths)
                 decoder += (end := _synchronized_time(model)) - start
-                result.add(batch.tables, decoded)
+                result.add(batch.table_spans, decoded)
                 assembly += (start := _synchronized_time(model)) - end
             windows += (end := _synchronized_time(model)) - start
             result.documents()

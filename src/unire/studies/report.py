@@ -15,7 +15,7 @@ from unire.hub.model_dir import fingerprint
 from unire.rendering.html.markup import PageTemplate, escape_text, read_asset
 from unire.studies import charts as draw
 from unire.studies import compare as compare_module
-from unire.studies import errors as errors_module
+from unire.studies import error_analysis
 from unire.studies import speed as speed_module
 from unire.studies import threshold as threshold_module
 from unire.studies.pipeline import study as pipeline
@@ -43,7 +43,7 @@ STUDIES: Mapping[str, Study] = {
     "dropout": DROPOUT,
     "beta2": BETA2,
     "threshold": threshold_module,
-    "errors": errors_module,
+    "errors": error_analysis,
     "speed": speed_module,
     "pipeline": pipeline,
     "compare": compare_module,
@@ -92,7 +92,7 @@ def run_all(
     name_of_model, form = str(model), setup.format
     model_studies: dict[str, Callable[[], Json]] = {
         "threshold": lambda: threshold_module.study_threshold(name_of_model, setup.dev, format=form),
-        "errors": lambda: errors_module.study_errors(name_of_model, setup.test, format=form),
+        "errors": lambda: error_analysis.study_errors(name_of_model, setup.test, format=form),
         "speed": lambda: speed_module.study_speed([name_of_model], setup.test, format=form, log=log),
     }
     for name in model_studies:
@@ -120,7 +120,7 @@ def write_report(folder: Path) -> Path:
     """Write `report.html`, `report.json` and the charts as SVG into the folder of studies; the path of the page."""
     results = {name: result for name in STUDIES if (result := load_result(folder, name)) is not None}
     if not results:
-        raise UnireError(f"there is no study in {str(folder)!r} to report on; run one with out={str(folder)!r}")
+        raise UnireError(f"there is no finished study in {str(folder)!r}")
     charts = {name: STUDIES[name].charts(result) for name, result in results.items()}
     for drawn in charts.values():
         for name, svg in drawn.items():
@@ -195,7 +195,7 @@ def _cases(result: Json) -> Iterator[str]:
 
 
 def _error(case: Json) -> str:
-    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', errors_module.list_predicted(case))}"
+    return f"{_sentence(case)}{_line('gold', [case['gold']])}{_line('found', error_analysis.list_predicted(case))}"
 
 
 def _difference(case: Json) -> str:

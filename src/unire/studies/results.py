@@ -103,7 +103,7 @@ def choose_labels(
         if other != space:
             raise UnireError(f"{first} and {name} have different label spaces; compare models of the same labels")
     if labels is not None or symmetric is not None:
-        raise UnireError("a model has its own label space; leave out labels and symmetric")
+        raise UnireError("a model has its own label space; leave out labels=... and symmetric=...")
     return space
 
 
@@ -135,7 +135,8 @@ def check_result_folder(out: Path | None, study: str, systems: Sequence[str | Pa
     of, on = earlier.get("of", []), earlier.get("data", [])
     if (of, on) != (_names(systems), _names(data)):
         raise UnireError(
-            f"{out / study}.json is of {', '.join(of)} on {', '.join(on)}; remove it, or choose another folder"
+            f"{out / study}.json already has results for {', '.join(of)} on {', '.join(on)}; "
+            "delete it, or choose another folder"
         )
 
 
@@ -166,7 +167,7 @@ def load_result(folder: Path, name: str) -> Json | None:
     except (OSError, ValueError) as error:
         raise UnireError(f"{path} cannot be read ({error}); remove it, and run the study {name} again") from None
     if not isinstance(result, dict) or result.get("study") != name:
-        raise UnireError(f"{path} is not the result of the study {name}; is it the folder of another program?")
+        raise UnireError(f"{path} is not the result of the study {name}; choose another folder")
     return result
 
 

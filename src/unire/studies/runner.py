@@ -168,9 +168,11 @@ def read_record(path: Path) -> Record:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
-        raise UnireError(f"{path} is no record of a finished job ({error}); remove it to run the job again") from None
+        raise UnireError(
+            f"{path} is not the record of a finished job ({error}); remove it to run the job again"
+        ) from None
     return record
 
 
@@ -226,7 +228,7 @@ def _open_log(job: StudyJob) -> Iterator[IO[bytes]]:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UnireError(
-                    f"another process runs {job.name} and writes {job.log}; wait for it, or stop it"
+                    f"another process runs {job.name} and writes {job.log}; wait for it or stop it"
                 ) from None
             except OSError:  # a file system without locks
                 pass

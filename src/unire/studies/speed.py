@@ -1,4 +1,4 @@
-"""Table 5: sentences per second, parameters and scores, for different windows, decoders, engines, precisions, batches.
+"""Sentences per second, parameters and scores, by window, decoder, engine, precision and batch size.
 
 Each case changes one setting of the trained model. The model is not trained again: with W = 100, a model that was
 trained with W = 200 reads windows of 100 words.
@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from unire import formats
 from unire.config import Layout, ModelConfig
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 WINDOWS = (100, 200, 300)
-LAYOUTS: tuple[Layout, ...] = ("in-place", "released", "shared")
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 BATCH_TOKENS = (2_048, 16_384, 65_536)
 
 PAPER = (
@@ -160,7 +160,7 @@ def measure_speed(
                 "model": Path(source).name,
                 "name": name,
                 **asdict(case),
-                "pieces": engine.max_tokens,
+                "pieces": engine.max_batch_tokens,
                 "parameters": sum(parameter.numel() for parameter in model.parameters()),
                 **_measure(engine, model, settings, documents, rounds),
             }
@@ -203,12 +203,13 @@ def tables(result: Json) -> list[ResultTable]:
     ]
     stages = _stages(result["rows"][0], result["sentences"])
     columns = ("", "size", "sent/s", *stages, "Ent F1", "Rel F1")
-    title = f"Speed (Table 5): {_counted(result)}; stages in ms a sentence"
+    title = f"Speed: {_counted(result)}; stages in ms per sentence"
     return [ResultTable(title, columns, rows), paper_table()]
 
 
 def paper_table() -> ResultTable:
-    return ResultTable("The paper, SciERC (Table 5)", ("", "size", "W", "Rel F1", "sent/s"), PAPER)
+    columns = ("", "size", "W", "Rel F1", "sent/s")
+    return ResultTable("Published speed on SciERC (Table 5 of the UniRE paper)", columns, PAPER)
 
 
 def charts(result: Json) -> dict[str, str]:
@@ -218,7 +219,7 @@ def charts(result: Json) -> dict[str, str]:
     for row in result["rows"]:
         for stage, milliseconds in _stages(row, result["sentences"]).items():
             stages.setdefault(stage, []).append(milliseconds)
-    both = "\nonnxruntime does not tell encoder and biaffine apart: both are in encoder"
+    both = "\nonnxruntime measures encoder and biaffine together, as encoder"
     note = counted + both * any(row["engine"] == "onnxruntime" for row in result["rows"])
     return {
         "speed": draw.bars(
@@ -252,7 +253,7 @@ def _cases(folder: ModelDir, model: UniRE) -> Iterator[tuple[str, SpeedCase]]:
     settings = folder.config
     best = TorchEngine(model)
     precision = "bf16" if best.bf16 else "fp32"
-    own = SpeedCase("torch", precision, settings.layout, settings.window, settings.decoder, best.max_tokens)
+    own = SpeedCase("torch", precision, settings.layout, settings.window, settings.decoder, best.max_batch_tokens)
     # shared windows do not depend on W
     in_words = replace(own, layout="in-place") if own.layout == "shared" else own
     cases = [
@@ -275,7 +276,7 @@ def _engine(folder: ModelDir, model: UniRE, case: SpeedCase) -> Engine:
         from unire.inference.torch_engine import TorchEngine
 
         bf16 = case.precision == "bf16"  # keep the fp32 model for other cases
-        return TorchEngine.for_inference(deepcopy(model) if bf16 else model, bf16=bf16, max_tokens=case.pieces)
+        return TorchEngine.for_inference(deepcopy(model) if bf16 else model, bf16=bf16, max_batch_tokens=case.pieces)
     from unire.inference.onnx_engine import OnnxEngine
 
     return OnnxEngine(folder.path)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire import formats
-from unire.decoding.decoders import BOUNDARY_ALPHA, BoundaryDecoder
+from unire.config import PAPER_ALPHA
+from unire.decoding.decoders import BoundaryDecoder
 from unire.documents import Document
 from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
@@ -28,7 +29,7 @@ from unire.studies.results import (
     save_result,
 )
 from unire.tables import fill_sentence, read_table
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 
 __all__ = ["ALPHAS", "charts", "study_threshold", "tables", "threshold"]
 
@@ -100,7 +101,7 @@ def tables(result: Json) -> list[ResultTable]:
     by_alpha = {point["alpha"]: point for point in result["sweep"]}
     own = result["alpha"]
     rows_by_name = {
-        "the paper's α": BOUNDARY_ALPHA,
+        "the paper's α": PAPER_ALPHA,
         **({} if own is None else {"the model's α": min(by_alpha, key=lambda alpha: abs(alpha - own))}),
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
@@ -115,7 +116,7 @@ def tables(result: Json) -> list[ResultTable]:
             f"{sum(counts):,}",
             *(
                 format_percent(sum(counts[edges.index(edge) :]) / max(sum(counts), 1))
-                for edge in (0.1, 1.0, BOUNDARY_ALPHA)
+                for edge in (0.1, 1.0, PAPER_ALPHA)
             ),
         )
         for name, counts in (
@@ -124,17 +125,23 @@ def tables(result: Json) -> list[ResultTable]:
         )
     ]
     return [
-        ResultTable(f"F1 over α (Figure 5): {result['sentences']:,} sentences", ("", "α", *CURVES.values()), rows),
         ResultTable(
-            "Distances between neighbours (Figure 4), % of n", ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"), distance_rows
+            f"F1 over α: {result['sentences']:,} sentences (Figure 5 of the UniRE paper)",
+            ("", "α", *CURVES.values()),
+            rows,
+        ),
+        ResultTable(
+            "Distances between adjacent words, % of n (Figure 4 of the UniRE paper)",
+            ("", "n", "≥ 0.1", "≥ 1", "≥ 1.4"),
+            distance_rows,
         ),
     ]
 
 
 def charts(result: Json) -> dict[str, str]:
-    counted = f"n = {result['sentences']:,} sentences"
+    counted = f"n = {result['sentences']:,} sentences; one model"
     own = result["alpha"]
-    mark = (BOUNDARY_ALPHA, f"the paper's α = {BOUNDARY_ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
+    mark = (PAPER_ALPHA, f"the paper's α = {PAPER_ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
     distances = result["distances"]
     series = {"entity boundary": distances["boundary"], "elsewhere": distances["other"]}
     curves = {title: [100 * point[curve] for point in result["sweep"]] for curve, title in CURVES.items()}

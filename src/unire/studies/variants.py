@@ -1,4 +1,4 @@
-"""Training studies (Tables 4 and 6, section 4): variants of one training setup, each with several seeds.
+"""Training studies: variants of one training setup, each with several seeds (Tables 4 and 6 of the paper).
 
 A run is one variant with one seed. `unire train` trains it in its own process, and its record is kept in `cells/` of
 the study's folder. Studies that share the folder share runs, such as the default.
@@ -226,7 +226,7 @@ class TrainingStudy:
     def check(self, setup: StudySetup) -> None:
         """Refuse a setup without the split that the study reports."""
         if not getattr(setup, self.split):
-            raise UnireError(f"the study {self.name} reports scores on {self.split}; pass files for {self.split}")
+            raise UnireError(f"the study {self.name} scores on {self.split}; pass {self.split}=...")
 
     def collect(self, setup: StudySetup) -> Json:
         """The numbers of all finished runs."""
@@ -272,7 +272,7 @@ class TrainingStudy:
             for row in result["rows"]
         ]
         counted = f"{result['split']}, {result['sentences']:,} sentences, n seeds"
-        paper = f"; the paper's Ent / Rel on {' and '.join(published)}" if published else ""
+        paper = f"; Ent / Rel of the UniRE paper on {' and '.join(published)}" if published else ""
         return [ResultTable(f"{result['title']}: {counted}{paper}", ("", "Ent F1", "Rel F1", "n", *published), rows)]
 
     @staticmethod
@@ -372,12 +372,12 @@ ABLATION_ROWS = (
     Variant("hard decoding", {}, {"ACE05": (74.0, 34.6), "SciERC": (46.1, 17.8)}, decoder="hard"),
 )
 
-ABLATION = TrainingStudy("ablate", "Ablation (Table 4)", "test", lambda config: ABLATION_ROWS)
+ABLATION = TrainingStudy("ablate", "Ablation", "test", lambda config: ABLATION_ROWS)
 
 
 BETA2_ROWS = tuple(Variant(f"β₂ = {beta2}", {"beta2": beta2}) for beta2 in (0.9, 0.999))
 
-BETA2 = TrainingStudy("beta2", "AdamW's β₂ (section 4)", "dev", lambda config: BETA2_ROWS)
+BETA2 = TrainingStudy("beta2", "AdamW's β₂", "dev", lambda config: BETA2_ROWS)
 
 
 DROPOUT_PAPER: dict[float, Published] = {
@@ -388,7 +388,7 @@ DROPOUT_PAPER: dict[float, Published] = {
 }
 DROPOUT_ROWS = tuple(Variant(f"p = {rate}", {"logit_dropout": rate}, paper) for rate, paper in DROPOUT_PAPER.items())
 
-DROPOUT = TrainingStudy("dropout", "Logit dropout (Table 6)", "dev", lambda config: DROPOUT_ROWS)
+DROPOUT = TrainingStudy("dropout", "Logit dropout", "dev", lambda config: DROPOUT_ROWS)
 
 
 WINDOW_PAPER: dict[int, Published] = {
@@ -406,4 +406,4 @@ def _window_rows(config: TrainingConfig) -> Sequence[Variant]:
     return [*rows, Variant("shared windows")] if shared else rows
 
 
-WINDOW = TrainingStudy("window", "Words of a window (Table 6)", "dev", _window_rows)
+WINDOW = TrainingStudy("window", "Words of a window", "dev", _window_rows)

@@ -19,26 +19,46 @@ __all__ = ["SIGNALS", "Callback", "CallbackList", "Interrupt", "TensorBoardCallb
 
 
 class Callback:
-    """Called in the course of a training; does nothing. Subclass it to show or keep what happens."""
+    """The events of a training. Subclass it, and override the events that you need.
+
+    >>> class PrintLoss(Callback):
+    ...     def on_epoch_end(self, record):
+    ...         print(record["epoch"], record["loss"])
+    """
 
     def on_train_begin(self, info: Mapping[str, Any]) -> None:
         """Training begins or resumes.
 
         Args:
-            info: Sizes of data and model, the device, and what the data could not express.
+            info: Always `epochs` (`None` if only the budget ends the training) and `epochs done`. For tables also
+                `documents`, `sentences`, `dev documents`, `parameters`, `device`, `processes` and `notes` (counts of
+                what tables cannot hold). Distillation adds `teachers` and `unlabelled documents`. Masked-language
+                modelling has `parameters` and `device`.
         """
 
     def on_step_end(self, state: TrainState) -> None:
-        """An optimiser step is done."""
-
-    def on_log(self, metrics: Mapping[str, float]) -> None:
-        """Every few seconds, where a task has metrics within an epoch."""
-
-    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
-        """An epoch is done.
+        """An optimiser step is done.
 
         Args:
-            record: Its number, its losses, and the scores on dev if it was evaluated.
+            state: The position of the training. Its fields change from step to step; copy what you keep.
+        """
+
+    def on_log(self, metrics: Mapping[str, float]) -> None:
+        """Called every 5 seconds and at the end of the training, if the task has metrics. Only `adapt` has.
+
+        Args:
+            metrics: `fraction` (of the training), `steps`, `tokens`, `tokens_per_second`, and the means of `loss` and
+                `accuracy` over the last steps.
+        """
+
+    def on_epoch_end(self, record: Mapping[str, Any]) -> None:
+        """An epoch is done. `adapt` has no epochs.
+
+        Args:
+            record: What the history keeps. For tables, with `dev` only if the epoch was evaluated:
+                `{"epoch": 3, "loss": {"entry": 0.21, "symmetry": 0.02, "implication": 0.01}, "dev": {"ent": 0.66,
+                "rel": 0.35}}`. Distillation adds the loss `distillation`. For marker models `loss` and `dev` are
+                numbers.
         """
 
     def on_train_end(self) -> None:

@@ -1,9 +1,9 @@
 """Training configurations: dataclasses and presets.
 
 Preset `paper` follows the text of the paper, `released` follows its authors' code, and `best` has the highest scores on
-dev (`docs/results.md`). Where the paper does not name a value, `paper` uses that of the released code, with two
-exceptions. `eps` is the default of AdamW, and evaluation on dev begins with the first epoch, because a short training
-would otherwise have none. `docs/paper-to-code.md` lists all differences.
+dev. Where the paper does not name a value, `paper` uses that of the released code, with two exceptions: `eps` is the
+default of AdamW, and evaluation on dev begins with the first epoch, because a short training would otherwise have none.
+`docs/explanation/paper-to-code.md` lists all differences.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unire.config import Layout, ModelConfig
+from unire.config import Layout
 from unire.decoding.decoders import SPAN_DECODERS
 from unire.errors import COUNT, FRACTION, NATURAL, POSITIVE, Range, UnireError, check_kinds, check_ranges
-from unire.hub.model_dir import locate_model
+from unire.hub.model_dir import ModelDir
 
 if TYPE_CHECKING:
     import torch
@@ -25,20 +25,27 @@ __all__ = ["MARKER_SETTINGS", "PRESETS", "AdaptationConfig", "TrainingConfig", "
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """All settings of a training, except encoder, data and labels."""
+    """All settings of a training, except encoder, data and labels.
+
+    >>> config = TrainingConfig.from_preset("best", epochs=30, lr=5e-5)
+    >>> config.epochs
+    30
+    """
 
     preset: str = "paper"
+    """The preset that the settings come from; for the model card."""
 
     layout: Layout = "in-place"
-    """How a sentence and its context become an encoder input."""
+    """How a sentence and its context become an encoder input: `in-place`, `released` or `shared`."""
     window: int = 200
-    """W: words per window, including the sentence; 0 for no context."""
+    """W: words per window, including the sentence. 0 means no context. `shared` fills the encoder instead."""
     max_table: int = 512
-    """Words of the largest table; a longer sentence is split."""
+    """Words of the largest table. A longer sentence is split."""
 
     d: int = 150
     """Size of the head and tail vectors."""
     mlp_dropout: float = 0.4
+    """Dropout behind the two MLPs."""
     keep_head: bool = False
     """Whether to continue with the head of a trained model, instead of a new one."""
     case_marks: bool = False
@@ -49,27 +56,32 @@ class TrainingConfig:
     """p: dropout on the logits of L_entry."""
 
     mean: Literal["sentence", "batch"] = "sentence"
-    """What the losses are means over: each sentence, then the batch; or all cells of the batch at once."""
+    """Mean of the losses. `sentence`: over each sentence's cells, then over sentences. `batch`: over all cells."""
     symmetry: bool = True
     """Whether L_sym is part of the objective."""
     implication: Literal["max", "sum", "none"] = "max"
-    """L_imp: `max` (the paper), `sum` (the released code) or `none`."""
+    """L_imp. `max`: hinge of the largest relation in row and column. `sum`: hinges of all of them. `none`: off."""
 
     epochs: int = 200
+    """Passes over the training data."""
     batch_size: int = 32
     """Sentences per optimiser step, over all processes."""
     lr: float = 5e-5
     """Peak learning rate of the encoder."""
     head_lr: float | None = None
-    """Peak learning rate of MLPs and biaffine; that of the encoder by default."""
+    """Peak learning rate of MLPs and biaffine. [default: that of the encoder]"""
     layer_decay: float = 1.0
     """Learning rate of an encoder layer, relative to that of the layer above it."""
     beta1: float = 0.9
+    """AdamW's β₁."""
     beta2: float = 0.9
+    """AdamW's β₂."""
     eps: float = 1e-8
+    """AdamW's ε."""
     weight_decay: float = 1e-5
+    """Weight decay of all parameters."""
     bias_correction: bool = True
-    """Adam's bias correction, which the released code does not use."""
+    """Whether AdamW corrects its bias, which the released code does not."""
     warmup: float = 0.2
     """Fraction of the training in which the learning rate rises; then it decays linearly to zero."""
     clip: float = 5.0
@@ -84,20 +96,22 @@ class TrainingConfig:
     decoder: Literal["split", "hard", "likely"] = "split"
     """`split` (the paper), `hard` (its baseline) or `likely` (maximum-weight spans)."""
     alpha: float | None = None
-    """α of the decoder during training; the default of the decoder if `None`. It is tuned on dev at the end."""
+    """α of the decoder during training. [default: 1.4 for `split`, 2 for `likely`]"""
     tune_alpha: bool = True
+    """Whether α is tuned on dev at the end, by Ent + Rel F1."""
     relation_odds: float = 1.0
     """A relation is predicted if it is this many times as probable as ⊥."""
     tune_odds: bool = False
     """Whether `relation_odds` is tuned on dev at the end, by Rel F1."""
 
     seed: int = 0
+    """Seed of all random numbers. On a CPU, the same seed gives the same model."""
     bf16: bool | None = None
-    """Whether to train in mixed precision; by default if the hardware supports it."""
+    """Whether to train in mixed precision. [default: if the hardware supports it]"""
     max_cells: int = 250_000
     """Padded cells of a batch. A larger step is split into batches, whose gradients add up."""
     max_pieces: int = 16_384
-    """Padded tokens of a batch, as for `max_cells`."""
+    """Padded tokens of a batch, as for `max_cells`. Saved configurations keep the name, pieces."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "training setting")
@@ -110,28 +124,49 @@ class TrainingConfig:
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:
-        """A preset by name, with some settings changed.
+        """Return a preset, with some settings changed.
+
+        >>> TrainingConfig.from_preset("paper", window=100).layout
+        'in-place'
+
+        Args:
+            name: `best`, `paper` or `released`.
+            changes: Settings by name.
+
+        Returns:
+            The configuration.
 
         Raises:
-            UnireError: There is no such preset or setting.
+            UnireError: There is no such preset or setting, or a value is out of range.
         """
         if name not in PRESETS:
-            raise UnireError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+            raise UnireError(f"unknown preset {name!r}; give one of {', '.join(PRESETS)}")
         settings = [field.name for field in fields(cls) if field.name != "preset"]
         for setting in changes:
             if setting == "preset":
                 raise UnireError("preset is not a setting; choose a preset with preset=...")
             if setting not in settings:
-                raise UnireError(f"no training setting {setting!r}; there are {', '.join(settings)}")
+                raise UnireError(f"unknown training setting {setting!r}; give one of {', '.join(settings)}")
         return replace(PRESETS[name], **changes)
 
     @classmethod
     def further(cls, model: str | Path, preset: str = "best", **changes: Any) -> TrainingConfig:
-        """A preset for continuing the training of a model, head included.
+        """Return a preset for continuing the training of a model, head included.
 
-        Layout, window, head and decoder are those of the model unless `changes` has others.
+        >>> train("models/mine", documents, config=TrainingConfig.further("models/mine"), out="b")  # doctest: +SKIP
+
+        Args:
+            model: The folder or name of the model.
+            preset: The preset of all settings that the model does not determine.
+            changes: Settings by name. Without changes, layout, window, head and decoder are those of the model.
+
+        Returns:
+            The configuration, with `keep_head`.
+
+        Raises:
+            UnireError: There is no such model, preset or setting.
         """
-        settings = ModelConfig.load(locate_model(model))
+        settings = ModelDir.open(model).config
         kept = {name: getattr(settings, name) for name in READING}
         kept |= {"case_marks": bool(settings.spec.case_marks), **asdict(settings.head), "keep_head": True}
         return cls.from_preset(preset, **kept | changes)
@@ -201,10 +236,23 @@ MARKER_FIELDS = (
 
 
 def marker_config(**changes: Any) -> TrainingConfig:
-    """The training configuration of a marker model, with changes."""
+    """Return the training configuration of a marker model, with some settings changed.
+
+    >>> marker_config(seed=1).batch_size
+    64
+
+    Args:
+        changes: Settings by name, of those in `MARKER_FIELDS`.
+
+    Returns:
+        The configuration, for `train_markers`.
+
+    Raises:
+        UnireError: Marker models do not have such a setting, or a value is out of range.
+    """
     for name in changes:
         if name not in MARKER_FIELDS:
-            raise UnireError(f"marker models have no setting {name!r}; there are {', '.join(MARKER_FIELDS)}")
+            raise UnireError(f"unknown setting {name!r} of marker models; give one of {', '.join(MARKER_FIELDS)}")
     return TrainingConfig.from_preset("best", **{**MARKER_SETTINGS, **changes})
 
 
@@ -216,16 +264,20 @@ BATCH_TOKENS = {"cuda": 65_536, "cpu": 4_096}
 
 @dataclass(frozen=True)
 class AdaptationConfig:
-    """Settings of an adaptation, which ends when the time or the steps are used up."""
+    """Settings of an adaptation. It needs a limit of time, of steps, or both.
+
+    >>> AdaptationConfig(minutes=10).length
+    256
+    """
 
     minutes: float | None = None
-    """Time limit for the whole run, from loading to saving."""
+    """Time limit of the whole run, from loading to saving."""
     max_steps: int | None = None
-    """Number of optimiser steps; with a limit of steps alone, results are reproducible on a CPU."""
+    """Number of optimiser steps. With a limit of steps alone, results are reproducible on a CPU."""
     length: int = 256
     """Tokens per row, including special tokens."""
     batch_tokens: int | None = None
-    """Tokens per optimiser step; by default 65,536 on a GPU and 4,096 on a CPU."""
+    """Tokens per optimiser step. [default: 65,536 on a GPU, 4,096 on a CPU]"""
     lr: float = 1e-4
     """Peak learning rate of the encoder."""
     warmup: float = 0.06
@@ -235,19 +287,21 @@ class AdaptationConfig:
     case_marks: bool = False
     """Whether an uncased encoder gets tokens that mark capitals, for trainings with the same setting."""
     seed: int = 0
+    """Seed of all random numbers."""
 
     def __post_init__(self) -> None:
         if self.minutes is None and self.max_steps is None:
-            raise UnireError("adaptation needs an end: give the minutes or the steps that it may take")
+            raise UnireError("adaptation needs a limit; give minutes=... or max_steps=...")
         check_kinds(type(self), vars(self), "adaptation setting")
         check_ranges(vars(self), ADAPTATION_RANGES, "adaptation setting")
         if self.batch_tokens is not None and self.batch_tokens < self.length:
             raise UnireError(
-                f"adaptation setting batch_tokens = {self.batch_tokens} is less than a row, of length = {self.length}"
+                f"adaptation setting batch_tokens must be at least the length, {self.length}, not {self.batch_tokens}"
             )
         if round(self.mask_rate * self.length) < 1:
             raise UnireError(
-                f"adaptation setting mask_rate = {self.mask_rate} hides nothing of a row, of length = {self.length}"
+                f"adaptation setting mask_rate must mask at least 1 token of the length, {self.length}, "
+                f"not {self.mask_rate}"
             )
 
     def on(self, device: torch.device) -> AdaptationConfig:

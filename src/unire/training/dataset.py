@@ -19,7 +19,7 @@ from unire.models.batch import TensorBatch, Tensors
 from unire.models.losses import IGNORED, TableWeights
 from unire.tables import fill_sentence, list_spanning
 from unire.training.config import TrainingConfig
-from unire.windows.collator import Batch, Padding, bucket_batches, collate
+from unire.windows.collator import Batch, Padding, bucket_groups, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
 
 __all__ = ["GoldBatch", "TrainingSet", "TrainingStep", "to_tensors"]
@@ -85,7 +85,7 @@ class TrainingSet:
             for group in window_builder.build([document], index):
                 self.groups.append(group)
                 self.notes.update(notes_of(group))
-                for table in group.tables:
+                for table in group.table_spans:
                     filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
                     self._gold[table.document, table.start] = filled.labels.astype(smallest)
                     self.notes.update(reason for _, reason in filled.omitted)
@@ -100,7 +100,7 @@ class TrainingSet:
         n_tables = 0
         for position in order:
             current.append(self.groups[position])
-            n_tables += len(current[-1].tables)
+            n_tables += len(current[-1].table_spans)
             if n_tables >= self.config.batch_size:
                 steps.append(tuple(current))
                 current, n_tables = [], 0
@@ -110,7 +110,7 @@ class TrainingSet:
 
     def step(self, groups: Sequence[WindowGroup], process: int = 0, n_processes: int = 1) -> TrainingStep:
         """Collate the share of a process in a step. Every process gets at least one batch, so that all stay in sync."""
-        lengths = np.array([table.end - table.start for group in groups for table in group.tables])
+        lengths = np.array([table.end - table.start for group in groups for table in group.table_spans])
         share = groups[process::n_processes]
         return TrainingStep(
             tuple(self._batches(share or groups[:1])),
@@ -121,7 +121,7 @@ class TrainingSet:
         )
 
     def _batches(self, groups: Sequence[WindowGroup]) -> Iterator[GoldBatch]:
-        for bucket in bucket_batches(
+        for bucket in bucket_groups(
             groups,
             max_cells=self.config.max_cells,
             max_tokens=self.config.max_pieces,
@@ -131,7 +131,7 @@ class TrainingSet:
             batch = collate(bucket, self.spec, padding=self.padding)
             T, N = batch.words.shape
             gold = np.full((T, N, N), IGNORED, dtype=np.int64)
-            for row, table in enumerate(batch.tables):
+            for row, table in enumerate(batch.table_spans):
                 n = table.end - table.start
                 gold[row, :n, :n] = self._gold[table.document, table.start]
             yield GoldBatch(batch, gold)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from typing import ClassVar
 
 import torch
@@ -22,6 +23,9 @@ __all__ = [
     "shutdown",
 ]
 
+
+RELEASE_SECONDS = 0.5
+"""Time in which threads release their tensors before the group of processes is deleted."""
 
 AGREE_EVERY_STEPS = 8
 """Steps between two calls of `all_agree` that communicate. Each of them waits for the GPU."""
@@ -74,9 +78,12 @@ def shutdown() -> None:
 
     A thread that has sent tensors to other processes may release one at exit, which would crash Python. These threads
     end when the group is deleted. The last reference to it may be in a reference cycle, which `gc.collect` frees.
+    It holds the interpreter's lock while it waits for the threads. A thread that needs the lock to release a tensor
+    would then never end, so the threads get some time without it first.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        time.sleep(RELEASE_SECONDS)
         gc.collect()
 
 

@@ -119,7 +119,7 @@ def rate_at(fraction: float, warmup: float) -> float:
     """Linear warm-up and decay: the learning rate as a share of its peak.
 
     Args:
-        fraction: What is done of the training; more than 1 is as 1.
+        fraction: The completed fraction of the training, at most 1.
         warmup: The fraction of the training in which the rate rises from zero to its peak.
     """
     return fraction / warmup if fraction < warmup else max(0.0, (1 - fraction) / (1 - warmup))

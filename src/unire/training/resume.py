@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 from unire.config import ModelConfig
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_output_folder, recover, replace_atomically
+from unire.files import check_output_folder, read_folder, replace_atomically
 from unire.hub.model_dir import FILES
+from unire.locks import locks_output
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,7 +37,7 @@ __all__ = [
     "ProcessState",
     "TrainState",
     "check_folds",
-    "check_output_dir",
+    "check_training_folder",
     "fingerprint",
     "fold_folder",
     "has_checkpoint",
@@ -51,8 +53,9 @@ CHECKPOINT_NAME = re.compile(r"step-\d{9,}|\.step-\d{9,}\.[0-9a-f]{8}\.(partial|
 # Output directories
 
 
-def check_output_dir(out: Path, *, resume: bool, remedy: str = "pass a new folder") -> None:
-    """Refuse a folder that cannot be written, or where a training would overwrite something.
+@locks_output
+def check_training_folder(out: Path, *, resume: bool, remedy: str = "pass a new folder") -> None:
+    """Refuse a folder that cannot be written, that another process is writing, or where something would be overwritten.
 
     The folder may be missing, be empty, or hold the unfinished model of an interrupted training.
 
@@ -61,7 +64,6 @@ def check_output_dir(out: Path, *, resume: bool, remedy: str = "pass a new folde
         resume: Whether an unfinished training is continued; a finished model is refused unless there is one.
         remedy: What the error tells the user to do about a finished model.
     """
-    recover(out)
     _check_writable(out)
     checkpoints = resume_folder(out)
     _check_only_checkpoints(checkpoints)
@@ -69,7 +71,7 @@ def check_output_dir(out: Path, *, resume: bool, remedy: str = "pass a new folde
     if not resume:
         if unfinished:
             raise UnireError(
-                f"there is an unfinished training in {str(checkpoints)!r}; resume it, or remove the folder"
+                f"there is an unfinished training in {str(checkpoints)!r}; pass resume=True, or delete the folder"
             )
         if is_finished(out):
             check_output_folder(out, remedy=remedy)
@@ -91,9 +93,9 @@ def _check_writable(out: Path) -> None:
 def check_folds(out: Path, n_folds: int, only: Collection[int] = (), *, resume: bool) -> None:
     """Check the numbers of the folds to train, and their output directories. With `resume`, some may be finished."""
     if beyond := [number for number in only if not 1 <= number <= n_folds]:
-        raise UnireError(f"there is no fold {beyond[0]}: they are counted from 1 to {n_folds}")
+        raise UnireError(f"there is no fold {beyond[0]}; folds are counted from 1 to {n_folds}")
     for number in () if resume else only or range(1, n_folds + 1):
-        check_output_dir(fold_folder(out, number), resume=False, remedy="resume the folds, or pass a new folder")
+        check_training_folder(fold_folder(out, number), resume=False, remedy="pass resume=True, or a new folder")
 
 
 def fold_folder(out: Path, number: int) -> Path:
@@ -106,9 +108,10 @@ def is_finished(out: Path) -> bool:
 
     A model that was calibrated or exported since then counts as finished.
     """
-    if not out.is_dir() or not any(out.iterdir()):
-        return False
-    provenance = ModelConfig.load(out).provenance
+    with read_folder(out) as folder:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return False
+        provenance = ModelConfig.load(folder).provenance
     return not provenance.get("interrupted") or "calibration" in provenance or "export" in provenance
 
 
@@ -129,16 +132,27 @@ def has_checkpoint(out: str | Path) -> bool:
 def latest_checkpoint(folder: Path) -> Path | None:
     """The latest checkpoint in a folder of checkpoints, also if a process was killed as it replaced that."""
     try:
-        for aside in folder.glob(".step-*.previous"):
-            recover(folder / aside.name.split(".")[1])
+        complete = [path for path in _checkpoints_in(folder) if path.suffix != ".partial"] if folder.exists() else []
     except OSError as error:
         raise UnireError(f"{str(folder)!r} cannot be read: {error.strerror or error}") from None
-    return max(folder.glob("step-*[0-9]"), default=None)
+    # one that was moved aside counts only if there is no other one of its step
+    return max(complete, key=lambda path: (_step(path), not path.name.startswith(".")), default=None)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("-")[1].split(".")[0])
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:
     """All checkpoints, complete or not."""
     return [path for path in folder.iterdir() if CHECKPOINT_NAME.fullmatch(path.name) and path.is_dir()]
+
+
+def _delete(checkpoint: Path) -> None:
+    """Delete a checkpoint, or what a killed process has left of it. While some of it is there, it counts as partial."""
+    with suppress(OSError):
+        partial = checkpoint.with_name(f".step-{_step(checkpoint):09d}.{secrets.token_hex(4)}.partial")
+        shutil.rmtree(checkpoint.rename(partial), ignore_errors=True)
 
 
 def _check_only_checkpoints(folder: Path) -> None:
@@ -149,8 +163,8 @@ def _check_only_checkpoints(folder: Path) -> None:
         raise UnireError(f"{str(folder)!r} cannot be read: {error.strerror or error}") from None
     if foreign:
         raise UnireError(
-            f"{str(folder)!r} is where checkpoints of the training go, but it holds {foreign[0].name!r}; "
-            "move that elsewhere, or give another folder for the model"
+            f"{str(folder)!r} is the folder for checkpoints, but it holds {foreign[0].name!r}; "
+            "move that file, or give another folder for the model"
         )
 
 
@@ -172,12 +186,12 @@ class TrainState:
     fraction: float = 0.0
     """The fraction of the training that is done, by epochs, steps or time."""
     losses: list[float] = field(default_factory=list)
-    """Sums of the losses over the steps of the present epoch."""
+    """Sums of the losses over the steps of the present epoch, when the latest checkpoint was written."""
     best: float | None = None
     """The best score on dev so far."""
     best_epoch: int = 0
     seconds: float = 0.0
-    """Time used, including evaluation, without interruptions."""
+    """Time used, including evaluation, without interruptions; when the latest checkpoint was written, or at the end."""
     history: list[dict[str, Any]] = field(default_factory=list)
     """One record per epoch: its losses, and the scores on dev if it was evaluated."""
     task: dict[str, Any] = field(default_factory=dict)
@@ -247,7 +261,7 @@ class CheckpointManager:
             ) from None
         for old in _checkpoints_in(self.folder):
             if old != target:
-                shutil.rmtree(old, ignore_errors=True)
+                _delete(old)
 
     def load(
         self,
@@ -284,7 +298,7 @@ class CheckpointManager:
             if len(states) != n_processes:
                 raise UnireError(
                     f"the training in {str(self.folder)!r} was started with {len(states)} processes, not "
-                    f"{n_processes}; resume with as many"
+                    f"{n_processes}; resume with the same number"
                 )
             model.load_state_dict(read_tensors(checkpoint / "model.safetensors"))
             _restore_moments(optimizer, read_tensors(checkpoint / "optimizer.safetensors"))
@@ -309,7 +323,7 @@ class CheckpointManager:
         """Delete all checkpoints, and the folder if it holds nothing else."""
         with suppress(OSError):
             for checkpoint in _checkpoints_in(self.folder):
-                shutil.rmtree(checkpoint, ignore_errors=True)
+                _delete(checkpoint)
             self.folder.rmdir()
 
 

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from unire.documents import Document
 from unire.evaluation.scorer import score
 from unire.evaluation.scores import Scores
-from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
+from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config, with_thresholds
 from unire.extractor import Extractor
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import supports_position_ids
-from unire.models.losses import TableWeights, compute_losses
+from unire.models.losses import LOSSES, TableWeights, compute_losses
 from unire.models.unire import UniRE
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet, TrainingStep, to_tensors
@@ -38,7 +38,16 @@ __all__ = ["TableTask"]
 
 @dataclass
 class TableTask(Task):
-    """Trains a model on gold tables."""
+    """Trains a model on gold tables.
+
+    Args:
+        model: An untrained or a trained model. `init_model` has written to its provenance the keys `encoder`, `data`
+            and `fingerprint`, which become `settings` that a resumed training must share.
+        documents: The training data.
+        dev: Selects the best epoch; may be empty.
+        config: The settings.
+        accelerator: Device, precision and processes.
+    """
 
     model: UniRE
     documents: Sequence[Document]
@@ -46,8 +55,8 @@ class TableTask(Task):
     config: TrainingConfig
     accelerator: Accelerator
 
-    LOSSES: ClassVar[tuple[str, ...]] = ("entry", "symmetry", "implication")
-    """Names of the losses; the first three are those of the gold tables."""
+    loss_names: ClassVar[tuple[str, ...]] = LOSSES
+    """Names of the losses in the history: those of `compute_losses`, then those of a subclass."""
 
     def __post_init__(self) -> None:
         config, device = self.config, self.accelerator.device
@@ -57,9 +66,9 @@ class TableTask(Task):
         self.extractor = Extractor(
             TorchEngine(self.model, bf16=use_bf16(config)), self.model.tokenizer, self.model.config, self.model.labels
         )
-        # distributed processes exchange gradients during the backward pass, which no CUDA graph can record
-        record = device.type == "cuda" and self.accelerator.num_processes == 1
-        padding, max_padding = self._batching(record)
+        # distributed processes exchange gradients during the backward pass, which no CUDA graph can capture
+        capture = device.type == "cuda" and self.accelerator.num_processes == 1
+        padding, max_padding = self._batching(capture)
         self.data = TrainingSet(
             self.documents,
             self.model.labels,
@@ -68,13 +77,13 @@ class TableTask(Task):
             padding=padding,
             max_padding=max_padding,
         )
-        self.wrapped, self.optimizer = self.accelerator.prepare(self.model, build_optimizer(self.model, config))
+        self.ddp_model, self.optimizer = self.accelerator.prepare(self.model, build_optimizer(self.model, config))
         self.schedule = build_schedule(self.optimizer, config)
-        self.gradients = GraphRunner(self._gradients, device, capture=record)
-        if record:  # a CUDA graph adds to gradients where they were when it was recorded
+        self.backward_batch = GraphRunner(self._backward_batch, device, capture=capture)
+        if capture:  # a CUDA graph adds to gradients where they were when it was captured
             for parameter in self.model.parameters():
                 parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        self.loss_sums = torch.zeros(len(self.LOSSES), device=device)
+        self.loss_sums = torch.zeros(len(self.loss_names), device=device)
         provenance = self.model.config.provenance
         self.default_settings = asdict(TrainingConfig())
         self.settings = {
@@ -87,13 +96,13 @@ class TableTask(Task):
 
     # Data
 
-    def _batching(self, record: bool) -> tuple[Padding, int | None]:
+    def _batching(self, capture: bool) -> tuple[Padding, int | None]:
         """How windows are padded, and how many tokens of padding cost as much as one more batch.
 
-        A recorded batch takes a GPU some milliseconds, however few tokens it has. A batch that is not recorded takes
+        A captured batch takes a GPU some milliseconds, however few tokens it has. A batch that is not captured takes
         the host longer than any padding. Packed windows have no padding that more batches would save.
         """
-        if not record:
+        if not capture:
             return "exact", 64 if self.accelerator.device.type == "cpu" else None
         return ("packed", None) if all(map(supports_position_ids, self._encoders())) else ("fixed", 1024)
 
@@ -102,8 +111,8 @@ class TableTask(Task):
         return [self.model.encoder]
 
     def _rebatch(self) -> None:
-        """Choose the padding by whether steps are still recorded; between epochs, when no batch is prefetched."""
-        self.data.padding, self.data.max_padding = self._batching(self.gradients.captures)
+        """Choose the padding by whether steps are still captured; between epochs, when no batch is prefetched."""
+        self.data.padding, self.data.max_padding = self._batching(self.backward_batch.captures)
 
     def steps(self, epoch: int, start: int) -> tuple[int, Iterator[TrainingStep]]:
         """This process's share of each step; the next step is collated while the present one is computed."""
@@ -118,15 +127,15 @@ class TableTask(Task):
         self.model.train()
         for number, batch in enumerate(step.batches, start=1):
             last = number == len(step.batches)
-            with nullcontext() if last else self.accelerator.no_sync(self.wrapped):
-                tensors = self.gradients.pin(to_tensors(batch, step, self.config))
-                self.loss_sums[:3] += self.gradients(tensors)
+            with nullcontext() if last else self.accelerator.no_sync(self.ddp_model):
+                tensors = self.backward_batch.pin(to_tensors(batch, step, self.config))
+                self.loss_sums[: len(LOSSES)] += self.backward_batch(tensors)
 
-    def _gradients(self, tensors: Tensors) -> Tensor:
+    def _backward_batch(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch to the parameters', and return its losses."""
         batch, config = TensorBatch.from_dict(tensors), self.config
         losses = compute_losses(
-            self.wrapped(batch),
+            self.ddp_model(batch),
             tensors["gold"],
             batch.mask,
             TableWeights(tensors["cell"], tensors["word"]),
@@ -141,11 +150,11 @@ class TableTask(Task):
 
     @property
     def keeps_gradients(self) -> bool:
-        return self.gradients.captures
+        return self.backward_batch.captures
 
     def mean_loss(self, n_steps: int) -> dict[str, float]:
         losses = (self.accelerator.reduce(self.loss_sums, "sum") / n_steps).tolist()
-        return dict(zip(self.LOSSES, losses, strict=True))
+        return dict(zip(self.loss_names, losses, strict=True))
 
     # Evaluation
 
@@ -175,6 +184,7 @@ class TableTask(Task):
         if self.dev:
             log_odds = collect_log_odds(extractor, self.dev)
             extractor.config = fit_calibration(extractor.config, log_odds, ["dev"])
+            extractor.config = with_thresholds(extractor, self.dev)
         (self.model.config,) = broadcast_object_list([extractor.config])  # GPUs may differ in a last digit
         extractor.config = self.model.config
 
@@ -213,7 +223,7 @@ class TableTask(Task):
     def run_info(self) -> dict[str, Any]:
         return {
             "documents": len(self.documents),
-            "sentences": sum(len(group.tables) for group in self.data.groups),
+            "sentences": sum(len(group.table_spans) for group in self.data.groups),
             "dev documents": len(self.dev),
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "device": str(self.accelerator.device),

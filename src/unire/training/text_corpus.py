@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import itertools
 import json
 import re
@@ -16,11 +15,12 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import explain_read_errors, get_suffix, open_binary
 from unire.formats import dygie, native
+from unire.limits import iter_lines
 from unire.segmentation import segment
 from unire.sources.csv import CSV_DIALECTS
 from unire.sources.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 
-__all__ = ["ANNOTATED", "OverlapFilter", "UnlabelledCorpus", "check_text_files", "no_text", "read_documents"]
+__all__ = ["ANNOTATED", "OverlapFilter", "UnlabelledCorpus", "check_text_files", "no_text", "read_texts"]
 
 ANNOTATED = (".json", *JSON_LINES_SUFFIXES)
 """File suffixes of documents in one of our formats."""
@@ -28,14 +28,14 @@ NOT_PLAIN_TEXT = (*ANNOTATED, *CSV_DIALECTS, *PARQUET_SUFFIXES)
 """File suffixes whose lines are not plain text."""
 
 
-def read_documents(files: Iterable[Path]) -> Iterator[str]:
+def read_texts(files: Iterable[Path]) -> Iterator[str]:
     """The non-empty lines of UTF-8 text files. `.gz`, `.xz` and `.bz2` are decompressed."""
     for file in files:
         name = f"corpus file {str(file)!r}"
-        with explain_read_errors(name), open_binary(file) as lines:
-            for number, line in enumerate(lines, start=1):
+        with explain_read_errors(name), open_binary(file) as opened:
+            for number, line, _ in iter_lines(opened, name):
                 try:
-                    text = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).decode().strip()
+                    text = line.decode().strip()
                 except UnicodeDecodeError:
                     raise UnireError(f"{name}, line {number}: not UTF-8 text") from None
                 if text:
@@ -52,20 +52,21 @@ def check_text_files(files: Sequence[Path], allowed: Collection[str] = ()) -> No
         allowed: Suffixes of files that are accepted although they are not plain text.
     """
     if not files:
-        raise UnireError("there is no corpus; give one or more text files")
+        raise UnireError("no corpus; give one or more text files")
     if missing := [file for file in files if not file.is_file()]:
         raise UnireError(f"there is no corpus file {str(missing[0])!r}")
     if others := [file for file in files if get_suffix(file) in NOT_PLAIN_TEXT and get_suffix(file) not in allowed]:
         raise UnireError(
-            f"corpus file {str(others[0])!r} is not plain text; write its texts to a text file, one document per line"
+            f"corpus file {str(others[0])!r} is not plain text; write the texts to a .txt file, one document per line"
         )
-    if next(read_documents(files), None) is None:
+    if next(read_texts(files), None) is None:
         raise no_text(files)
 
 
 def no_text(files: Sequence[Path]) -> UnireError:
     """The error for files without text."""
-    return UnireError(f"there is no text in {', '.join(repr(str(file)) for file in files)}")
+    names = ", ".join(repr(str(file)) for file in files)
+    return UnireError(f"{names} contain{'s' * (len(files) == 1)} no text; check the files")
 
 
 NGRAM_WORDS = 8
@@ -170,9 +171,9 @@ class UnlabelledCorpus:
 def _iter_items(files: Sequence[Path]) -> Iterator[tuple[str | None, str]]:
     for file in files:
         if get_suffix(file) not in ANNOTATED:
-            yield from ((None, line) for line in read_documents([file]))
+            yield from ((None, line) for line in read_texts([file]))
         elif (name := formats.guess(file)) in PARSERS:
-            yield from ((name, line) for line in read_documents([file]))
+            yield from ((name, line) for line in read_texts([file]))
         else:
             for document in formats.read(file, name):
                 yield from (("unire", json.dumps(item)) for item in native.to_json(document))

@@ -24,16 +24,19 @@ from unire.errors import UnireError, fits
 from unire.evaluation.scorer import score
 from unire.evaluation.scores import Average, Scores
 from unire.extractor import Extractor
-from unire.hub.model_dir import ModelDir, is_model_dir, locate_model
+from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.labels import LabelSpace
+from unire.locks import locks_output
+from unire.model_files import load_json
 from unire.models.encoder import digest_weights, load_encoder
 from unire.models.unire import UniRE
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
 from unire.training.distributed import new_accelerator
+from unire.training.optimizer import TrainingBudget
 from unire.training.resume import (
     check_folds,
-    check_output_dir,
+    check_training_folder,
     fingerprint,
     fold_folder,
     has_checkpoint,
@@ -50,12 +53,12 @@ __all__ = [
     "init_training",
     "over_folds",
     "portable_config",
-    "run",
     "train",
+    "train_and_save",
 ]
 
 ADAPTATION_FIELDS = {"encoder": str, "corpus": list, "tokens": int}
-"""What a model card says of an adaptation."""
+"""Facts about an adaptation for the model card."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,9 +66,13 @@ class TrainResult:
     """The trained model, and how the training went."""
 
     model: UniRE
+    """The model with the weights of the best epoch."""
     dev: Scores | None
+    """Scores on dev, after tuning; `None` without dev."""
     test: Scores | None
+    """Scores on test; `None` without test."""
     history: list[dict[str, Any]]
+    """The losses and dev scores of every epoch."""
     notes: Mapping[str, int]
     """What tables could not hold and what windows had to do, counted."""
     stopped_by: int | None = None
@@ -75,6 +82,7 @@ class TrainResult:
 
     @property
     def interrupted(self) -> bool:
+        """Whether a signal has ended the training early."""
         return self.stopped_by is not None
 
     def __repr__(self) -> str:
@@ -85,6 +93,7 @@ class TrainResult:
         return f"<TrainResult: {'; '.join(parts)}>"
 
 
+@locks_output
 def train(
     encoder: str | Path,
     documents: Sequence[Document],
@@ -110,11 +119,11 @@ def train(
             all of it.
         documents: The training data.
         out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
-        dev: Selects the best epoch and α, and calibrates the scores; without it the last epoch is kept.
+        dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept.
         test: Scored once, at the end.
-        labels: The label space. By default it is learnt from the training and dev data (no relation is symmetric then),
-            or with `keep_head` that of the model.
-        config: A preset with changes; `best` by default.
+        labels: The label space. [default: learnt from the training and dev data, without symmetric relations; with
+            `keep_head` that of the model]
+        config: The settings. [default: preset `best`]
         data: Names of the data files, for the model card.
         callbacks: Called in the course of the training.
         resume: Continue an unfinished training with the same settings.
@@ -128,7 +137,7 @@ def train(
         UnireError: `out` is not empty, the documents have unknown labels, or there is nothing to resume.
     """
     out = Path(out)
-    check_output_dir(out, resume=resume)
+    check_training_folder(out, resume=resume)
     config = config or TrainingConfig.from_preset("best")
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn([*documents, *dev]))
     labels.check([*dev, *test])
@@ -136,14 +145,15 @@ def train(
     task = TableTask(model, documents, dev, config, accelerator)
     if not config.keep_head:  # a kept head may know more types than this data has
         task.data.notes.update(_unseen(documents, dev))
-    trainer = Trainer(
+    return train_and_save(
         task,
-        out=out,
+        out,
+        test,
         callbacks=callbacks,
+        resume=resume,
         save_every_epochs=save_every_epochs,
         save_every_minutes=save_every_minutes,
     )
-    return run(trainer, task, out, test, resume=resume)
 
 
 def init_training(
@@ -157,10 +167,7 @@ def init_training(
 ) -> tuple[UniRE, Accelerator]:
     """Seed the random numbers and initialise the model on its device; the arguments are those of `train`."""
     if not labels.entity_types:
-        raise UnireError(
-            "there is no type of entity to learn: neither the training data nor dev names one, nor does a label "
-            "space that was given"
-        )
+        raise UnireError("there are no entity types to learn; give annotated data with entities, or a label space")
     accelerator = new_accelerator("bf16" if use_bf16(config) else "no")
     set_seed(config.seed)
     model = init_model(str(encoder), labels, config, data, fingerprint(documents, dev)).to(accelerator.device)
@@ -169,11 +176,29 @@ def init_training(
     return model, accelerator
 
 
-def run(trainer: Trainer, task: TableTask, out: Path, test: Sequence[Document], *, resume: bool) -> TrainResult:
+def train_and_save(
+    task: TableTask,
+    out: Path,
+    test: Sequence[Document],
+    *,
+    callbacks: Sequence[Callback],
+    resume: bool,
+    budget: TrainingBudget | None = None,
+    save_every_epochs: int | None,
+    save_every_minutes: float | None,
+) -> TrainResult:
     """Train, tune on dev, score and save; also used by distillation.
 
     Ctrl-C or SIGTERM leaves a model and a checkpoint to resume from. So does an error after the last epoch.
     """
+    trainer = Trainer(
+        task,
+        out=out,
+        callbacks=callbacks,
+        budget=budget,
+        save_every_epochs=save_every_epochs,
+        save_every_minutes=save_every_minutes,
+    )
     if task.accelerator.num_processes > 1:  # each process drops out other units
         set_seed(task.config.seed, device_specific=True)
     if resume:
@@ -282,11 +307,9 @@ def _keep_head(model: UniRE, source: str) -> None:
     trained = UniRE.from_pretrained(source)
     known = trained.config
     if trained.labels != model.labels:
-        raise UnireError(
-            f"the head of {source!r} can only be kept with its own labels; leave others out, or train a new head"
-        )
+        raise UnireError(f"keep_head=True needs the labels of {source!r}; leave out labels=..., or train a new head")
     if known.head.d != model.config.head.d:
-        raise UnireError(f"the head of {source!r} can only be kept with d = {known.head.d}")
+        raise UnireError(f"keep_head=True needs d = {known.head.d}, as in {source!r}; change d, or train a new head")
     model.config = model.config.with_(signatures=known.signatures)
     if known.decoder == model.config.decoder:
         model.config = model.config.with_(calibration=known.calibration)
@@ -301,10 +324,10 @@ def _changes(config: TrainingConfig) -> dict[str, Any]:
 
 
 def encoder_provenance(encoder: str) -> dict[str, Any]:
-    """The name of an encoder, and what is known of its origin and its adaptation."""
+    """The name of an encoder, its origin and its adaptation, as far as known."""
     if is_model_dir(encoder):
-        origin = ModelConfig.load(locate_model(encoder)).provenance
-        known = {key: origin[key] for key in ("adaptation", "licence") if key in origin}
+        origin = ModelDir.open(encoder).config.provenance
+        known = {key: origin[key] for key in ("adaptation", "licence", "base_licence") if key in origin}
         return {"encoder": Path(encoder).name, "base": origin.get("base", origin.get("encoder", "unknown")), **known}
     if not Path(encoder).exists():
         return {"encoder": encoder}
@@ -316,13 +339,15 @@ def _adaptation(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = load_json(path)
         known = all(fits(record[name], kind) for name, kind in ADAPTATION_FIELDS.items())
         known = known and all(isinstance(file, str) for file in record["corpus"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UnireError, KeyError, TypeError):
         known = False
     if not known:
-        raise UnireError(f"{str(path)!r} is damaged, or was not written by `adapt`; remove it if it is another file")
+        raise UnireError(
+            f"{str(path)!r} is not a record of `adapt`, or is damaged; delete it if `adapt` did not write it"
+        )
     return {"adaptation": record}
 
 
@@ -356,7 +381,7 @@ def cross_validate(
         folds: Training, dev and test documents of each.
         out: The folder for the models; it may hold those of other folds.
         config: How each model is trained.
-        only: Numbers of the folds to train, from 1; all of them by default.
+        only: Numbers of the folds to train, from 1. [default: all]
         callbacks_for: Makes the callbacks of a fold, given its number from 1.
         resume: Keep finished folds, and continue the one that was interrupted.
         options: Passed on to `train`.

@@ -1,14 +1,16 @@
 """The training loop: epochs of optimiser steps over the batches and the loss of a task.
 
 Tables, distillation, marker models and masked-language modelling are tasks. A task owns a model, its data and its
-loss; `Trainer` owns everything else: schedule, clipping, selection on dev, callbacks, checkpoints and interrupts.
+loss; `Trainer` owns everything else: schedule, clipping, selection on dev, callbacks, when to write a checkpoint, and
+interrupts.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +45,18 @@ class Evaluation:
 
 
 class Task(ABC):
-    """What is trained: a model, its data and its loss."""
+    """A model, its data and its loss.
+
+    A subclass sets `model`, `optimizer`, `schedule`, `loss_sums` and `settings` in its constructor, and implements
+    `steps` and `backward`. All other attributes and methods have defaults. A task with dev data implements `evaluate`.
+    """
 
     model: nn.Module
+    """Only the weights of its `state_dict` are saved and restored."""
     optimizer: Any
+    """From `build_optimizer`; accelerate may have wrapped it."""
     schedule: Schedule
+    """Sets the learning rates of `optimizer` before each step; from `build_schedule`."""
     loss_sums: Tensor
     """Sums of the losses over the steps of the present epoch, on the device; `backward` adds to them."""
     settings: dict[str, Any]
@@ -96,7 +105,7 @@ class Task(ABC):
         return False
 
     def metrics(self, trainer: Trainer) -> Mapping[str, float]:
-        """What callbacks log every few seconds; nothing by default."""
+        """What callbacks log in `on_log`; nothing by default."""
         return {}
 
     def run_info(self) -> dict[str, Any]:
@@ -146,11 +155,13 @@ class Trainer:
         self.state = TrainState()
         self.best_weights: dict[str, Tensor] | None = None
         """Those of the epoch with the best score on dev."""
+        self._saved: tuple[int, int] | None = None
+        """Steps and epochs of the last checkpoint of this run."""
 
     # The loop
 
     def run(self, *, resume: bool = False) -> None:
-        """Resume if asked to, then `fit`, with signals delayed to the end of a step."""
+        """Resume if asked to, then `fit`, with signals delayed while state changes."""
         if resume:
             self.resume()
         try:
@@ -162,11 +173,14 @@ class Trainer:
     def fit(self, interrupt: Interrupt) -> None:
         """Train until the last epoch, the end of the budget or the end of patience, and load the best weights.
 
+        On a CPU, a step or an evaluation may take minutes. A signal stops it at once, and it is repeated on resume.
+
         Raises:
             KeyboardInterrupt: A signal arrived. A checkpoint was written; without epochs, only if there was a step.
         """
         try:
-            self._run_epochs(interrupt)
+            with self._signals_in_backward():
+                self._run_epochs(interrupt)
         except KeyboardInterrupt:
             if self.state.step or self.task.epochs is not None:
                 self.save_checkpoint()
@@ -188,12 +202,11 @@ class Trainer:
             return self._fraction() >= 1
 
         while not self._is_finished() and not self._out_of_patience():
-            state.epoch_steps, steps = task.steps(state.epoch, state.position)
-            for step in steps:
+            for step in self._fetch_steps(interrupt):
                 budget.start()
                 if task.epochs is None and self._fraction() >= 1:
                     break
-                self._take_step(step, out_of_time)
+                self._take_step(step, out_of_time, interrupt)
                 self.callbacks.on_step_end(state)
                 if budget.seconds - logged >= LOG_SECONDS and (metrics := task.metrics(self)):
                     self.callbacks.on_log(metrics)
@@ -206,15 +219,29 @@ class Trainer:
                 if stopped:
                     raise KeyboardInterrupt
             if task.epochs is not None:
-                self._end_epoch()
+                self._end_epoch(interrupt)
                 if any(all_agree(self.processes, interrupt.pending)):
                     raise KeyboardInterrupt
 
-    def _take_step(self, step: Any, out_of_time: Callable[[], bool]) -> None:
+    def _fetch_steps(self, interrupt: Interrupt) -> Iterator[Any]:
+        """The remaining steps of the epoch."""
+        state = self.state
+        with self._repeatable(interrupt):
+            state.epoch_steps, steps = self.task.steps(state.epoch, state.position)
+            remaining = iter(steps)
+        while True:
+            with self._repeatable(interrupt):
+                step = next(remaining, None)
+            if step is None:
+                return
+            yield step
+
+    def _take_step(self, step: Any, out_of_time: Callable[[], bool], interrupt: Interrupt) -> None:
         """One optimiser step: the gradients of all its batches, clipped, applied at the current learning rate."""
         state, task = self.state, self.task
         start = self._fraction()
-        task.backward(step, out_of_time)
+        with self._repeatable(interrupt):
+            task.backward(step, out_of_time)
         state.step += 1
         state.position += 1
         state.fraction = self._fraction()
@@ -223,28 +250,34 @@ class Trainer:
         task.optimizer.step()
         task.optimizer.zero_grad(set_to_none=not task.keeps_gradients)
 
-    def _end_epoch(self) -> None:
-        state, task = self.state, self.task
+    def _end_epoch(self, interrupt: Interrupt) -> None:
+        state, task, position = self.state, self.task, self.state.position
         loss = task.mean_loss(state.epoch_steps or 1)
-        task.loss_sums.zero_()
         state.epoch += 1
         state.position = 0
         if not all(map(math.isfinite, loss.values() if isinstance(loss, dict) else [loss])):
             raise UnireError(
-                f"the loss of epoch {state.epoch} is not a number; lower the learning rate, or train with bf16 = false"
+                f"the loss of epoch {state.epoch} is not a number; lower the learning rate, or turn bf16 off"
             )
         record: dict[str, Any] = {"epoch": state.epoch, "loss": loss}
         due = state.epoch > task.evaluate_after and state.epoch % task.evaluate_every == 0
         if due or self._is_finished():
-            self._evaluate_dev(record)
+            try:
+                with interrupt.immediate() if self._is_alone else nullcontext():
+                    evaluation = task.evaluate()
+            except KeyboardInterrupt:  # a resumed training starts with this evaluation
+                state.epoch, state.position = state.epoch - 1, position
+                raise
+            self._keep_best(evaluation, record)
+        task.loss_sums.zero_()
         state.history.append(record)
         self.callbacks.on_epoch_end(record)
         if self.save_every_epochs is not None and state.epoch % self.save_every_epochs == 0:
             self.save_checkpoint()
 
-    def _evaluate_dev(self, record: dict[str, Any]) -> None:
-        """Score the present weights on dev, and keep a copy if they are the best so far."""
-        evaluation, state = self.task.evaluate(), self.state
+    def _keep_best(self, evaluation: Evaluation | None, record: dict[str, Any]) -> None:
+        """Record the scores of the present weights on dev, and keep a copy if they are the best so far."""
+        state = self.state
         if evaluation is None:
             return
         record["dev"] = evaluation.record
@@ -275,6 +308,49 @@ class Trainer:
         last_gain = max(state.best_epoch, task.evaluate_after)
         return state.best is not None and task.patience is not None and state.epoch - last_gain >= task.patience
 
+    # Signals
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether no other process would wait for this one."""
+        return self.processes.num_processes == 1
+
+    @property
+    def _has_long_steps(self) -> bool:
+        return self._is_alone and self.task.loss_sums.device.type == "cpu"
+
+    @contextmanager
+    def _repeatable(self, interrupt: Interrupt) -> Iterator[None]:
+        """Let a signal stop the body at once, and undo what the body has done: a resumed training repeats it."""
+        if not self._has_long_steps:
+            yield
+            return
+        task = self.task
+        random_state, loss_sums, state = torch.get_rng_state(), task.loss_sums.clone(), task.state_dict()
+        try:
+            with interrupt.immediate():
+                yield
+        except KeyboardInterrupt:
+            torch.set_rng_state(random_state)
+            task.loss_sums.copy_(loss_sums)
+            task.load_state_dict(state)
+            raise
+
+    @contextmanager
+    def _signals_in_backward(self) -> Iterator[None]:
+        """Run some Python after each gradient: Python handles no signal while PyTorch computes all of them."""
+        parameters = self.task.model.parameters() if self._has_long_steps else ()
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(lambda parameter: None)  # type: ignore[no-untyped-call]
+            for parameter in parameters
+            if parameter.requires_grad
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
     # Checkpoints
 
     def resume(self) -> None:
@@ -296,9 +372,9 @@ class Trainer:
 
     def save_checkpoint(self) -> None:
         """Write what `resume` continues from."""
-        if self.checkpoints is None:
-            return
         state, task = self.state, self.task
+        if self.checkpoints is None or self._saved == (state.step, state.epoch):
+            return
         with self.budget.pause():
             state.losses = task.loss_sums.tolist()
             state.task = task.state_dict()
@@ -309,6 +385,7 @@ class Trainer:
             if self.processes.is_main_process:
                 self.checkpoints.save(states, task.model, task.optimizer, self.best_weights, task.settings)
             self.processes.wait_for_everyone()
+        self._saved = state.step, state.epoch
 
     def remove_checkpoints(self) -> None:
         """Delete all checkpoints, once the model is saved."""
@@ -320,5 +397,5 @@ def use_bf16(config: TrainingConfig, device: torch.device | None = None) -> bool
     """Whether to compute in bf16: as configured, or by default wherever the device (a GPU if `None`) supports it."""
     supported = has_bf16() and (device is None or device.type == "cuda")
     if config.bf16 and not supported:
-        raise UnireError("bf16 = true needs a GPU that supports bf16; leave the setting out")
+        raise UnireError("bf16 = true needs a GPU that supports bf16")
     return supported if config.bf16 is None else config.bf16

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from unire.config import EncoderSpec
 from unire.utils import concat_ranges
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowGroup
 
 __all__ = [
     "MAX_SLICE_TOKENS",
     "Batch",
     "Padding",
-    "bucket_batches",
-    "bucket_by_length",
+    "bucket_groups",
+    "bucket_items",
+    "bucket_tables",
     "collate",
-    "group_by_length",
 ]
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ PACKED_ROW_TOKENS = (256, 384, 512)
 class Batch:
     """Padded arrays for an engine: B rows of L tokens, T tables of N words. Unless packed, a row is a window."""
 
-    tables: tuple[TableSpan, ...]
+    table_spans: tuple[TableSpan, ...]
     input_ids: NDArray[np.int64]
     """[B, L]"""
     row_lengths: NDArray[np.int64]
@@ -109,20 +109,20 @@ def collate(groups: Sequence[WindowGroup], spec: EncoderSpec, *, padding: Paddin
         filler = np.ones(rows.n_rows - len(windows), np.int64)
         segment_b_starts = np.append(segment_b_start, filler)[:, None]
 
-    tables = tuple([table for group in groups for table in group.tables])
-    n_words = [table.end - table.start for table in tables]
-    n_tables, longest = len(tables), max(n_words)
+    spans = tuple([span for group in groups for span in group.table_spans])
+    n_words = [span.end - span.start for span in spans]
+    n_tables, longest = len(spans), max(n_words)
     if padding in ("fixed", "packed"):
         n_tables = _round_up(n_tables, 16)
         longest = _round_up(longest, 16 if longest <= 64 else 32 if longest <= 128 else 64)
-    lengths = np.array(n_words + [0] * (n_tables - len(tables)))
+    lengths = np.array(n_words + [0] * (n_tables - len(spans)))
     words = np.zeros((n_tables, longest), np.int64)
     words[np.arange(longest) < lengths[:, None]] = _index_words(groups, rows.first_tokens)
     if padding == "bucketed":  # a GPU is faster if neighbouring tables have similar lengths
         order = np.argsort(-lengths, kind="stable")
-        tables, words, lengths = tuple([tables[k] for k in order[: len(tables)].tolist()]), words[order], lengths[order]
+        spans, words, lengths = tuple([spans[k] for k in order.tolist()]), words[order], lengths[order]
     return Batch(
-        tables,
+        spans,
         input_ids,
         row_lengths=np.maximum(filled, 1),
         window_starts=window_starts,
@@ -182,10 +182,11 @@ def _arrange_rows(n_tokens: NDArray[np.int64], max_length: int, padding: Padding
 
 
 def _slice_windows(n_tokens: NDArray[np.int64], max_length: int) -> Iterator[tuple[slice, int]]:
-    """Cut windows into slices; yields the rows of each slice, a power of two of them, and their padded length.
+    """Cut windows into slices; yields the rows of each slice and their padded length.
 
     cuDNN plans attention for every shape, which takes longer than computing a slice. So there is one number of windows
-    for every length. Only the last slice has fewer windows; it is filled up with windows of one token.
+    for every length, a power of two. Only the last slice has fewer windows. It is filled up with windows of one token,
+    so that few numbers of windows occur.
     """
     longest = np.maximum.accumulate(n_tokens[::-1])[::-1]  # from each window on
     start = 0
@@ -219,7 +220,7 @@ def _pack(n_tokens: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], 
     return row, offset
 
 
-def bucket_batches(
+def bucket_groups(
     groups: Iterable[WindowGroup],
     *,
     max_cells: int,
@@ -249,7 +250,7 @@ def bucket_batches(
             yield [groups[k] for k in batch.tolist()]
 
 
-def bucket_by_length(items: Sequence[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
+def bucket_items(items: Sequence[T], length: Callable[[T], int], max_tokens: int) -> Iterator[list[T]]:
     """Batch items of similar length, the longest first.
 
     Args:
@@ -275,10 +276,10 @@ class _Shapes(NamedTuple):
 
     @classmethod
     def of(cls, groups: Sequence[WindowGroup]) -> _Shapes:
-        tables, windows = ([getattr(group, name) for group in groups] for name in ("tables", "windows"))
-        n_words = [table.end - table.start for some in tables for table in some]
-        n_tokens = [len(window.tokens) for some in windows for window in some]
-        n_tables, n_windows = (np.array([len(some) for some in parts], np.int64) for parts in (tables, windows))
+        spans, windows = ([getattr(group, name) for group in groups] for name in ("table_spans", "windows"))
+        n_words = [span.end - span.start for each in spans for span in each]
+        n_tokens = [len(window.tokens) for each in windows for window in each]
+        n_tables, n_windows = (np.array([len(each) for each in parts], np.int64) for parts in (spans, windows))
         return cls(n_tables, _segment_max(n_words, n_tables), n_windows, _segment_max(n_tokens, n_windows))
 
     def select(self, items: NDArray[np.int64]) -> _Shapes:
@@ -349,7 +350,7 @@ def _find_cuts(longest_window: NDArray[np.int64], n_windows: NDArray[np.int64], 
     return cuts[::-1]
 
 
-def group_by_length(
+def bucket_tables(
     lengths: NDArray[np.int64], groups_per_doubling: int = 1, max_padding: int = 0
 ) -> Iterator[tuple[slice | NDArray[np.int64], int]]:
     """Group the tables of a batch by length, so that each group can be cut to its longest table.
@@ -375,7 +376,8 @@ def group_by_length(
     for n, shorter in pairwise([*limits, 0]):
         group = np.flatnonzero((lengths <= n) & (lengths > shorter))
         first, end = int(group[0]), int(group[-1]) + 1
-        yield slice(first, end) if end - first == len(group) else group, n
+        are_neighbours = end - first == len(group)
+        yield (slice(first, end) if are_neighbours else group), n
 
 
 def _round_length(n_tokens: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakSet
@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec, copy_without_limits
 from unire.segmentation import normalize_word
+from unire.tokenizer_file import explain_tokenizer_errors, max_growth_of
 from unire.utils import concat_ranges
 
 __all__ = ["TokenizedWords", "WordTokenizer"]
@@ -22,6 +23,9 @@ __all__ = ["TokenizedWords", "WordTokenizer"]
 MAX_CACHED_WORDS = 2**17
 MAX_CACHED_CHARACTERS = 64
 """Length of the longest word that is cached. Longer words hardly ever occur twice."""
+MAX_NORMALIZED_CHARACTERS = 2**22
+"""Characters that the tokenizer reads at a time, as long as its normalizer may make them. Longer words are cut: of the
+words that most tokenizers read, only those with more than 100,000 characters, of which the first few tokens count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,7 @@ class TokenizedWords:
     bounds: NDArray[np.int64]
     """Word `i` has the tokens `bounds[i]` to `bounds[i + 1]`."""
     unknown: NDArray[np.bool_]
-    """Words of which the tokenizer leaves nothing. They have the unknown token."""
+    """Words without tokens. They get the unknown token."""
 
     def __len__(self) -> int:
         """Number of words."""
@@ -47,24 +51,29 @@ class TokenizedWords:
         return int(self.bounds[end] - self.bounds[start])
 
 
+TOKENIZER_FAILS = "the tokenizer of the model fails"
+
+
 class WordTokenizer:
     """Tokenizes words, with a cache. Several threads may use it.
 
-    Treebank escapes of brackets and quotes are tokenized as the characters that they stand for. So a model that was
+    Treebank escapes of brackets and quotes are tokenized as the characters that they encode. So a model that was
     trained on Treebank words reads ordinary text in the same way.
 
     Args:
         tokenizer: The encoder's tokenizer.
         spec: Says whether words need a leading space, what the unknown token is, and whether capitals are marked.
-        max_tokens: Tokens that are kept of a word. A word is represented by its first token; the others are context.
+        max_word_tokens: Tokens that are kept of a word. Its first token represents it; the others are context.
     """
 
-    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, max_tokens: int) -> None:
-        self._tokenizer = copy_without_limits(tokenizer)
+    def __init__(self, tokenizer: Tokenizer, spec: EncoderSpec, max_word_tokens: int) -> None:
+        with explain_tokenizer_errors(TOKENIZER_FAILS):
+            self._tokenizer = copy_without_limits(tokenizer)
         self._space = " " if spec.prefix_space else ""
         self._unknown = spec.unk_id
-        self._max_tokens = max_tokens
+        self._max_word_tokens = max_word_tokens
         self._case_marks = spec.case_marks
+        self._max_characters = MAX_NORMALIZED_CHARACTERS // max_growth_of(tokenizer)
         self._reset()
         _TOKENIZERS.add(self)
 
@@ -108,16 +117,34 @@ class WordTokenizer:
     def _tokenize(self, words: Sequence[str]) -> dict[str, list[int]]:
         """The tokens of each word; some have none."""
         # Tokenizers refuse half of a surrogate pair, which JSON can hold: it becomes a question mark.
-        texts = [f"{self._space}{normalize_word(word)}".encode(errors="replace").decode() for word in words]
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return {word: self._mark_case(word, encoding.ids) for word, encoding in zip(words, encodings, strict=True)}
+        texts = [
+            f"{self._space}{normalize_word(word[: self._max_characters])}".encode(errors="replace").decode()
+            for word in words
+        ]
+        tokens: list[list[int]] = []
+        with explain_tokenizer_errors(TOKENIZER_FAILS):
+            for batch in _split_by_length(texts, self._max_characters):
+                encodings = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+                tokens += [encoding.ids for encoding in encodings]
+        return {word: self._mark_case(word, ids) for word, ids in zip(words, tokens, strict=True)}
 
     def _mark_case(self, word: str, tokens: list[int]) -> list[int]:
         """Cut the tokens, and append a mark if the word has capitals."""
         if not self._case_marks or not word[:1].isupper() or not tokens:
-            return tokens[: self._max_tokens]
+            return tokens[: self._max_word_tokens]
         mark = self._case_marks[1] if len(word) > 1 and word.isupper() else self._case_marks[0]
-        return [*tokens[: max(1, self._max_tokens - 1)], mark][: self._max_tokens]
+        return [*tokens[: max(1, self._max_word_tokens - 1)], mark][: self._max_word_tokens]
+
+
+def _split_by_length(texts: Sequence[str], max_characters: int) -> Iterator[Sequence[str]]:
+    """Split texts into batches with at most so many characters each, or with one text."""
+    start = size = 0
+    for position, text in enumerate(texts):
+        if size and size + len(text) > max_characters:
+            yield texts[start:position]
+            start, size = position, 0
+        size += len(text)
+    yield texts[start:]
 
 
 class _TokenCache:

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
-from typing import ClassVar, NamedTuple, get_args
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from unire.config import EncoderSpec, Layout
+from unire.config import EncoderSpec
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.utils import concat_ranges
-from unire.windows.spans import TableSpan, balance_groups, split_into_spans
+from unire.windows.table_spans import TableSpan, balance_groups, split_into_tables
 from unire.windows.tokenizer import TokenizedWords, WordTokenizer
 
 __all__ = [
+    "LAYOUTS",
     "InPlaceLayout",
-    "Layout",
     "ReleasedLayout",
     "SharedLayout",
     "Window",
@@ -53,7 +53,7 @@ class WindowGroup:
     """Windows that are encoded together, and the tables whose words they contain."""
 
     windows: tuple[Window, ...]
-    tables: tuple[TableSpan, ...]
+    table_spans: tuple[TableSpan, ...]
     word_index: NDArray[np.int64]
     """[n, 2] for the n words of all tables: the window, and the position of the word's first token in it."""
     stitched_sentences: int = 0
@@ -87,21 +87,23 @@ class WindowBuilder:
         tokenizer: Tokenizer,
         spec: EncoderSpec,
         *,
-        layout: Layout = "in-place",
+        layout: str = "in-place",
         window: int = 200,
         max_table: int = 512,
     ) -> None:
-        if layout not in get_args(Layout):
-            raise UnireError(f"no window layout {layout!r}; there are {', '.join(get_args(Layout))}")
+        if layout not in LAYOUTS:
+            raise UnireError(f"unknown window layout {layout!r}; give one of {', '.join(LAYOUTS)}")
         if window < 0 or max_table < 1:
             raise UnireError(
-                f"a window of {window} words and tables of {max_table} are impossible: use at least 0 and 1"
+                f"a window of {window} words and tables of {max_table} are too small; use at least 0 and 1"
             )
         self.spec = spec
         self.window = window
         self.max_table = max_table
         self.layout = LAYOUTS[layout](spec, window, max_table)
-        self.tokenize = WordTokenizer(tokenizer, spec, max_tokens=max(1, self.layout.max_tokens // MAX_WORD_SHARE))
+        self.tokenize = WordTokenizer(
+            tokenizer, spec, max_word_tokens=max(1, self.layout.max_window_tokens // MAX_WORD_SHARE)
+        )
 
     def build(self, documents: Sequence[Document], first_index: int = 0) -> list[WindowGroup]:
         """Build the windows of `documents`, in the order of their words. A document without words has none.
@@ -118,7 +120,7 @@ class WindowBuilder:
         if not groups:
             return []
         words = _GroupWords.of(groups, len(tokens))
-        fits = tokens.bounds[words.end] - tokens.bounds[words.start] <= self.layout.max_tokens
+        fits = tokens.bounds[words.end] - tokens.bounds[words.start] <= self.layout.max_window_tokens
         left, right = self.layout.find_context(tokens, words, fits)
         framed = self.layout.frame(tokens, words, left, right)
 
@@ -139,23 +141,23 @@ class WindowBuilder:
             n_unknown.tolist(),
             strict=True,
         ):
-            tables = group.tables
-            first, last = group.document_start + tables[0].start, group.document_start + tables[-1].end
+            spans = group.table_spans
+            first, last = group.document_start + spans[0].start, group.document_start + spans[-1].end
             stitched = 0
             if fit:
                 windows: tuple[Window, ...] = (Window(framed.tokens[begin:end], segment_b_start),)
             else:
                 windows, word_index[first:last] = self.layout.stitch(tokens, first, last)
                 # several parts of a sentence may be stitched; it counts once
-                sentence = tables[0].document, tables[0].sentence
+                sentence = spans[0].document, spans[0].sentence
                 stitched, last_stitched = int(sentence != last_stitched), sentence
             built.append(
                 WindowGroup(
                     windows=windows,
-                    tables=tables,
+                    table_spans=spans,
                     word_index=word_index[first:last],
                     stitched_sentences=stitched,
-                    split_sentences=sum(table.start in group.split for table in tables) if group.split else 0,
+                    split_sentences=sum(span.start in group.split for span in spans) if group.split else 0,
                     unknown_words=unknown_words,
                 )
             )
@@ -165,20 +167,20 @@ class WindowBuilder:
         self, documents: Sequence[Document], first_index: int, tokens: TokenizedWords
     ) -> list[_TableGroup]:
         """Split documents into table spans, and group the spans that share windows."""
-        spans = [split_into_spans(document, i, self.max_table) for i, document in enumerate(documents, first_index)]
+        spans = [split_into_tables(document, i, self.max_table) for i, document in enumerate(documents, first_index)]
         starts = list(accumulate((document.n_words for document in documents), initial=0))
         grouped = self.layout.group_spans(spans, starts, tokens)
         groups = []
-        for document, some, start, end in zip(documents, grouped, starts, starts[1:], strict=False):
+        for document, shared, start, end in zip(documents, grouped, starts, starts[1:], strict=False):
             split = {sentence.start for sentence in document.sentences if len(sentence.words) > self.max_table}
-            groups += [_TableGroup(tuple(tables), start, end, split) for tables in some]
+            groups += [_TableGroup(tuple(own), start, end, split) for own in shared]
         return groups
 
 
 class _TableGroup(NamedTuple):
     """Table spans of a document that share windows. Words are counted over all documents of a call."""
 
-    tables: tuple[TableSpan, ...]
+    table_spans: tuple[TableSpan, ...]
     document_start: int
     document_end: int
     split: set[int]
@@ -195,8 +197,9 @@ class _GroupWords(NamedTuple):
 
     @classmethod
     def of(cls, groups: Sequence[_TableGroup], n_words: int) -> _GroupWords:
-        document_start, document_end = (np.array([group[k] for group in groups]) for k in (1, 2))
-        start = document_start + np.array([group.tables[0].start for group in groups])
+        document_start = np.array([group.document_start for group in groups])
+        document_end = np.array([group.document_end for group in groups])
+        start = document_start + np.array([group.table_spans[0].start for group in groups])
         return cls(start, np.append(start[1:], n_words), document_start, document_end)
 
 
@@ -228,12 +231,10 @@ class InPlaceLayout:
         self.max_table = max_table
         special = {"prefix": spec.prefix, "middle": spec.middle, "suffix": spec.suffix}
         self._special = {name: np.array(ids, np.int64) for name, ids in special.items() if name in self.PARTS}
-        self.max_tokens = spec.max_pieces - sum(map(len, self._special.values()))
+        self.max_window_tokens = spec.max_pieces - sum(map(len, self._special.values()))
         """Tokens of words that fit into a window, beside the special tokens."""
-        if self.max_tokens < 1:
-            raise UnireError(
-                f"an encoder input of {spec.max_pieces} tokens is too short: special tokens leave no room for words"
-            )
+        if self.max_window_tokens < 1:
+            raise UnireError(f"an encoder input of {spec.max_pieces} tokens is too short for special tokens and words")
 
     def group_spans(
         self, spans: Sequence[Sequence[TableSpan]], document_starts: Sequence[int], tokens: TokenizedWords
@@ -245,7 +246,7 @@ class InPlaceLayout:
             document_starts: The first word of every document, counted over all documents.
             tokens: The tokens of all words.
         """
-        return ([[span] for span in some] for some in spans)
+        return ([[span] for span in of_document] for of_document in spans)
 
     def find_context(
         self, tokens: TokenizedWords, words: _GroupWords, fits: NDArray[np.bool_]
@@ -259,16 +260,16 @@ class InPlaceLayout:
         """
         start, end = words.start, words.end
         # A word has at least one token, so more words than tokens of a window would be trimmed again.
-        side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self.max_tokens)
+        side = np.minimum(np.maximum(0, self.window - (end - start)) // 2, self.max_window_tokens)
         left, right = np.maximum(words.document_start, start - side), np.minimum(words.document_end, end + side)
-        excess = tokens.bounds[right] - tokens.bounds[left] - self.max_tokens
+        excess = tokens.bounds[right] - tokens.bounds[left] - self.max_window_tokens
         for k in np.flatnonzero(fits & (excess > 0)):
             left[k], right[k] = self._trim_context(tokens, *(int(x[k]) for x in (left, start, end, right)))
         return left, right
 
     def _trim_context(self, tokens: TokenizedWords, left: int, start: int, end: int, right: int) -> tuple[int, int]:
         """Remove the farthest word of the longer side until the window fits."""
-        excess = tokens.count(left, right) - self.max_tokens
+        excess = tokens.count(left, right) - self.max_window_tokens
         while excess > 0:
             if start - left >= right - end:
                 excess -= tokens.count(left, left + 1)
@@ -287,8 +288,9 @@ class InPlaceLayout:
         fit into a window get one too, which is not used.
         """
         bounds, source = tokens.bounds, [tokens.ids]
-        start, end, left, right = bounds[words.start], bounds[words.end], bounds[left], bounds[right]
-        ranges = {"left": (left, start - left), "sentence": (start, end - start), "right": (end, right - end)}
+        start, end = bounds[words.start], bounds[words.end]
+        first, last = bounds[left], bounds[right]
+        ranges = {"left": (first, start - first), "sentence": (start, end - start), "right": (end, last - end)}
         n_source = len(tokens.ids)
         for name, ids in self._special.items():
             ranges[name] = np.full(len(start), n_source), np.full(len(start), len(ids))
@@ -315,11 +317,11 @@ class InPlaceLayout:
             The windows, and [n, 2] the window of each word and the position of its first token in it.
         """
         bounds = tokens.bounds[start : end + 1] - tokens.bounds[start]
-        begins, ends = _cover(bounds, self.max_tokens)
+        begins, ends = _cover(bounds, self.max_window_tokens)
         sentence = self.PARTS.index("sentence")
         before, after = (
-            np.concatenate([self._special[name] for name in some if name in self._special])
-            for some in (self.PARTS[:sentence], self.PARTS[sentence:])
+            np.concatenate([self._special[name] for name in parts if name in self._special])
+            for parts in (self.PARTS[:sentence], self.PARTS[sentence:])
         )
         windows = []
         for first, last in zip(start + begins, start + ends, strict=True):
@@ -357,13 +359,13 @@ class SharedLayout(InPlaceLayout):
         if self.window == 0:
             yield from super().group_spans(spans, document_starts, tokens)
             return
-        first_words = [start + span.start for start, some in zip(document_starts, spans, strict=False) for span in some]
+        first_words = [start + span.start for start, own in zip(document_starts, spans, strict=False) for span in own]
         # spans follow each other without a gap, so that a span ends where the next one begins
         n_tokens = iter(np.diff(tokens.bounds[first_words], append=tokens.bounds[-1]).tolist())
         max_cells = max(self.max_table, SHARED_TABLE_WORDS) ** 2
-        for some in spans:
-            own = list(islice(n_tokens, len(some)))
-            yield balance_groups(some, own, max_tokens=self.max_tokens, max_cells=max_cells)
+        for own in spans:
+            sizes = list(islice(n_tokens, len(own)))
+            yield balance_groups(own, sizes, max_tokens=self.max_window_tokens, max_cells=max_cells)
 
     def find_context(
         self, tokens: TokenizedWords, words: _GroupWords, fits: NDArray[np.bool_]
@@ -372,22 +374,23 @@ class SharedLayout(InPlaceLayout):
         return words.start, words.end
 
 
-LAYOUTS: dict[Layout, type[InPlaceLayout]] = {
+LAYOUTS: dict[str, type[InPlaceLayout]] = {
     "in-place": InPlaceLayout,
     "released": ReleasedLayout,
     "shared": SharedLayout,
 }
+"""The layouts by config value."""
 
 
-def _cover(bounds: NDArray[np.int64], max_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _cover(bounds: NDArray[np.int64], max_window_tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First and end words of evenly spaced windows that overlap by half or more.
 
     Args:
-        bounds: First token of each word, and the end of the last one, which is above `max_tokens`.
-        max_tokens: Tokens that fit into a window.
+        bounds: First token of each word, and the end of the last one, which is above `max_window_tokens`.
+        max_window_tokens: Tokens that fit into a window.
     """
-    surplus = bounds[-1] - max_tokens
-    n_steps = -(-surplus // max(1, max_tokens // 2))
+    surplus = bounds[-1] - max_window_tokens
+    n_steps = -(-surplus // max(1, max_window_tokens // 2))
     begins = np.searchsorted(bounds, np.linspace(0, surplus, n_steps + 1))
-    ends = np.searchsorted(bounds, bounds[begins] + max_tokens, side="right") - 1
+    ends = np.searchsorted(bounds, bounds[begins] + max_window_tokens, side="right") - 1
     return begins, ends

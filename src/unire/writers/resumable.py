@@ -1,4 +1,7 @@
-"""`ResumableFile`: an output that is written document by document, and that an interrupted run can continue."""
+"""Outputs that an interrupted run can continue: a file, document by document, or a folder, file by file.
+
+Both keep a note of the progress with a fingerprint of the run. A run with other settings is refused.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,13 @@ from types import TracebackType
 from typing import Any
 
 from unire.errors import UnireError
-from unire.files import replace_atomically
+from unire.files import check_output_folder, replace_atomically
+from unire.locks import lock_path
 
-__all__ = ["InputChangedError", "ResumableFile", "check_unchanged", "count_documents", "part_path"]
+__all__ = ["MANIFEST", "InputChangedError", "ResumableFile", "ResumableFolder", "count_documents", "part_path"]
+
+MANIFEST = "_manifest.json"
+"""The note in a resumable folder. Readers of Parquet folders ignore names that begin with an underscore."""
 
 SAVE_SECONDS = 1.0
 """Seconds after which a written document is recorded in the progress file."""
@@ -79,7 +86,7 @@ class ResumableFile:
             if not begun:
                 self._bytes = self._file.write(head)
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise _unwritable(self.path, error) from None
 
     def __enter__(self) -> ResumableFile:
         return self
@@ -103,7 +110,7 @@ class ResumableFile:
                 self.part.replace(self.path)
                 self._note.unlink(missing_ok=True)
         except OSError as failure:
-            raise self._unwritable(failure) from None
+            raise _unwritable(self.path, failure) from None
 
     def add(self, id: str, data: bytes, text: str = "") -> None:
         """Write the output of a document with this id and text."""
@@ -113,7 +120,7 @@ class ResumableFile:
             try:
                 self._file.write(data)
             except OSError as error:
-                raise self._unwritable(error) from None
+                raise _unwritable(self.path, error) from None
             self.documents, self.last, self._text, self._bytes = self.documents + 1, id, text, self._bytes + len(data)
             if self._timer is None:
                 self._timer = threading.Timer(SAVE_SECONDS, self._save_in_time)
@@ -156,7 +163,7 @@ class ResumableFile:
                 note.update(hash=self._hash, about=self._about())
                 temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
         except OSError as error:
-            raise self._unwritable(error) from None
+            raise _unwritable(self.path, error) from None
 
     def _read_note(self) -> dict[str, Any] | None:
         if not self.part.exists():
@@ -172,14 +179,70 @@ class ResumableFile:
         return note if note["documents"] else None
 
     def _continue(self, note: Mapping[str, Any]) -> None:
-        check_unchanged(self.part, json.loads(json.dumps(self._about())), note["about"])
+        _check_unchanged(self.part, json.loads(json.dumps(self._about())), note["about"])
         if self.part.stat().st_size < note["bytes"]:
             raise UnireError(f"{self.part} is shorter than recorded; delete it to start again")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
         self._hash = note.get("hash")
 
-    def _unwritable(self, error: OSError) -> UnireError:
-        return UnireError(f"{self.path} cannot be written: {error.strerror or error}")
+
+class ResumableFolder:
+    """A folder of Parquet files. Each is written under a temporary name and then renamed, so it is complete or missing.
+
+    So the files tell what is left to do, and it does no harm to write one of them twice.
+
+    Args:
+        path: A new folder, or that of an earlier run.
+        about: The fingerprint of the run, as JSON. A folder with another fingerprint is not resumed.
+        resume: Continue an earlier run, if there is one.
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool) -> None:
+        self.path = path
+        self._about = json.loads(json.dumps(about))
+        manifest = self._read()
+        if manifest is None or not self.finished():
+            self._create(is_new=manifest is None)
+        elif resume:
+            _check_unchanged(path, self._about, manifest["about"])
+        else:
+            raise UnireError(f"{path} holds an earlier run; continue it with resume=True, or delete it to start again")
+
+    def finished(self) -> set[str]:
+        """Return the names of the files that are complete."""
+        return {file.name for file in self.path.glob("*.parquet")}
+
+    def complete(self) -> None:
+        """Mark the folder as complete, and delete what killed processes left."""
+        for leftover in (*self.path.glob(".*.partial"), *self.path.glob(".*.tries")):
+            leftover.unlink(missing_ok=True)
+        self._write(complete=True)
+
+    def _create(self, *, is_new: bool) -> None:
+        try:
+            if is_new:
+                check_output_folder(self.path, replaceable=[lock_path(self.path / MANIFEST).name])
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        self._write(complete=False)
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise UnireError(f"{self.path / MANIFEST} cannot be read: {error}; give a new folder") from None
+        return manifest
+
+    def _write(self, *, complete: bool) -> None:
+        try:
+            with replace_atomically(self.path / MANIFEST) as temporary:
+                manifest = {"complete": complete, "about": self._about}
+                temporary.write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
 
 
 def count_documents(documents: int) -> str:
@@ -207,7 +270,11 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def check_unchanged(part: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
+def _unwritable(path: Path, error: OSError) -> UnireError:
+    return UnireError(f"{path} cannot be written: {error.strerror or error}")
+
+
+def _check_unchanged(part: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
     """Check that a part was started with the same fingerprint.
 
     Args:
@@ -218,6 +285,6 @@ def check_unchanged(part: Path, about: Mapping[str, Any], noted: Mapping[str, An
     differing = [key for key in {**about, **noted} if about.get(key) != noted.get(key)]
     if differing:
         raise UnireError(
-            f"{part} was started with another {' and another '.join(sorted(differing))}; pass the same, or "
+            f"{part} was started with another {' and another '.join(sorted(differing))}; resume with the same, or "
             "delete it to start again"
         )

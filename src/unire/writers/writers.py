@@ -29,7 +29,10 @@ __all__ = ["FORMAT_BY_SUFFIX", "WRITERS", "FileWriter", "LineWriter", "PageWrite
 
 @dataclass(frozen=True)
 class LineWriter:
-    """A format with one or more lines per document."""
+    """A format with one or more lines per document.
+
+    Losses are not counted: a format of annotated data that is written so must support every `Capability`.
+    """
 
     of: Callable[[Document], str]
     """Returns the lines of a document, each with its line end."""
@@ -106,7 +109,10 @@ WRITERS: dict[str, LineWriter | FileWriter | PageWriter] = {
     "cypher": _graph_writer("cypher"),
     "html": PageWriter(html.write),
     "unire": LineWriter(format_unire),
-    **{name: _annotation_writer(name) for name, form in formats.FORMATS.items() if form.write and name != "unire"},
+}
+"""The writers by format. A format of annotated data without an entry is written as a whole by its `Format`."""
+WRITERS |= {
+    name: _annotation_writer(name) for name, form in formats.FORMATS.items() if form.write and name not in WRITERS
 }
 
 FORMAT_BY_SUFFIX = {"txt": "text", **{name: name for name in WRITERS if name != "jsonl"}}

@@ -15,9 +15,10 @@ from unire.cli.main import app
 from unire.errors import UnireError
 from unire.integrations.ray import shards
 from unire.integrations.ray.extract import _build_job, _fingerprint, resolve_address
-from unire.integrations.ray.shards import OutputFolder, plan_shards, stamp_files
+from unire.integrations.ray.shards import plan_shards, stamp_files
 from unire.integrations.ray.worker import RayWorker
 from unire.sources.sources import TextSources
+from unire.writers.resumable import ResumableFolder
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def test_each_mistake_is_one_sentence(error, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "name one with --out" in error(text)
     assert "there is no file or folder 'missing'" in error("missing", "--out", out)
-    assert "holds no text" in error(tmp_path / "empty", "--out", out)
+    assert "has no readable text files" in error(tmp_path / "empty", "--out", out)
     assert "reads files and folders; it cannot read standard input" in error("A text.", "--out", out)
     assert "reads files and folders; it cannot read standard input" in error("--out", out, "-")
-    assert "line 1 has no 'text' but title" in error(tmp_path / "json.jsonl", "--out", out)
+    assert "line 1 has no field 'text', only 'title'" in error(tmp_path / "json.jsonl", "--out", out)
     assert "already exists and holds" in error(text, "--out", tmp_path)
     assert "text.txt is also an input" in error(text, "--out", text)
     assert "cannot be written" in error(text, "--out", "/proc/found")
@@ -54,7 +55,8 @@ def test_each_mistake_is_one_sentence(error, tmp_path):
     )
     assert "leave out --skip-errors" in error(text, "--out", out, "--skip-errors")
     assert "leave out --format and --device" in error(text, "--out", out, "--format", "csv")
-    assert "takes one address, and not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
+    assert "takes one address, not auto and 10.0.0.1:6379" in error("auto", "10.0.0.1:6379", text, "--out", out)
+    assert "types=... names 'Person'" in error(text, "--out", out, "--types", "Person")
     assert not out.exists()
     ran = CliRunner().invoke(app, ["extract", str(text), "--workers", "2"])
     assert "--workers and --gpus need --ray" in str(ran.exception)
@@ -120,14 +122,15 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     ray_or_skip()
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
-    job = _build_job(TextSources([str(text)]), out, str(exported), 0, 0.0, None)
-    OutputFolder(out, _fingerprint(job, stamp_files(TextSources([str(text)]))), resume=False)
+    job = _build_job(TextSources([str(text)]), out, str(exported), 0, 0.0, None, None)
+    ResumableFolder(out, _fingerprint(job, stamp_files(TextSources([str(text)]))), resume=False)
     RayWorker(job).extract(plan_shards(TextSources([str(text)]), stamp_files(TextSources([str(text)])))[0])
     assert "holds an earlier run; continue it with resume=True" in error(text, "--out", out)
-    assert "was started with another model; pass the same" in error(
+    assert "was started with another model; resume with the same" in error(
         text, "--out", out, "--resume", "--model", str(unexported)
     )
     assert "started with another min-score" in error(text, "--out", out, "--resume", "--min-score", 0.5)
+    assert "started with another type filter" in error(text, "--out", out, "--resume", "--types", "Method")
     assert "started with another device" in error(text, "--out", out, "--resume", "--gpus", 1)
     text.write_text("Another text.")
     assert "started with another input" in error(text, "--out", out, "--resume")

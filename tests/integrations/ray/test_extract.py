@@ -241,7 +241,7 @@ def test_files_of_a_folder_that_are_left_out_are_counted(local_cluster, exported
 def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
     inputs = TextSources([str(tmp_path / "text.txt")])
-    with pytest.raises(UnireError, match="the model has learnt no type constraints"):
+    with pytest.raises(UnireError, match="this model stores no type constraints"):
         ray.extract(inputs, tmp_path / "found", model=str(exported), constraints="learnt")
-    with pytest.raises(UnireError, match="the cluster has 0 GPUs, but this run needs 2"):
+    with pytest.raises(UnireError, match="the cluster has 0 GPUs, but this run needs 2; pass a smaller gpus="):
         ray.extract(inputs, tmp_path / "found", model=str(exported), gpus=2)

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unire.integrations.ray.shards import Shard, plan_shards, stamp_files
+from unire.sources.base import RowRange
 from unire.sources.csv import iter_table, split_table
-from unire.sources.lines import RowRange, iter_lines, split_lines
+from unire.sources.lines import iter_lines, split_lines
 from unire.sources.parquet import iter_parquet, split_parquet
 from unire.sources.sources import TextSources
 
@@ -65,7 +66,7 @@ def test_rows_in_parts_are_the_rows_of_the_file(tmp_path_factory, rows, group, s
     pq.write_table(pa.table({"text": [f"row {i}" for i in range(rows)]}), path, row_group_size=group)
     parts = list(split_parquet(path, "text", size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unire.sources.parquet.ROWS_PER_BATCH", 8)
+        patch.setattr("unire.sources.parquet.ROWS_PER_READ", 8)
         found = [text for part in parts for text in iter_parquet(path, "text", part)]
     assert [(text.number, text.text) for text in found] == [(i + 1, f"row {i}") for i in range(rows)]
     assert found == list(iter_parquet(path))

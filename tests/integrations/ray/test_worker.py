@@ -20,6 +20,7 @@ from unire.extractor import Extractor
 from unire.hub.model_dir import fingerprint
 from unire.integrations.ray.shards import ExtractionResult, Shard, plan_shards, shard_path, stamp_files
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RETRIED_SHARD, RayJob, RayWorker
+from unire.result_filter import ResultFilter
 from unire.sources.sources import TextSources
 
 
@@ -63,6 +64,20 @@ def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, se
     assert (finished.documents, finished.failed, len(finished.errors)) == (20, 2, 2)
 
 
+def test_a_worker_writes_only_the_types_of_its_job(worker, sentences, tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("\n".join(sentences))
+    every, shards, out = worker(TextSources([str(path)], lines=True))
+    process(every, shards)
+    rows = rows_of(out)
+    shard_path(out, shards[0]).unlink()
+    some, _, _ = worker(TextSources([str(path)], lines=True), filter=ResultFilter(entity_types=("Method",)))
+    process(some, shards)
+    entities = [[entity for entity in row["entities"] if entity["label"] == "Method"] for row in rows]
+    assert [row["entities"] for row in rows_of(out)] == entities
+    assert 0 < sum(map(len, entities)) < sum(len(row["entities"]) for row in rows)
+
+
 def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_shards):
     """Whether it is long enough to be cut or not; and of a row that is no Unicode nothing but that row is lost."""
     folder = tmp_path / "corpus"
@@ -80,7 +95,7 @@ def test_a_broken_file_costs_no_other(worker, sentences, tmp_path, small_shards)
     assert [row["error"] for row in rows if row["error"]] == [
         f"{folder}/a.parquet is not a Parquet file",
         f"{folder}/b.parquet is not a Parquet file",
-        f"{folder}/c.parquet has no column 'text' but title; name one with field=...",
+        f"{folder}/c.parquet has no column 'text', only 'title'; choose one with field=...",
         f"{folder}/d.parquet, row 4 is not UTF-8; convert it first",
     ]
     assert [row["number"] for row in rows] == [1, 1, 1, *range(1, 21), 1]
@@ -177,7 +192,7 @@ def test_a_node_with_another_model_says_so(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
     ray_worker, shards, _ = worker(TextSources([str(tmp_path / "text.txt")]))
     monkeypatch.setattr("unire.integrations.ray.worker.fingerprint", lambda folder: "other")
-    assert "than the driver; all nodes need the same" in process(ray_worker, shards)[0]
+    assert "differs from that of the driver; all nodes need the same model" in process(ray_worker, shards)[0]
 
 
 def test_a_node_with_another_version_says_so(worker, tmp_path):
@@ -194,7 +209,7 @@ def test_storage_errors_are_reported_and_no_document_is_blamed(worker, tmp_path,
     def fails(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("unire.sources.lines.islice", fails)
+    monkeypatch.setattr("unire.sources.lines.continue_lines", fails)
     assert process(ray_worker, shards)[0].endswith("lines.txt cannot be read: Input/output error")
     assert not shard_path(out, shards[0]).exists()
 

@@ -19,18 +19,17 @@ from unire.studies.pipeline.entities import TWO_TYPES, EntityData, count_unreach
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
-from unire.training.markers.classifier import shuffle_into_steps
+from unire.training.item_task import ItemTask, shuffle_into_steps
 from unire.training.markers.data import TOO_LONG, RelationData
-from unire.training.markers.train import MarkerTask
 from unire.training.trainer import Trainer
-from unire.windows.collator import bucket_by_length
+from unire.windows.collator import bucket_items
 
 # Both models learn
 
 
 def fit(model, data, config, **options) -> list[dict]:
     """The history of a training."""
-    trainer = Trainer(MarkerTask(model, data, config, **options))
+    trainer = Trainer(ItemTask(model, data, config, **options))
     trainer.run()
     return trainer.state.history
 
@@ -79,7 +78,7 @@ def test_data_without_a_pair_cannot_train_the_marker_model(encoders, scierc_labe
     stage = marker_stage(encoders("bert"), scierc_labels, True)
     alone = [Document.from_words([["we", "parse"]], [(1, 2, "Task")])]
     data = RelationData(alone, stage.model, stage.reader, scierc_labels)
-    with pytest.raises(UnireError, match="nothing that this model could learn from"):
+    with pytest.raises(UnireError, match="no examples for this model"):
         fit(stage.model, data, QUICK.training(TrainingConfig(), entities=False))
 
 
@@ -202,16 +201,16 @@ def test_an_epoch_takes_every_item_once_in_steps_of_enough_weight(items, size, s
 
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(1, 100))
 def test_a_part_is_no_larger_than_asked_unless_it_is_one_item(lengths, max_tokens):
-    parts = list(bucket_by_length(range(len(lengths)), lengths.__getitem__, max_tokens))
+    parts = list(bucket_items(range(len(lengths)), lengths.__getitem__, max_tokens))
     assert sorted(item for part in parts for item in part) == list(range(len(lengths)))
     assert all(len(part) == 1 or len(part) * max(lengths[item] for item in part) <= max_tokens for part in parts)
 
 
 def test_settings_that_make_no_sense_are_refused():
-    with pytest.raises(UnireError, match="pipeline setting max_span = 0 makes no sense"):
+    with pytest.raises(UnireError, match="pipeline setting max_span must be above 0, not 0"):
         PipelineConfig(max_span=0)
-    with pytest.raises(UnireError, match="pipeline setting warmup = 1 makes no sense"):
+    with pytest.raises(UnireError, match="pipeline setting warmup must be 0 or more and below 1, not 1"):
         PipelineConfig(warmup=1)
-    with pytest.raises(UnireError, match="no pipeline setting 'spans'; there are max_span"):
+    with pytest.raises(UnireError, match="unknown pipeline setting 'spans'; give one of max_span"):
         PipelineConfig.with_changes(spans=3)
     assert PipelineConfig(entity_window=0).entity_window == 0

@@ -15,6 +15,7 @@ from helpers.tiny_encoders import FAMILIES, tiny_encoder, tiny_tokenizer
 from unire.models.encoder import load_encoder
 from unire.training.adaptation import masked_lm
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.callbacks import Interrupt
 from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule
 from unire.training.trainer import Trainer
@@ -46,7 +47,7 @@ def take_step(task: MaskedLMTask, rate: float) -> torch.Tensor:
     """A step of the trainer at a share of the peak rate, and its loss and accuracy."""
     trainer = Trainer(task)
     task.schedule.set = lambda fraction, step: Schedule.set(task.schedule, 0.5 * rate, step)
-    trainer._take_step((0, ROWS), lambda: False)
+    trainer._take_step((0, ROWS), lambda: False, Interrupt())
     return task._outcomes[-1]
 
 

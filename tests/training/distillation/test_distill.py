@@ -22,9 +22,10 @@ from helpers.interrupts import InterruptAfter
 from helpers.paths import TWENTY
 from unire import formats
 from unire.cli.main import app
+from unire.decoding.decoders import BoundaryDecoder
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.evaluation.tuning import ALPHA_GRID, sweep_alphas
+from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
 from unire.models.cuda_graphs import GraphRunner
@@ -33,10 +34,10 @@ from unire.models.unire import UniRE
 from unire.training import optimizer
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.distillation import unlabelled
+from unire.training.distillation import batches
+from unire.training.distillation.batches import LEAK
 from unire.training.distillation.distill import DistillationTask, DistillConfig
 from unire.training.distillation.teachers import TeacherEnsemble, align_labels, load_teachers
-from unire.training.distillation.unlabelled import LEAK
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.training.train import init_model, init_training, train
 from unire.training.trainer import Trainer
@@ -48,7 +49,7 @@ def found(model: Path, documents: Sequence[Document]) -> dict[tuple, np.ndarray]
     return {
         (table.document, table.start): P[row, : len(table), : len(table)].argmax(-1).numpy()
         for batch, P in extractor.predict_tables(documents)
-        for row, table in enumerate(batch.tables)
+        for row, table in enumerate(batch.table_spans)
     }
 
 
@@ -114,7 +115,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
     for path in (teacher, other):
         extractor = Extractor.load(path, device="cpu")
         for batch, P in extractor.predict_tables(twenty):
-            for row, table in enumerate(batch.tables):
+            for row, table in enumerate(batch.table_spans):
                 key = (table.document, table.start)
                 expected[key] = expected.get(key, 0) + P[row, : len(table), : len(table)] / 2
     matched = set()
@@ -122,11 +123,11 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
         assert len(step.views) == 2  # the first teacher lays documents out as the student does
         assert len(step.views[0]) > 1
         for number, (batch, target) in enumerate(zip(step.views[0], ensemble.provider.targets(step)(), strict=True)):
-            for row, table in enumerate(batch.tables):
+            for row, table in enumerate(batch.table_spans):
                 n = len(table)
-                for batches, places in zip(step.views, step.places, strict=True):
+                for view, places in zip(step.views, step.places, strict=True):
                     k, place = places[number][row]
-                    assert batches[k].tables[place] == table
+                    assert view[k].table_spans[place] == table
                 near = [key for key, P in expected.items() if P.shape[0] == n]
                 matched |= {key for key in near if torch.allclose(target[row, :n, :n], expected[key], atol=1e-5)}
     assert matched == expected.keys()
@@ -136,27 +137,29 @@ def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder,
     labels = LabelSpace.load("scierc")
     train(encoders("deberta"), twenty, labels=labels, config=quick(epochs=1), out=tmp_path / "other")
     for teachers, padding in (([teacher], "packed"), ([teacher, tmp_path / "other"], "fixed")):
-        batching = distillation_task(teachers, encoder, labels)._batching(record=True)
+        batching = distillation_task(teachers, encoder, labels)._batching(capture=True)
         assert batching[0] == padding
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
-def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it_is_lost(
+def test_once_a_student_cannot_be_captured_text_is_packed_no_more_and_none_of_it_is_lost(
     workers, failing_graph_capture, teacher, encoder, tmp_path, monkeypatch
 ):
     student = distillation_task([teacher], encoder, LabelSpace.load("scierc"), epochs=5)
 
     def tables_of(step):
-        return {(table.document, table.start) for batch in step.views[0] for table in batch.tables}
+        return {(table.document, table.start) for batch in step.views[0] for table in batch.table_spans}
 
     expected = list(map(tables_of, steps_of(student.unlabelled, 5)))
     device = student.accelerator.device
     student.workers = workers
-    student.gradients = GraphRunner(student._gradients, device, capture=True)
-    student.soft_gradients = GraphRunner(student._soft_gradients, device, capture=True, parent=student.gradients)
+    student.backward_batch = GraphRunner(student._backward_batch, device, capture=True)
+    student.backward_soft_batch = GraphRunner(
+        student._backward_soft_batch, device, capture=True, parent=student.backward_batch
+    )
     for data in (student.data, student.unlabelled):
-        data.padding, data.max_padding = student._batching(record=True)
+        data.padding, data.max_padding = student._batching(capture=True)
     read = []
 
     def soft_tensors(batch, target, kept, step):
@@ -165,7 +168,7 @@ def test_once_a_student_cannot_be_recorded_text_is_packed_no_more_and_none_of_it
         return DistillationTask._soft_tensors(student, batch, target, kept, step)
 
     monkeypatch.setattr(student, "_soft_tensors", soft_tensors)
-    Trainer(student).fit(Interrupt())  # the gold of every epoch has one shape, which is to be recorded in the second
+    Trainer(student).fit(Interrupt())  # the gold of every epoch has one shape, which is to be captured in the second
     assert read == list(zip([True, True, False, False, False], expected, strict=True))
     assert student.unlabelled.padding == student.data.padding == "exact"
 
@@ -175,7 +178,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
     tuned = Extractor.load(tmp_path / "s", device="cpu")
     expected = list(Extractor.load(teacher, device="cpu").annotate(twenty))
     totals = dict(
-        zip(ALPHA_GRID["split"], (scores.ent_plus_rel for scores in sweep_alphas(tuned, expected)), strict=True)
+        zip(BoundaryDecoder.alpha_grid, (scores.ent_plus_rel for scores in sweep_alphas(tuned, expected)), strict=True)
     )
     assert max(totals.values()) > min(totals.values())
     assert totals[student.config.alpha] == max(totals.values())
@@ -288,7 +291,7 @@ def test_several_processes_cannot_share_a_clock(teacher, encoder, tmp_path, monk
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_model_and_a_state_to_resume(teacher, encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(unlabelled, "CHUNK_DOCUMENTS", 3)
+    monkeypatch.setattr(batches, "CHUNK_DOCUMENTS", 3)
     config = quick(epochs=6, mlp_dropout=0.2)
     straight = taught([teacher], encoder, tmp_path / "straight", config=config)
     out = tmp_path / "stopped"

@@ -25,12 +25,12 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
 from unire.training.callbacks import SIGNALS
 from unire.training.distillation import teach as teaching
+from unire.training.distillation.batches import LEAK, DistillationBatches
+from unire.training.distillation.batches import SPLIT_DIFFERENTLY as SPLIT_BY_STUDENT
 from unire.training.distillation.distill import DistillConfig
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import SPLIT_DIFFERENTLY, teach
 from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsemble, load_teachers
-from unire.training.distillation.unlabelled import LEAK, DistillationBatches
-from unire.training.distillation.unlabelled import SPLIT_DIFFERENTLY as SPLIT_BY_STUDENT
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.training.train import init_model, train
 
@@ -52,7 +52,7 @@ def targets(provider: SoftLabelProvider, student: UniRE, steps: int = 3) -> list
         tuple(table_of[row, : len(table), : len(table)] for table_of in (target, provider.distribution(target)))
         for step in steps_of(DistillationBatches(provider.texts, window_builders, **options), steps)
         for batch, target in zip(step.views[0], provider.targets(step)(), strict=True)
-        for row, table in enumerate(batch.tables)
+        for row, table in enumerate(batch.table_spans)
     ]
 
 
@@ -252,4 +252,4 @@ def test_the_command_says_that_it_was_stopped(teacher, tmp_path, monkeypatch, nu
     monkeypatch.setattr(teaching, "teach", interrupted)
     ran = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "l")
     assert ran.exit_code == 128 + number
-    assert "interrupted; nothing was kept" in ran.output
+    assert "interrupted; nothing was saved" in ran.output

@@ -201,9 +201,9 @@ def test_marker_models_of_other_labels_and_none_are_refused(soft_labels, encoder
     news = marker(marker_stage(encoders("bert"), LabelSpace.load("conll04"), True), "news")
     with pytest.raises(UnireError, match="marker model 'news' and soft labels do not have the same entity types"):
         relabel(soft_labels, [*markers, news], tmp_path / "out")
-    with pytest.raises(UnireError, match="there is no marker model; give one"):
+    with pytest.raises(UnireError, match="pass at least one marker model"):
         relabel(soft_labels, [], tmp_path / "out")
-    with pytest.raises(UnireError, match="the share of marker models must be above 0 and at most 1, not 2"):
+    with pytest.raises(UnireError, match="share must be above 0 and at most 1, not 2"):
         relabel(soft_labels, markers, tmp_path / "out", share=2)
     with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
         relabel(soft_labels, markers, soft_labels)
@@ -289,7 +289,7 @@ def test_tables_that_do_not_fit_the_documents_are_refused(copied):
 
 @pytest.mark.parametrize("approximate", [False, True])
 def test_every_pair_is_judged_as_it_is_alone(encoders, few, scierc_labels, approximate):
-    finder = replace(marker_stage(encoders("bert"), scierc_labels, approximate), max_tokens=100)
+    finder = replace(marker_stage(encoders("bert"), scierc_labels, approximate), max_batch_tokens=100)
     judged = finder.score_pairs(few)
     places = [(k, i) for k, d in enumerate(few) for i, sentence in enumerate(d.sentences) if len(sentence.entities) > 1]
     assert [(one.span.document, one.span.sentence) for one in judged] == places

@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from unire.hub.model_dir import ModelDir, fingerprint
 from unire.integrations.ray.shards import (
     ExtractionResult,
     FileStamp,
-    OutputFolder,
     Shard,
     iter_files,
     plan_shards,
@@ -38,7 +37,10 @@ from unire.integrations.ray.shards import (
     stamp_files,
 )
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RayJob, RayWorker
+from unire.locks import lock_output
+from unire.result_filter import ResultFilter
 from unire.sources.sources import SourceShard, TextItem, TextSources
+from unire.writers.resumable import MANIFEST, ResumableFolder
 
 __all__ = ["ADDRESS", "LOCAL", "extract", "resolve_address"]
 
@@ -60,7 +62,7 @@ MAX_REASON_CHARACTERS = 300
 MAX_CHECKED_ITEMS = 32
 """Files, and documents of each, that are read before the run starts."""
 UNUSED_WORKER = "worker that was not started, since there were no more blocks to do"
-WAITING_WORKER = "worker for which the cluster had no core when the run began"
+WAITING_WORKER = "worker waiting for a free core when the run began"
 
 
 def extract(
@@ -72,6 +74,7 @@ def extract(
     workers: int | None = None,
     gpus: int = 0,
     min_score: float = 0.0,
+    types: str | None = None,
     constraints: str | None = None,
     resume: bool = False,
     on_shard: Callable[[Shard, ExtractionResult, bool], None] = lambda shard, result, earlier: None,
@@ -87,41 +90,53 @@ def extract(
         workers: Number of workers. [default: one per core of the cluster, including nodes that join later]
         gpus: Number of workers with one GPU each, instead of workers on CPU cores.
         min_score: Entities and relations with a lower score are dropped.
+        types: Only entities and relations of these types, separated by commas, are kept. [default: all]
         constraints: As for `Extractor.load`.
         resume: Continue an interrupted run; finished shards are kept.
         on_shard: Called for every finished shard, with its result and whether an earlier run did it.
     """
     ray = import_ray()
     address = "" if ray.is_initialized() else resolve_address(address)
-    job = _build_job(inputs, out, model, gpus, min_score, constraints)
+    job = _build_job(inputs, out, model, gpus, min_score, types, constraints)
     files = stamp_files(inputs)
-    folder = OutputFolder(out, _fingerprint(job, files), resume=resume)
-    finished, missing = folder.partition(plan_shards(inputs, files))
-    total = ExtractionResult(notes=inputs.notes)
-    failed = []
-    new = _run_shards(ray, missing, job, address, workers, gpus, total.notes)
-    for shard, earlier in chain(zip(finished, repeat(True)), zip(new, repeat(False))):
-        if not shard_path(out, shard).exists():
-            failed.append(shard)
-            continue
-        result = ExtractionResult.load(shard_path(out, shard))
-        total.add(result)
-        on_shard(shard, result, earlier)
-    if failed:
-        raise UnireError(
-            f"{len(failed):,} of {len(finished) + len(missing):,} blocks are missing, because each ended "
-            f"{MAX_ATTEMPTS} workers; the first is {failed[0]}; resume=True tries them again"
-        )
-    folder.finish()
-    return total
+    with lock_output(out, inside=MANIFEST):
+        folder = ResumableFolder(out, _fingerprint(job, files), resume=resume)
+        shards, complete = plan_shards(inputs, files), folder.finished()
+        finished = [shard for shard in shards if shard_path(out, shard).name in complete]
+        missing = [shard for shard in shards if shard_path(out, shard).name not in complete]
+        total = ExtractionResult(notes=inputs.notes)
+        failed = []
+        new = _run_shards(ray, missing, job, address, workers, gpus, total.notes)
+        for shard, earlier in chain(zip(finished, repeat(True)), zip(new, repeat(False))):
+            if not shard_path(out, shard).exists():
+                failed.append(shard)
+                continue
+            result = ExtractionResult.load(shard_path(out, shard))
+            total.add(result)
+            on_shard(shard, result, earlier)
+        if failed:
+            raise UnireError(
+                f"{len(failed):,} of {len(finished) + len(missing):,} blocks are missing, because each "
+                f"crashed {MAX_ATTEMPTS} workers; the first is {failed[0]}; retry with resume=True"
+            )
+        folder.complete()
+        return total
 
 
 def _build_job(
-    inputs: TextSources, out: Path, model: str, gpus: int, min_score: float, constraints: str | None
+    inputs: TextSources,
+    out: Path,
+    model: str,
+    gpus: int,
+    min_score: float,
+    types: str | None,
+    constraints: str | None,
 ) -> RayJob:
     """Build the description for workers, and check all arguments before any worker starts."""
     if set(inputs.sources) - inputs.files.keys() or not inputs.sources:
         raise UnireError("a cluster reads files and folders; it cannot read standard input or a text as an argument")
+    if inputs.listing.errors:
+        raise inputs.listing.errors[0]
     inputs.check_output(out, folder=True)
     _refuse_unreadable(inputs)
     opened = ModelDir.open(model)
@@ -138,7 +153,7 @@ def _build_job(
         fingerprint=fingerprint(opened.path),
         working_dir=Path.cwd(),
         run=secrets.token_hex(4),
-        min_score=min_score,
+        filter=ResultFilter.build(opened.labels, min_score, types),
         constraints=signatures,
         device="cuda" if gpus else "cpu",
     )
@@ -174,10 +189,11 @@ def _iter_first(inputs: TextSources, file: SourceShard) -> Iterator[TextItem | U
 def _fingerprint(job: RayJob, files: Mapping[str, FileStamp]) -> dict[str, Any]:
     """Return all that the results depend on. A run can be resumed only if it is the same."""
     return {
-        "input": {**asdict(job.inputs), "sources": files},
+        "input": {**job.inputs.to_dict(), "sources": files},
         "size of blocks": shard_sizes(),
         "model": job.fingerprint,
-        "min-score": job.min_score,
+        "min-score": job.filter.min_score,
+        "type filter": job.filter.types,
         "constraints": job.constraints,
         "device": job.device,
         "version of unire": job.version,
@@ -216,7 +232,8 @@ def _start_workers(
     kind = "GPU" if gpus else "CPU"
     available = int(ray.cluster_resources().get(kind, 0))
     if available < max(1, gpus):
-        raise UnireError(f"the cluster has {available} {kind}s, but this run needs {max(1, gpus)}")
+        remedy = "pass a smaller gpus=..., or add nodes" if gpus else "add nodes"
+        raise UnireError(f"the cluster has {available} {kind}s, but this run needs {max(1, gpus)}; {remedy}")
     requested = gpus or workers or 0
     n_workers = min(requested, len(shards))
     notes += Counter({UNUSED_WORKER: requested - n_workers, WAITING_WORKER: n_workers - available})

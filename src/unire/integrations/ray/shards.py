@@ -2,7 +2,7 @@
 
 A shard is what a worker reads, extracts and writes at a time, and what is repeated if the worker dies. A worker writes
 the file of a shard under a temporary name and then renames it: a shard is complete or missing. So it does no harm to
-compute a shard twice, and the files tell what is left to do.
+compute a shard twice, and the files show which shards are missing.
 """
 
 from __future__ import annotations
@@ -13,20 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from unire.errors import UnireError
-from unire.files import check_output_folder, replace_atomically
-from unire.sources.lines import RowRange
+from unire.sources.base import RowRange
 from unire.sources.parquet import MIN_TEXT_BYTES
 from unire.sources.sources import SourceShard, TextSources
-from unire.writers.resumable import check_unchanged
 
 __all__ = [
-    "MANIFEST",
     "ExtractionResult",
     "FileStamp",
-    "OutputFolder",
     "Shard",
     "file_stamp",
     "is_storage_error",
@@ -42,8 +37,6 @@ MIN_SHARD_BYTES, MAX_SHARD_BYTES = 2**14, 2**24
 TARGET_SHARDS = 4096
 """Shards of an input, if their size is within these bounds."""
 
-MANIFEST = "_manifest.json"
-"""Readers of Parquet folders ignore names that begin with an underscore."""
 METADATA_KEY = b"unire"
 """Key of the result of a shard in the metadata of its file."""
 MAX_KEPT_ERRORS = 3
@@ -124,7 +117,7 @@ def plan_shards(inputs: TextSources, files: Mapping[str, FileStamp]) -> list[Sha
 
 
 def _split(inputs: TextSources, file: SourceShard, size: int) -> list[SourceShard]:
-    """Split a file. A broken one stays whole: its row in the output will say what is wrong."""
+    """Split a file. A broken one stays whole: its row in the output will have the error."""
     if file.size <= size:
         return [file]
     try:
@@ -190,75 +183,10 @@ class ExtractionResult:
             return cls(*counts, Counter(metadata["notes"]))
         except (ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise UnireError(
-                f"{path} is not the file of a block ({error}); delete it, and continue with resume=True"
+                f"{path} is not a valid file of results ({error}); delete it, and continue with resume=True"
             ) from None
 
 
 def shard_path(folder: Path, shard: Shard) -> Path:
     """Return the path of the Parquet file of a shard."""
     return folder / f"{shard.id}.parquet"
-
-
-class OutputFolder:
-    """A folder that grows shard by shard and can be resumed.
-
-    Args:
-        path: A new folder, or that of an earlier run.
-        fingerprint: What the results depend on, as JSON. A folder with another one is not resumed.
-        resume: Continue an earlier run, if there is one.
-    """
-
-    def __init__(self, path: Path, fingerprint: Mapping[str, Any], *, resume: bool) -> None:
-        self.path = path
-        self._fingerprint = json.loads(json.dumps(fingerprint))
-        manifest = self._read()
-        if manifest is None or not any(path.glob("*.parquet")):
-            self._create(is_new=manifest is None)
-        elif resume:
-            check_unchanged(path, self._fingerprint, manifest["about"])
-        else:
-            raise UnireError(f"{path} holds an earlier run; continue it with resume=True, or delete it to start again")
-
-    def partition(self, shards: Iterable[Shard]) -> tuple[list[Shard], list[Shard]]:
-        """Divide shards into finished and missing ones."""
-        names = {entry.name for entry in self.path.iterdir()}
-        finished: list[Shard] = []
-        missing: list[Shard] = []
-        for shard in shards:
-            (finished if shard_path(self.path, shard).name in names else missing).append(shard)
-        return finished, missing
-
-    def finish(self) -> None:
-        """Mark the folder as complete, and delete what killed workers left."""
-        for leftover in (*self.path.glob(".*.partial"), *self.path.glob(".*.tries")):
-            leftover.unlink(missing_ok=True)
-        self._write(complete=True)
-
-    def _create(self, *, is_new: bool) -> None:
-        try:
-            if is_new:
-                check_output_folder(self.path)
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self._unwritable(error) from None
-        self._write(complete=False)
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError) as error:
-            raise UnireError(f"{self.path / MANIFEST} cannot be read: {error}; give a new folder") from None
-        return manifest
-
-    def _write(self, *, complete: bool) -> None:
-        try:
-            with replace_atomically(self.path / MANIFEST) as temporary:
-                manifest = {"complete": complete, "about": self._fingerprint}
-                temporary.write_text(json.dumps(manifest) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _unwritable(self, error: OSError) -> UnireError:
-        return UnireError(f"{self.path} cannot be written: {error.strerror or error}")

@@ -7,7 +7,7 @@ import socket
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,21 +21,22 @@ from unire.formats import arrow
 from unire.formats.base import raise_error
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.integrations.ray.shards import (
-    MANIFEST,
     ExtractionResult,
     Shard,
     file_stamp,
     is_storage_error,
     shard_path,
 )
+from unire.result_filter import ResultFilter
 from unire.segmentation import segment
 from unire.sources.sources import SourceShard, TextItem, TextSources
+from unire.writers.resumable import MANIFEST
 
 __all__ = ["MAX_ATTEMPTS", "RETRIED_SHARD", "RayJob", "RayWorker", "build_schema"]
 
 MAX_ATTEMPTS = 3
 """After this many workers have died over a shard, it is left to another run, so that this one ends."""
-RETRIED_SHARD = "block that was begun again, since its worker had ended"
+RETRIED_SHARD = "block that was computed again, because its worker had crashed"
 UNHEALTHY_EXIT_STATUS = 70
 """Exit status of a worker whose model has stopped working, for example after an error of the GPU."""
 
@@ -54,7 +55,7 @@ class RayJob:
     """Working directory of the driver; paths are relative to it."""
     run: str
     """Random id of this run, for counting attempts."""
-    min_score: float = 0.0
+    filter: ResultFilter = field(default_factory=ResultFilter)
     constraints: str | Mapping[str, Sequence[Sequence[str]]] | None = None
     device: str = "cpu"
     threads: int = 1
@@ -121,7 +122,9 @@ class RayWorker:
     def extractor(self) -> Extractor:
         job = self.job
         if fingerprint(locate_model(job.model)) != job.fingerprint:
-            raise UnireError(f"this node has another model {job.model!r} than the driver; all nodes need the same")
+            raise UnireError(
+                f"the model {job.model!r} of this node differs from that of the driver; all nodes need the same model"
+            )
         return Extractor.load(job.model, device=job.device, constraints=job.constraints, threads=job.threads)
 
     def _check(self, shard: Shard) -> None:
@@ -206,7 +209,7 @@ class RayWorker:
                 yield document if document.id else replace(document, id=f"{source}:{item.number}")
 
         annotated = self.extractor.annotate(documents(), notes=result.notes)
-        for table in arrow.iter_tables((document.confident(self.job.min_score) for document in annotated), raise_error):
+        for table in arrow.iter_tables(map(self.job.filter, annotated), raise_error):
             yield _with_origins(table, [origins.popleft() for _ in range(table.num_rows)], shard)
 
     def _check_health(self) -> None:

@@ -18,6 +18,7 @@ from spacy.util import minibatch
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
+from unire.files import read_folder
 from unire.hub.model_dir import FILES, ModelDir, copy_model, locate_model
 from unire.integrations.spacy.annotation import (
     DROPPED_ENTITY,
@@ -170,8 +171,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
 
     def to_bytes(self, *, exclude: Sequence[str] = ()) -> bytes:
         """Pack the files of the model."""
-        folder = locate_model(self.model)
-        files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
+        with read_folder(locate_model(self.model)) as folder:
+            files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
         return srsly.msgpack_dumps(files)  # type: ignore[no-any-return]
 
     def from_bytes(self, data: bytes, *, exclude: Sequence[str] = ()) -> "UnirePipe":

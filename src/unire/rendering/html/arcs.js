@@ -8,20 +8,20 @@ function svg(name, attributes = {}, text = "") {
   return element;
 }
 
-/** The relations that an arc, or an item of the list, stands for. */
+/** The relations that an arc, or an item of the list, shows. */
 function relationsOf(element) {
   return element.dataset.relations.split(" ").map(Number);
 }
 
 /**
- * The relations of a document as arcs above its text, which stays ordinary text and wraps as it likes.
+ * The relations of a document as arcs above its text, which remains ordinary text and wraps.
  *
- * Every line of text gets room for the arcs above it, which lie in lanes, shorter ones below longer ones. Where head and
+ * Every line of text gets space for the arcs above it, in lanes, shorter ones below longer ones. If head and
  * tail are in different lines, each gets a stub that names the other.
  *
  *     const arcs = new Arcs(text, [{ head: 0, tail: 1, label: "USED-FOR", colour: 3, score: 0.93 }]);
- *     arcs.draw();          // again whenever the text was laid out anew
- *     arcs.point([0]);      // make some stand out, or none
+ *     arcs.draw();          // call again after every new layout of the text
+ *     arcs.point([0]);      // highlight some, or none
  */
 class Arcs {
   static LANE = 19;
@@ -60,7 +60,7 @@ class Arcs {
     const placed = this.placed(lines, frame);
     const pieces = placed.flatMap((ends, i) => this.pieces(ends, this.arcs[i], groups[i], frame.width));
     lines.forEach((line, i) => this.stack(line, pieces.filter((piece) => piece.line === i)));
-    // room above the lines moved them down, and nothing else
+    // the space above the lines only moved them down
     for (const piece of pieces) {
       const top = lines[piece.line].words[0].getClientRects()[0].top - this.text.getBoundingClientRect().top;
       piece.group.append(...this.elements(piece, top - 3));
@@ -78,7 +78,7 @@ class Arcs {
     }
   }
 
-  /** The lines of the text as it is laid out now. */
+  /** The lines of the text in its present layout. */
   lines() {
     const lines = [];
     for (const word of this.text.querySelectorAll(".w")) {
@@ -89,7 +89,7 @@ class Arcs {
     return lines;
   }
 
-  /** Where the arcs begin and end: side by side where several meet at an entity. */
+  /** Where the arcs begin and end: side by side if several meet at an entity. */
   placed(lines, frame) {
     const lineOf = new Map(lines.flatMap((line, i) => line.words.map((word) => [word, i])));
     const end = (entity, tipped) => {
@@ -121,14 +121,14 @@ class Arcs {
     return placed;
   }
 
-  /** A stub to another line: towards it if there is room, else where there is more, with as much of its name as fits. */
+  /** A stub to another line: towards it if there is space, else to the other side; its name is shortened to fit. */
   plan(here, there, label, width) {
     const room = { 1: width - here.left - here.width, "-1": here.left };
     const long = (name) => Arcs.STUB + Arcs.wide(label + name);
     let [way, name] = [there.line > here.line ? 1 : -1, there.name];
     if (long(name) > room[way] && room[-way] > room[way]) way = -way;
     while (name.length > 8 && (name.length > 24 || long(name) > room[way])) name = `${name.slice(0, -2)}…`;
-    // farther than anything in this line, and the more so the more lines lie between
+    // farther than anything in this line; more lines between them are farther
     here.reach = way * (1e5 + Math.abs(there.line - here.line));
     here.stub = label + name;
   }
@@ -137,7 +137,7 @@ class Arcs {
     return Arcs.PEN.measureText(name).width + 10;
   }
 
-  /** An arc in one line, or a stub in each of two: where it lies, and how wide it is with its name. */
+  /** An arc in one line, or a stub in each of two: its position, and its width with its name. */
   pieces([head, tail], arc, group, width) {
     if (head.line !== tail.line) {
       return [head, tail].map((here) => {
@@ -154,31 +154,52 @@ class Arcs {
     return [{ group, line: head.line, left, right, from, to, middle, name: arc.label }];
   }
 
-  /** Give every piece of a line a lane, above all that begin or end below it, and the line room for them. */
+  /** Give every arc of a line a lane, above all that begin or end below it, and the line space for them. */
   stack(line, pieces) {
     const lanes = [];
     const stub = ({ left, right }) => !(left && right);
     const order = (piece) => (stub(piece) ? 1e5 + (piece.left ? -piece.from : piece.to) : piece.to - piece.from);
-    pieces.sort((a, b) => order(a) - order(b));
-    for (const piece of pieces) {
-      const over = (other) => [other.left, other.right].some((end) => end && piece.from < end.x && end.x < piece.to);
+    const over = (piece, other) => [other.left, other.right].some((end) => end && piece.from < end.x && end.x < piece.to);
+    const waiting = [...pieces].sort((a, b) => order(a) - order(b));
+    while (waiting.length) {
+      const lowest = waiting.findIndex((piece) => !waiting.some((other) => other !== piece && over(piece, other)));
+      const [piece] = waiting.splice(Math.max(lowest, 0), 1);
       const clear = (other) => piece.to + 3 <= other.from || other.to + 3 <= piece.from;
-      const above = lanes.findLastIndex((lane) => lane.some(over)) + 1;
+      const above = lanes.findLastIndex((lane) => lane.some((other) => over(piece, other))) + 1;
       piece.lane = lanes.findIndex((lane, i) => i >= above && lane.every(clear));
       if (piece.lane < 0) piece.lane = lanes.push([]) - 1;
       lanes[piece.lane].push(piece);
     }
+    for (const piece of pieces) Arcs.clear(piece, pieces, this.text.clientWidth);
     if (lanes.length) {
       line.words[0].classList.add("first");
       line.words[0].style.setProperty("--lift", `${lanes.length * Arcs.LANE + 8}px`);
     }
   }
 
+  /** Move the name of an arc, as little as possible, to where no end of a higher arc crosses it. */
+  static clear(piece, pieces, width) {
+    const { left, right, lane, middle, name } = piece;
+    const half = Arcs.wide(name) / 2;
+    const ends = pieces.filter((other) => other.lane > lane).flatMap((other) => [other.left, other.right]);
+    const crossing = ends.filter(Boolean).map((end) => end.x);
+    const beside = pieces.filter((other) => other.lane === lane && other !== piece);
+    const free = (at) =>
+      (left?.x ?? 0) <= at - half && at + half <= (right?.x ?? width) && crossing.every((x) => Math.abs(x - at) >= half) &&
+      beside.every(({ from, to }) => at + half + 3 <= from || to + 3 <= at - half);
+    if (free(middle)) return;
+    const places = crossing.flatMap((x) => [x - half - 1, x + half + 1]).filter(free);
+    places.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
+    piece.middle = places[0] ?? middle;
+    [piece.from, piece.to] = [Math.min(piece.from, piece.middle - half), Math.max(piece.to, piece.middle + half)];
+  }
+
   elements({ left, right, lane, middle, name }, foot) {
     const y = foot - (lane + 0.75) * Arcs.LANE;
     const round = left && right ? Math.min(Arcs.ROUND, (right.x - left.x) / 2) : Arcs.ROUND;
-    const rise = left ? `M${left.x} ${foot}V${y + round}q0 ${-round} ${round} ${-round}` : `M${middle} ${y}`;
-    const fall = right ? `H${right.x - round}q${round} 0 ${round} ${round}V${foot}` : `H${middle}`;
+    const half = Arcs.wide(name) / 2 - 2;
+    const rise = left ? `M${left.x} ${foot}V${y + round}q0 ${-round} ${round} ${-round}` : `M${middle + half} ${y}`;
+    const fall = right ? `H${right.x - round}q${round} 0 ${round} ${round}V${foot}` : `H${middle - half}`;
     const tips = [left, right].filter(Boolean).map(({ x, tipped }) =>
       tipped
         ? svg("path", { class: "tip", d: `M${x} ${foot + 3}l-4 -7h8z` })

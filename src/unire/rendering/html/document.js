@@ -22,13 +22,13 @@ function onWidth(element, draw) {
 /**
  * A document on a page: arcs over its text, a list of triples that points at them, and a table below each sentence.
  *
- * `root` has a `.text` with a `.sentence` for each sentence, behind each a fold `.sentence-tables` for its tables, and
+ * `root` has a `.text` with a `.sentence` for each sentence, after each a fold `.sentence-tables` for its tables, and
  * a list `.relations`. `data` has `relations` for the arcs, and `tables` by sentence.
  *
  *     const view = new DocumentView(root, labels, data);
  *     view.update(data);                                    // after another decoding
- *     view.fill = async (sentence) => [...];                // where cells are, if the tables come without
- *     view.onTable = (table) => ...;                        // is told of each TableView before it is drawn
+ *     view.fill = async (sentence) => [...];                // loads the cells, if the tables come without
+ *     view.onTable = (table) => ...;                        // is called with each TableView before it is drawn
  */
 class DocumentView {
   constructor(root, labels, data) {
@@ -43,7 +43,7 @@ class DocumentView {
     }
   }
 
-  /** Text and list have been written anew, or for the first time. */
+  /** Text and list have been rewritten. */
   update(data) {
     this.data = data;
     this.arcs?.layer.remove();
@@ -75,7 +75,7 @@ class DocumentView {
     const sentence = Number(fold.dataset.sentence);
     const first = this.data.tables.findIndex((table) => table.sentence === sentence);
     const tables = await this.fill(sentence);
-    fold.open = tables.length > 0; // where they did not come they can be asked for again
+    fold.open = tables.length > 0; // if they did not arrive, they can be requested again
     let before = 0;
     for (const [i, table] of tables.entries()) {
       const host = html("div");

@@ -17,15 +17,7 @@ from importlib import resources
 from unire.documents import Document, Relation
 from unire.rendering.common import Palette, TextStep, escape_controls, format_score, iter_steps, merge_symmetric
 
-__all__ = ["PageTemplate", "escape_text", "mark_sentences", "read_asset", "render_fragment", "render_relations"]
-
-
-def render_fragment(document: Document) -> str:
-    """Render text and relations with their style sheet, for a notebook. Light or dark, as the surrounding page is."""
-    palette = Palette()
-    text = "".join(f'<div class="sentence" dir="auto">{text}</div>' for text in mark_sentences(document, palette))
-    relations = render_relations(document, palette)
-    return f'<div class="unire"><style>{read_asset("text.css")}</style><div class="text">{text}</div>{relations}</div>'
+__all__ = ["PageTemplate", "escape_text", "mark_sentences", "read_asset", "render_relations"]
 
 
 def mark_sentences(document: Document, palette: Palette) -> Iterator[str]:

@@ -40,7 +40,7 @@ MAX_DOCUMENTS = 200
 """Documents on a page by default: a page with more opens slowly."""
 
 SCALE = 1000
-"""The integer that stands for a probability of 1."""
+"""The integer that encodes a probability of 1."""
 
 Json = dict[str, Any]
 
@@ -65,7 +65,9 @@ def write(
     title: str = "Entities and relations",
     limit: int = MAX_DOCUMENTS,
 ) -> PageSummary:
-    """Write a page.
+    """Write a page that shows texts with their entities and relations, and the tables behind them.
+
+    >>> html.write(map(View, documents), "page.html")  # doctest: +SKIP
 
     Args:
         views: The documents. A stream is read one by one, and not beyond the limit.
@@ -73,6 +75,12 @@ def write(
         labels: The label space of the tables. Without it the page has no tables.
         title: The title of the page.
         limit: Documents to show. If there are more, the page says so.
+
+    Returns:
+        The number of documents on the page, and whether these are all.
+
+    Raises:
+        UnireError: The file cannot be written.
     """
     palette = Palette(labels or ())
     stream = iter(views)

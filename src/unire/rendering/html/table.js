@@ -9,7 +9,7 @@ function html(name, attributes = {}, ...children) {
 }
 
 /**
- * The table of a sentence: gold, what the model said of every cell with the distances of its rows, what was decoded.
+ * The table of a sentence: gold, the model's probabilities of every cell with the distances of rows, and the decoding.
  *
  *     const view = new TableView(host, labels, table);
  *     view.draw();                     // again when the host changes its width
@@ -24,7 +24,9 @@ function html(name, attributes = {}, ...children) {
  */
 class TableView {
   static SMALLEST = 10;
+  static LEGIBLE = 18;
   static LARGEST = 30;
+  static NAME = 12;
   static CHART = 74;
   static SCALE = 1000;
 
@@ -51,11 +53,11 @@ class TableView {
     const { model, gold } = this.table;
     const kinds = [];
     if (gold) {
-      const unheld = gold.unheld ? `${gold.unheld} that no table can hold left out` : "";
+      const unheld = gold.unheld ? `without ${gold.unheld} that a table cannot represent` : "";
       kinds.push({ title: "Gold", small: unheld, fill: (panel) => this.boxes(panel, gold) });
     }
-    const raw = { title: "Model", small: "the likeliest label of each cell", fill: (panel) => this.cells(panel) };
-    const decoded = { title: "Decoded", small: "squares are entities, rectangles relations", fill: (panel) => this.boxes(panel, model, model.cuts) };
+    const raw = { title: "Model", small: "the most probable label of each cell", fill: (panel) => this.cells(panel) };
+    const decoded = { title: "Decoded", small: "squares are entities, rectangles are relations", fill: (panel) => this.boxes(panel, model, model.cuts) };
     const chosen = model ? { raw: [raw], decoded: [decoded], both: [raw, decoded] }[this.shown] : [];
     if (chosen.length) chosen[0].chart = model.distances;
     kinds.push(...chosen);
@@ -65,25 +67,24 @@ class TableView {
     this.legend.replaceChildren(...this.used().map((id) => html("li", { class: `c${this.labels[id].colour}` }, this.labels[id].name)));
   }
 
-  /** As many panels in a row as leave cells large enough to look at. */
+  /** As many panels side by side as leave legible cells. Words above the columns are slanted, or upright in a narrow page. */
   measure(panels) {
     const letters = Math.min(16, Math.max(...this.table.words.map((word) => word.length)));
     const largest = Math.min(TableView.LARGEST, Math.max(TableView.SMALLEST, Math.ceil(660 / this.n)));
+    const fits = (row, size, slanted) => {
+      Object.assign(this, { size, slanted, margin: 12 + 0.57 * TableView.font(size) * letters });
+      return row * this.width + (row - 1) * 24 <= this.host.clientWidth;
+    };
     for (let row = panels; row >= 1; row--) {
-      for (let size = largest; size >= TableView.SMALLEST; size--) {
-        this.size = size;
-        this.margin = 12 + 0.57 * TableView.font(size) * letters;
-        if (row * this.width + (row - 1) * 24 <= this.host.clientWidth) return;
+      const smallest = row > 1 ? Math.min(largest, TableView.LEGIBLE) : TableView.SMALLEST;
+      for (const slanted of [true, false]) {
+        const least = slanted ? Math.min(largest, TableView.LEGIBLE) : smallest;
+        for (let size = largest; size >= least; size--) if (fits(row, size, slanted && size >= 16)) return;
       }
     }
   }
 
-  /** Slanted words above the columns reach beyond the last one. */
-  get slanted() {
-    return this.size >= 16;
-  }
-
-  /** Of a panel. */
+  /** Of a panel. Slanted words above the columns reach beyond the last one. */
   get width() {
     return this.margin + this.n * this.size + (this.slanted ? 0.65 * this.margin : 6);
   }
@@ -150,9 +151,27 @@ class TableView {
       const [width, height] = [(columns[1] - columns[0]) * size, (rows[1] - rows[0]) * size];
       const { name, colour } = this.labels[id];
       picture.append(svg("rect", { class: `box ${kind} c${colour}`, x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 2 }));
-      const font = Math.min(11, (width - 5) / (0.62 * name.length), height * 0.7);
-      if (font >= 6) picture.append(svg("text", { class: "name", x: x + width / 2, y: y + height / 2, "font-size": font }, name));
+      this.name(picture, name, x + width / 2, y + height / 2, width - 6, height - 6);
     }
+  }
+
+  /** A label in a box, in one line or, if it is then larger, in two. One that would be too small is left to the legend. */
+  name(picture, name, x, y, width, height) {
+    const parts = name.match(/^(.*?[-_ ]|.*?[a-z](?=[A-Z]))(.+)$/)?.slice(1) ?? [];
+    const font = (lines) => Math.min(TableView.NAME, width / Math.max(...lines.map(TableView.wide)), height / lines.length / 1.1);
+    const lines = parts.length && font(parts) > font([name]) ? parts : [name];
+    const size = font(lines);
+    if (size < 6.5) return;
+    lines.forEach((line, i) => {
+      const middle = y + (i - (lines.length - 1) / 2) * 1.15 * size;
+      picture.append(svg("text", { class: "name", x, y: middle, "font-size": size.toFixed(2) }, line));
+    });
+  }
+
+  /** The width of a label, in units of its font size. */
+  static wide(name) {
+    Arcs.PEN.font = `600 100px system-ui, sans-serif`;
+    return Arcs.PEN.measureText(name).width / 100;
   }
 
   static regions({ entities, relations }) {
@@ -184,7 +203,7 @@ class TableView {
     if (this.draggable) picture.append(this.handle(at(alpha), (height) => (most * (floor - height)) / (floor - at(most))));
   }
 
-  /** What α is dragged by. It is drawn anew while that happens, so that the window is listened to. */
+  /** The handle for dragging α. It is redrawn during a drag, so the window has the listeners. */
   handle(y, alphaAt) {
     const { margin, n, size } = this;
     const handle = svg("rect", { class: "handle", x: 0, y: y - 10, width: margin + n * size, height: 20 });
@@ -221,7 +240,7 @@ class TableView {
     });
   }
 
-  /** The cell at a row and at so many pixels; the row below the last one is the chart's, whose bars stand between words. */
+  /** The cell at a row and at a distance in pixels; the row below the last one is the chart's, whose bars are between words. */
   inside(panel, row, x) {
     const column = row >= this.n ? Math.round(x / this.size) : Math.floor(x / this.size);
     if (row >= this.n && panel.rows > this.n) return column >= 1 && column < this.n ? { row: this.n, column } : null;
@@ -241,13 +260,13 @@ class TableView {
     return next;
   }
 
-  /** Show a cell in every panel, and tell what is known of it. */
+  /** Show a cell in every panel, and a note on it. */
   point(panel, cell) {
     if (cell && this.at && cell.row === this.at.row && cell.column === this.at.column && !this.note.hidden) return;
     this.at = cell;
     for (const each of this.panels) each.cursor.replaceChildren(...(cell ? this.cross(each, cell) : []));
     this.note.hidden = !cell;
-    this.note.replaceChildren(...(cell ? this.told(cell) : []));
+    this.note.replaceChildren(...(cell ? this.describe(cell) : []));
     if (cell) this.place(panel, cell);
     this.host.dispatchEvent(new CustomEvent("point", { detail: cell }));
   }
@@ -278,9 +297,9 @@ class TableView {
     this.note.style.top = `${Math.max(8, upper)}px`;
   }
 
-  told({ row, column }) {
+  describe({ row, column }) {
     const { words, model, gold } = this.table;
-    if (row === this.n) return this.toldDistance(column);
+    if (row === this.n) return this.describeDistance(column);
     const title = row === column ? words[row] : `${words[row]} → ${words[column]}`;
     const parts = [html("div", { class: "title" }, title)];
     if (model) parts.push(this.shares(row, column));
@@ -294,7 +313,7 @@ class TableView {
     return parts;
   }
 
-  toldDistance(column) {
+  describeDistance(column) {
     const { words, model } = this.table;
     const cut = model.cuts.includes(column);
     const compared = model.alpha === null ? "" : ` ${cut ? ">" : "≤"} α = ${model.alpha.toFixed(2)}`;

@@ -1,4 +1,4 @@
-"""The page at `/`: a text is typed and its tables are seen. It holds all that it needs, and asks this server alone."""
+"""The page at `/`, where users type a text and see its tables. It has no external resources."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 "use strict";
 
-/** Elements from markup that the server wrote; scripts in it, of which there are none, would not run. */
+/** Elements from markup of the server. Scripts in it would not run. */
 function elements(markup) {
   const template = html("template");
   template.innerHTML = markup;
@@ -8,15 +8,15 @@ function elements(markup) {
 }
 
 /**
- * The page: what is typed is read by the server, with the α that is chosen.
+ * The page. The server extracts from the text in the field, with the chosen α.
  *
- * One question is on its way at a time, and the last that was wanted is asked next: so α can be dragged as fast as one
- * likes. A question about a text that has been changed since is given up.
+ * One request is pending at a time, and only the latest waiting one is sent next, so α can be dragged fast. A request
+ * with an outdated text is aborted.
  */
 class Live {
   static PAUSE = 200;
 
-  /** The largest α that is offered where squares are weighed: one of a word has at most ln 100 = 4.6 in its favour, of two 18.4. */
+  /** The largest α of the decoder `likely`: the log-odds of a square of one word are at most ln 100 = 4.6, of two words 18.4. */
   static MOST_EVIDENCE = 20;
 
   constructor({ labels, alpha, byDistance }) {
@@ -24,7 +24,7 @@ class Live {
     for (const name of ["text", "key", "lock", "problem", "state", "alpha", "reset", "document"]) this[`$${name}`] = document.getElementById(name);
     this.listen();
     document.getElementById("cutting").hidden = alpha === null;
-    if (!byDistance) document.querySelector("label[for=alpha]").title = "What a square must have in its favour to be an entity";
+    if (!byDistance) document.querySelector("label[for=alpha]").title = "Log-odds that a square needs to be an entity";
     if (alpha !== null) this.setAlpha(alpha);
     else this.refresh();
   }
@@ -38,7 +38,7 @@ class Live {
     this.$text.addEventListener("input", typed);
     this.$key.addEventListener("input", typed);
     this.$lock.addEventListener("submit", (event) => {
-      event.preventDefault(); // Enter sends the form nowhere: the key goes along with every question
+      event.preventDefault(); // the form is not sent: every request has the key
       this.refresh();
     });
     this.$alpha.addEventListener("input", () => this.setAlpha(Number(this.$alpha.value)));
@@ -79,7 +79,7 @@ class Live {
     this.asking = null;
   }
 
-  /** What the server says of a text, or null and its complaint on the page. */
+  /** The server's answer for a text; null after an error, which is shown. */
   async ask(text, cells = [], signal = undefined) {
     const headers = { "Content-Type": "application/json" };
     if (this.$key.value) headers.Authorization = `Bearer ${this.$key.value}`;
@@ -168,7 +168,7 @@ class Live {
   }
 }
 
-/** Put a text on the clipboard; pages without https are not given the modern way. */
+/** Copy a text to the clipboard. Pages without https need the old method. */
 async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);

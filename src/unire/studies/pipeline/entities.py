@@ -18,7 +18,7 @@ from unire.models.batch import TensorBatch, Tensors
 from unire.models.unire import encode_tokens
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import list_spanning
-from unire.training.markers.classifier import best_class, iter_chunks, predict_batches
+from unire.training.markers.classifier import best_class, iter_item_chunks, predict_batches
 from unire.training.markers.data import SentenceReader, TokenizedSentence
 from unire.windows.collator import collate
 
@@ -143,12 +143,12 @@ class EntityClassifier:
     reader: SentenceReader
     labels: LabelSpace
     bf16: bool
-    max_tokens: int
+    max_batch_tokens: int
 
     def predict(self, documents: Sequence[Document]) -> list[Document]:
         """The documents with the predicted entities, and no relations."""
         found: list[list[Entity]] = [[] for _ in documents]
-        readings = iter_chunks(self.reader.read(documents))
+        readings = iter_item_chunks(self.reader.read(documents))
 
         def collate_sentences(chosen: Sequence[TokenizedSentence]) -> Tensors:
             return _collate(chosen, self.reader)
@@ -159,7 +159,7 @@ class EntityClassifier:
             _length,
             collate_sentences,
             bf16=self.bf16,
-            max_tokens=self.max_tokens,
+            max_batch_tokens=self.max_batch_tokens,
             select=best_class,
         ):
             labels, probabilities = label.numpy(), probability.numpy()  # [T, N, max_span]

@@ -35,10 +35,11 @@ from unire.studies.speed import describe_machine
 from unire.studies.variants import DEFAULT
 from unire.training.callbacks import Callback, exit_status
 from unire.training.config import TrainingConfig
-from unire.training.markers.classifier import RelationClassifier, load_marker, max_batch_tokens, replace_model
+from unire.training.item_task import ItemTask
+from unire.training.markers.classifier import RelationClassifier, default_batch_tokens, load_marker, replace_model
 from unire.training.markers.data import SentenceReader
 from unire.training.markers.model import NoPositionsError
-from unire.training.markers.train import MarkerTask, train_markers
+from unire.training.markers.train import train_markers
 from unire.training.trainer import Trainer, use_bf16
 
 __all__ = ["Part", "PipelineRun", "main", "measure_all"]
@@ -121,9 +122,7 @@ class PipelineRun:
         def f1() -> float:
             return score(dev, classifier.predict(dev), labels).entities.f1
 
-        trainer = Trainer(
-            MarkerTask(classifier.model, data, training, evaluate=f1 if dev else None), callbacks=callbacks
-        )
+        trainer = Trainer(ItemTask(classifier.model, data, training, evaluate=f1 if dev else None), callbacks=callbacks)
         trainer.run()
         self._save_entities(classifier)
         return {"history": trainer.state.history, "notes": {**+notes, **data.notes}}
@@ -140,7 +139,7 @@ class PipelineRun:
         encoder, tokenizer, spec = load_encoder(self.encoder, case_marks=joint.case_marks)
         model = SpanModel(encoder, len(labels.entity_types), config).to(choose_device())
         reader = SentenceReader(tokenizer, spec, config.entity_window)
-        return EntityClassifier(model, reader, labels, use_bf16(joint), max_batch_tokens(model))
+        return EntityClassifier(model, reader, labels, use_bf16(joint), default_batch_tokens(model))
 
     def _load_entities(self) -> EntityClassifier:
         classifier = self._init_entities()

@@ -1,4 +1,4 @@
-"""Table 5: the joint model and the pipeline, with the same encoder, data and scorer; on test."""
+"""The joint model and the pipeline, with the same encoder, data and scorer; on test (Table 5 of the paper)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PipelineConfig:
         known = [field.name for field in fields(cls)]
         for name in changes:
             if name not in known:
-                raise UnireError(f"no pipeline setting {name!r}; there are {', '.join(known)}")
+                raise UnireError(f"unknown pipeline setting {name!r}; give one of {', '.join(known)}")
         return cls(**changes)
 
     def training(self, joint: TrainingConfig, *, entities: bool) -> TrainingConfig:
@@ -119,7 +119,7 @@ def run_study(
 def plan_jobs(setup: StudySetup, config: PipelineConfig, seeds: int) -> list[StudyJob]:
     """The jobs of the study. A setup that does not fit existing records is refused before anything runs."""
     if not setup.test:
-        raise UnireError("the study pipeline reports scores on test; pass files for test")
+        raise UnireError("the study pipeline scores on test; pass test=...")
     setup.read_records(partial(setup.plan_job, JOINT))
     for part in PARTS:
         setup.read_records(partial(_plan_job, setup, config, part))
@@ -206,7 +206,7 @@ def tables(result: Json) -> list[ResultTable]:
     seeds = "1 seed" if len(result["seeds"]) == 1 else f"{len(result['seeds'])} seeds"
     counted = f"test, {result['sentences']:,} sentences, {seeds}"
     on = f"{_often(result)} on {result['machine']} in {result['precision']}".lstrip(", ")
-    title = f"Joint model and pipeline (Table 5): {counted}; {on}"
+    title = f"Joint model and pipeline: {counted}; {on}"
     rows = [
         (
             row["title"],
@@ -225,8 +225,8 @@ def tables(result: Json) -> list[ResultTable]:
     return [
         ResultTable(title, ("", "size", "W", "Ent F1", "Rel F1", "sent/s"), rows),
         _ratios(result),
-        ResultTable("Where the pipeline's time goes, ms a sentence", ("", "entities", "relations"), _stages(result)),
-        ResultTable("Counted on the way, first seed", ("", "n"), notes or [("nothing", "")]),
+        ResultTable("Time of the pipeline's stages, ms per sentence", ("", "entities", "relations"), _stages(result)),
+        ResultTable("Notes of the first seed", ("", "n"), notes or [("nothing", "")]),
         speed_module.paper_table(),
     ]
 
@@ -271,7 +271,9 @@ def _ratios(result: Json) -> ResultTable:
         for name in ("Zhong & Chen", "Zhong & Chen, approximate")
     ]
     return ResultTable(
-        "The joint model is so many times as fast", ("", *(row["title"] for row in joint)), [*measured, *published]
+        "Speed of the joint model divided by that of the pipeline",
+        ("", *(row["title"] for row in joint)),
+        [*measured, *published],
     )
 
 

@@ -21,14 +21,15 @@ from unire.config import EncoderSpec
 from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.inference.torch_engine import choose_device
+from unire.locks import locks_output
 from unire.models.encoder import load_encoder, load_tokenizer, quiet_transformers
-from unire.training.adaptation.corpus import PackedCorpus
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
+from unire.training.adaptation.packed_corpus import PackedCorpus
 from unire.training.callbacks import Callback
 from unire.training.config import AdaptationConfig
 from unire.training.distributed import require_single_process
 from unire.training.optimizer import TrainingBudget
-from unire.training.resume import check_output_dir
+from unire.training.resume import check_training_folder
 from unire.training.text_corpus import check_text_files
 from unire.training.trainer import Trainer
 
@@ -40,11 +41,15 @@ class AdaptationReport:
     """The settings of an adaptation, and how it went."""
 
     encoder: str
+    """The encoder that was adapted."""
     corpus: tuple[str, ...]
-    """File names."""
+    """The names of the text files."""
     config: AdaptationConfig
+    """The settings."""
     steps: int
+    """Optimiser steps."""
     tokens: int
+    """Tokens of all steps."""
     passes: float | None
     """How often the corpus was read; `None` if its end was never reached."""
     seconds: float
@@ -52,13 +57,16 @@ class AdaptationReport:
     tokens_per_second: float
     """From the first step of this run to the last, without loading, compiling and saving."""
     loss_start: float
-    """Mean over the first ten steps; over the first half if there are fewer."""
+    """Mean loss over the first ten steps; over the first half if there are fewer."""
     loss_end: float
-    """Mean over the last fifty steps, but no more than the second half."""
+    """Mean loss over the last fifty steps, but no more than the second half."""
     accuracy_end: float
+    """Share of masked tokens that are predicted correctly, over the same steps."""
     hardware: str
+    """The name of the GPU, or `CPU`."""
 
 
+@locks_output
 def adapt(
     encoder: str | Path,
     corpus: Sequence[str | Path],
@@ -70,7 +78,7 @@ def adapt(
     save_every_minutes: float | None = 5.0,
     device: str | None = None,
 ) -> AdaptationReport:
-    """Train `encoder` to predict masked words of plain text, and save it as `out`.
+    """Train an encoder to predict masked words of plain text, and save it.
 
     >>> adapt("bert-base-uncased", ["abstracts.txt"], "adapted", AdaptationConfig(minutes=10))  # doctest: +SKIP
 
@@ -82,7 +90,7 @@ def adapt(
         callbacks: Called in the course of the training; `on_log` every few seconds.
         resume: Continue an interrupted adaptation with the same settings; only time and steps may differ.
         save_every_minutes: Write a checkpoint every N minutes; `None` for never.
-        device: `cuda` or `cpu`; by default the GPU if there is one.
+        device: `cpu` or `cuda`. [default: a GPU if there is one]
 
     Returns:
         The number of steps and tokens, the speed, and the loss at the start and at the end.
@@ -96,7 +104,7 @@ def adapt(
     check_text_files(files)
     torch_device = choose_device(device)
     config = config.on(torch_device)
-    check_output_dir(out, resume=resume)
+    check_training_folder(out, resume=resume)
     budget = TrainingBudget(config.minutes, steps=config.max_steps)
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(config.seed)
@@ -112,7 +120,7 @@ def adapt(
         trainer.run()
         pass_rows = packed.pass_rows
     if trainer.state.step == first_step != config.max_steps:
-        raise UnireError("the time was over before the first step; give more minutes")
+        raise UnireError("the time limit was reached before the first step; give more minutes")
     metrics = task.metrics(trainer)
     tokens = int(metrics["tokens"])
     report = AdaptationReport(
@@ -151,7 +159,7 @@ class _Encoder:
         if tokenizer.mask_token_id is None:
             raise UnireError(f"encoder {str(name)!r} cannot be adapted: its tokenizer has no mask token")
         if config.length > spec.max_pieces:
-            raise UnireError(f"encoder {str(name)!r} reads at most {spec.max_pieces} tokens; give no greater length")
+            raise UnireError(f"encoder {str(name)!r} reads at most {spec.max_pieces} tokens; reduce the length")
         return cls(module, tokenizer, tokens, spec, config)
 
     def packed(self, files: Sequence[Path]) -> PackedCorpus:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from unire.errors import UnireError
 from unire.models.attention import attention_kernels
-from unire.training.adaptation.corpus import PackedCorpus
+from unire.training.adaptation.packed_corpus import PackedCorpus
 from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule
 from unire.training.trainer import Task, Trainer
@@ -272,7 +272,7 @@ class MaskedLMTask(Task):
         state, length = trainer.state, self.config.length
         loss, accuracy = _mean([*self._outcomes][-max(1, state.step // 2) :])
         if not math.isfinite(loss):
-            raise UnireError(f"the training has diverged by step {state.step}; give a lower learning rate")
+            raise UnireError(f"the training diverged at step {state.step}; lower the learning rate")
         new = self.rows_read - self._rows_before
         return {
             "fraction": state.fraction,
@@ -299,6 +299,7 @@ class MaskedLMTask(Task):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.loss_start = state["loss_start"]
         self.rows_read = self._rows_before = state["rows_read"]
+        self._outcomes.clear()
         self._outcomes.extend(torch.tensor(outcome, device=self.device) for outcome in state["outcomes"])
 
 
@@ -325,7 +326,7 @@ def _narrow_norms(model: nn.Module) -> None:
 def _compile(model: MaskedLM) -> list[Any]:
     """Compile the model part by part and return the parts.
 
-    All layers share one compilation, because they are alike. That takes a fraction of the time of compiling the model
+    All layers share one compilation, because they are equal. That takes a fraction of the time of compiling the model
     as a whole, and gives the same kernels. Deleting the attribute `forward` of a part undoes it.
     """
     stacks = [list(module) for module in model.encoder.modules() if isinstance(module, nn.ModuleList)]

@@ -27,22 +27,23 @@ from unire.documents import Document
 from unire.errors import COUNT, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
+from unire.locks import locks_output
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
-from unire.models.losses import TableWeights, soft_entry_loss
+from unire.models.losses import LOSSES, TableWeights, soft_entry_loss
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingStep
+from unire.training.distillation.batches import DistillationBatch, DistillationBatches
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsemble, load_teachers
-from unire.training.distillation.unlabelled import DistillationBatch, DistillationBatches
 from unire.training.distributed import require_single_process
 from unire.training.optimizer import TrainingBudget
-from unire.training.resume import check_output_dir
+from unire.training.resume import check_training_folder
 from unire.training.table_task import TableTask
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
-from unire.training.train import TrainResult, init_training, run
-from unire.training.trainer import Trainer, use_bf16
+from unire.training.train import TrainResult, init_training, train_and_save
+from unire.training.trainer import use_bf16
 from unire.utils import cpu_count
 from unire.windows.collator import Batch
 
@@ -60,16 +61,20 @@ SoftStep = tuple[DistillationBatch, Callable[[], list[Tensor]], list[int], Count
 
 @dataclass(frozen=True)
 class DistillConfig:
-    """Settings of a distillation beyond those of a training."""
+    """Settings of a distillation beyond those of a training.
+
+    >>> DistillConfig(soft_batch=256).soft_weight
+    1.0
+    """
 
     soft_batch: int = 128
     """Unlabelled sentences per optimiser step, in each process."""
     soft_weight: float = 1.0
-    """Weight of their loss; L_entry of the gold tables has weight 1."""
+    """Weight of the loss on unlabelled text. The loss on gold tables has weight 1."""
     documents: int | None = None
-    """Documents to use from the start of the corpus; all by default."""
+    """Use only this many documents, from the start of the corpus. [default: all]"""
     minutes: float | None = None
-    """Time limit: training ends with the epoch in which the time is over, if that comes before the last epoch."""
+    """Time limit. Training ends with the epoch in which the time is over."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "distillation setting")
@@ -79,6 +84,7 @@ class DistillConfig:
 RANGES = {"soft_batch": COUNT, "soft_weight": POSITIVE, "documents": COUNT, "minutes": POSITIVE}
 
 
+@locks_output
 def distill(
     student: str | Path,
     documents: Sequence[Document],
@@ -115,15 +121,15 @@ def distill(
         dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept, with the α that
             agrees best with the teachers on a sample of the corpus.
         test: Scored once, at the end.
-        labels: The student's label space; the first teacher's by default. All teachers must have the same types.
-        config: How the student is trained; preset `best` by default.
+        labels: The student's label space. All teachers must have the same types. [default: that of the first teacher]
+        config: How the student is trained. [default: preset `best`]
         distillation: How much unlabelled text is in a step, and its weight.
         data: Names of the data files, for the model card.
         callbacks: Called in the course of the training.
         resume: Continue an unfinished distillation with the same settings.
         save_every_epochs: Write a checkpoint every N epochs.
         save_every_minutes: Write a checkpoint every N minutes; `None` for never.
-        workers: Processes that read and tokenize the corpus; by default one per spare core, up to 12.
+        workers: Processes that read and tokenize the corpus. [default: one per spare core, up to 12]
 
     Returns:
         The trained student, its scores on dev and test, and the losses and scores of every epoch.
@@ -133,7 +139,7 @@ def distill(
             differ, or `out` is not empty.
     """
     out = Path(out)
-    check_output_dir(out, resume=resume)
+    check_training_folder(out, resume=resume)
     config, distillation = config or TrainingConfig.from_preset("best"), distillation or DistillConfig()
     if distillation.minutes is not None:
         require_single_process("distillation by the clock", "give epochs instead of minutes")
@@ -153,15 +159,16 @@ def distill(
         distillation=distillation,
         workers=min(12, max(1, cpu_count() - 1)) if workers is None else workers,
     )
-    trainer = Trainer(
+    return train_and_save(
         task,
-        out=out,
+        out,
+        test,
         callbacks=callbacks,
+        resume=resume,
         budget=budget,
         save_every_epochs=save_every_epochs,
         save_every_minutes=save_every_minutes,
     )
-    return run(trainer, task, out, test, resume=resume)
 
 
 def _soft_label_provider(
@@ -188,13 +195,15 @@ class DistillationTask(TableTask):
     distillation: DistillConfig = field(kw_only=True)
     workers: int = field(kw_only=True)
 
-    LOSSES: ClassVar[tuple[str, ...]] = (*TableTask.LOSSES, "distillation")
+    loss_names: ClassVar[tuple[str, ...]] = (*LOSSES, "distillation")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        device, gradients = self.accelerator.device, self.gradients
-        self.soft_gradients = GraphRunner(self._soft_gradients, device, capture=gradients.captures, parent=gradients)
-        window_builders = self.provider.start(self.model, self.soft_gradients, bf16=use_bf16(self.config))
+        device, parent = self.accelerator.device, self.backward_batch
+        self.backward_soft_batch = GraphRunner(
+            self._backward_soft_batch, device, capture=parent.captures, parent=parent
+        )
+        window_builders = self.provider.start(self.model, self.backward_soft_batch, bf16=use_bf16(self.config))
         self.unlabelled = DistillationBatches(
             self.provider.texts,
             [self.extractor.window_builder, *window_builders],
@@ -226,7 +235,7 @@ class DistillationTask(TableTask):
 
     def _rebatch(self) -> None:
         super()._rebatch()
-        padding, max_padding = self._batching(self.soft_gradients.captures)
+        padding, max_padding = self._batching(self.backward_soft_batch.captures)
         if padding != self.unlabelled.padding:
             self.close()  # what was prefetched is collated again
             self.unlabelled.padding, self.unlabelled.max_padding = padding, max_padding
@@ -258,10 +267,10 @@ class DistillationTask(TableTask):
 
     def backward(self, step: TrainingStep, out_of_time: Callable[[], bool]) -> None:
         self.model.train()
-        self._backward_soft()
+        self._backward_soft_step()
         super().backward(step, out_of_time)
 
-    def _backward_soft(self) -> None:
+    def _backward_soft_step(self) -> None:
         """Add the gradients of the next unlabelled step."""
         if self._soft_steps is None:
             self._soft_steps = Prefetcher(self._distillation_batches())
@@ -269,9 +278,9 @@ class DistillationTask(TableTask):
         counts = {SENTENCES: step.n_tables, DISTINCT: step.n_tables if self._in_first_pass() else 0}
         self.counts = self.counts + notes + Counter(counts)
         for batch, target, kept in zip(step.views[0], targets(), step.kept, strict=True):
-            with self.accelerator.no_sync(self.wrapped):  # gradients are exchanged with those of the gold tables
-                loss = self.soft_gradients(self._soft_tensors(batch, target, kept, step))
-            # every process has a step of its own; the loss is the mean of their means
+            with self.accelerator.no_sync(self.ddp_model):  # gradients are exchanged with those of the gold tables
+                loss = self.backward_soft_batch(self._soft_tensors(batch, target, kept, step))
+            # every process computes its own step; the loss is the mean of their means
             self.loss_sums[-1] += loss / self.accelerator.num_processes
 
     def _in_first_pass(self) -> bool:
@@ -285,15 +294,15 @@ class DistillationTask(TableTask):
         tensors = TensorBatch.from_batch(batch, "cpu")
         weights = TableWeights.of(tensors.lengths, self.config.mean, step.n_tables, step.n_cells, step.n_words)
         weights.cell[: len(kept)] *= torch.from_numpy(kept)
-        return self.soft_gradients.pin({**tensors.to_dict(), "cell": weights.cell, "target": target})
+        return self.backward_soft_batch.pin({**tensors.to_dict(), "cell": weights.cell, "target": target})
 
-    def _soft_gradients(self, tensors: Tensors) -> Tensor:
+    def _backward_soft_batch(self, tensors: Tensors) -> Tensor:
         """Add the gradients of a batch's share of the mean cross-entropy to the parameters', and return the share.
 
         There is no logit dropout here: the targets are soft enough.
         """
         batch = TensorBatch.from_dict(tensors)
-        logits = self.wrapped(batch).float()
+        logits = self.ddp_model(batch).float()
         weights = TableWeights(tensors["cell"], tensors["cell"])
         loss = soft_entry_loss(logits, self.provider.distribution(tensors["target"]), batch.mask, weights)
         self.accelerator.backward(self.distillation.soft_weight * loss)

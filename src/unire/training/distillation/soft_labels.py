@@ -33,16 +33,17 @@ from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.formats import native
 from unire.formats.json_utils import dump_json
-from unire.inference.streaming import Chunker, count_characters
+from unire.inference.streaming import Chunker, chunk_weight
 from unire.labels import LabelSpace
+from unire.limits import read_whole
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
+from unire.training.distillation.batches import DistillationBatch, SoftLabelIndex, table_keys
 from unire.training.distillation.teachers import align_labels
-from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelIndex, table_keys
-from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_documents
+from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_texts
 from unire.utils import copy_to_device
 from unire.windows.collator import Batch
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
 __all__ = [
@@ -95,7 +96,7 @@ class SoftLabelStore:
             rows = np.load(folder / INDEX, allow_pickle=False)
             _check_index(rows, info["documents"], len(self.labels), info["bytes"][TABLES])
             self._tables = np.asarray(np.memmap(folder / TABLES, np.uint8, "r"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, MemoryError) as error:  # a header may name any shape
             raise UnireError(f"the soft labels in {str(folder)!r} are damaged ({error}); {RECREATE}") from None
         self.info: Mapping[str, Any] = {name: info[name] for name in info if name not in COUNTED}
         """`lessons.json` without the counts."""
@@ -103,7 +104,7 @@ class SoftLabelStore:
         self.encoders: Sequence[nn.Module] = ()
         self._rows = rows
         self._first_bytes = rows[:, 3]
-        self.texts = UnlabelledCorpus(("unire", line) for line in islice(read_documents([folder / DOCUMENTS]), limit))
+        self.texts = UnlabelledCorpus(("unire", line) for line in islice(read_texts([folder / DOCUMENTS]), limit))
 
     def start(self, student: UniRE, beside: GraphRunner, *, bf16: bool) -> Sequence[WindowBuilder]:
         order = align_labels(student.labels, self.labels, f"soft labels {self._folder.resolve().name!r}")
@@ -118,7 +119,7 @@ class SoftLabelStore:
         """The stored tables of a batch, `[T, N, N, |Y|]`. A table that is not stored is all zeros."""
         Y, starts = len(self.labels), self._first_bytes[rows].tolist()
         tables = np.zeros((*batch.words.shape, batch.words.shape[1], Y), np.uint8)
-        for place, (row, start, table) in enumerate(zip(rows.tolist(), starts, batch.tables, strict=True)):
+        for place, (row, start, table) in enumerate(zip(rows.tolist(), starts, batch.table_spans, strict=True)):
             if row >= 0:
                 n = len(table)
                 tables[place, :n, :n] = self._tables[start : start + n * n * Y].reshape(n, n, Y)
@@ -135,14 +136,14 @@ class SoftLabelStore:
 
     def all_examples(self) -> list[Document]:
         """All stored examples; there may be none."""
-        return list(UnlabelledCorpus(("unire", line) for line in read_documents([self._folder / EXAMPLES])))
+        return list(UnlabelledCorpus(("unire", line) for line in read_texts([self._folder / EXAMPLES])))
 
     def chunks(self) -> Iterator[tuple[list[Document], list[TableSpan], NDArray[np.uint8]]]:
         """All documents in order, in chunks, with their tables and cells, as `SoftLabelWriter.add` takes them.
 
         The cells are views of the file and read-only.
         """
-        source, done = Chunker(self.texts, count_characters), 0
+        source, done = Chunker(self.texts, chunk_weight), 0
         while documents := source.next_chunk(CHUNK_CHARACTERS, wait=True):
             first, end = np.searchsorted(self._rows[:, 0], [done, done + len(documents)]).tolist()
             bounds = np.append(self._first_bytes, len(self._tables))[[first, end]].tolist()
@@ -263,11 +264,12 @@ def locate_cells(
 def _read_info(folder: Path) -> dict[str, Any]:
     """`lessons.json`, after checking its version and the sizes of the other files."""
     try:
-        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        with (folder / INFO).open("rb") as opened:
+            info = json.loads(read_whole(opened, str(folder / INFO)))
         version = info["version"]
     except (FileNotFoundError, NotADirectoryError):
         raise UnireError(f"there are no soft labels in {str(folder)!r}; create them with unire teach") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnireError(f"{str(folder / INFO)!r} cannot be read ({error}); {RECREATE}") from None
     if version != VERSION:
         raise UnireError(f"the soft labels in {str(folder)!r} have version {version}, not {VERSION}; {RECREATE}")

@@ -22,8 +22,9 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import check_output_folder
-from unire.inference.streaming import Chunker, count_characters
+from unire.inference.streaming import Chunker, chunk_weight
 from unire.inference.torch_engine import TorchEngine, choose_device
+from unire.locks import locks_output
 from unire.models.unire import UniRE
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels
@@ -38,11 +39,11 @@ from unire.training.distillation.teachers import (
 from unire.training.distributed import require_single_process
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.windows.collator import Batch
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 
 __all__ = ["SoftLabelCounts", "teach"]
 
-SPLIT_DIFFERENTLY = "sentence that the teachers split otherwise, left out"
+SPLIT_DIFFERENTLY = "sentence that the teachers split differently, skipped"
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,20 @@ class SoftLabelCounts:
     """What `teach` wrote."""
 
     documents: int
+    """Documents."""
     tables: int
     """Sentences, or parts of very long sentences."""
     words: int
+    """Words of all tables."""
     bytes: int
     """Size of the tables alone."""
     seconds: float
+    """Time of the whole run."""
     notes: Mapping[str, int]
     """Counts of skipped or truncated text."""
 
 
+@locks_output
 def teach(
     teachers: Sequence[str | Path],
     corpus: Sequence[str | Path],
@@ -69,7 +74,7 @@ def teach(
     device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> SoftLabelCounts:
-    """Write the soft labels of teachers for a corpus. An error, Ctrl-C or SIGTERM leaves nothing behind.
+    """Run teachers on a corpus once, and write their soft labels. After an error or Ctrl-C there is no output.
 
     >>> teach(["models/seed-1", "models/seed-2"], ["abstracts.txt"], "abstracts.soft")  # doctest: +SKIP
 
@@ -78,7 +83,7 @@ def teach(
         corpus: Files of plain text, a document per line, or of documents in one of our formats (`.json`, `.jsonl`).
         out: A new folder.
         documents: Use only this many documents, from the start of the corpus. `None` uses all.
-        device: `cpu` or `cuda`. By default a GPU if there is one.
+        device: `cpu` or `cuda`. [default: a GPU if there is one]
         on_progress: Called with the number of finished documents and of all documents.
 
     Returns:
@@ -124,7 +129,7 @@ PendingChunk = tuple[Sequence[Document], Sequence[TableSpan], Callable[[], NDArr
 
 
 def _start_chunks(ensemble: _BatchedTeachers, texts: UnlabelledCorpus, notes: Counter[str]) -> Iterator[PendingChunk]:
-    source = Chunker(texts, count_characters)
+    source = Chunker(texts, chunk_weight)
     while chunk := source.next_chunk(CHUNK_CHARACTERS, wait=True):
         yield chunk, *ensemble.start(chunk, notes)
 
@@ -183,7 +188,7 @@ class _BatchedTeachers:
             list(group.extractors[0].build_batches(documents, notes=None if number else notes))
             for number, group in enumerate(self.groups)
         ]
-        known = [{table for batch in batches for table in batch.tables} for batches in views]
+        known = [{table for batch in batches for table in batch.table_spans} for batches in views]
         tables = sorted(set.intersection(*known), key=lambda table: (table.document, table.start))
         notes[SPLIT_DIFFERENTLY] += len(known[0]) - len(tables)
         sizes = np.array([len(table) ** 2 for table in tables], np.int64)
@@ -200,8 +205,8 @@ class _BatchedTeachers:
 
     def _cells(self, batch: Batch, firsts: Mapping[TableSpan, int]) -> tuple[Tensor, Tensor]:
         """The indices of a padded batch's cells that are kept, and their indices in the mean."""
-        rows = np.array([row for row, table in enumerate(batch.tables) if table in firsts], np.int64)
-        to = np.array([firsts[batch.tables[row]] for row in rows.tolist()], np.int64)
+        rows = np.array([row for row, table in enumerate(batch.table_spans) if table in firsts], np.int64)
+        to = np.array([firsts[batch.table_spans[row]] for row in rows.tolist()], np.int64)
         return locate_cells(rows, to, batch.lengths[rows], batch.words.shape[1], self.device)
 
 

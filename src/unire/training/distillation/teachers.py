@@ -24,7 +24,7 @@ from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
-from unire.training.distillation.unlabelled import DistillationBatch, SoftLabelIndex
+from unire.training.distillation.batches import DistillationBatch, SoftLabelIndex
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.utils import copy_to_device
 from unire.windows.collator import Batch

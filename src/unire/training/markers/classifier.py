@@ -28,9 +28,12 @@ from unire.hub.model_dir import WEIGHTS
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine, choose_device, store_in_bf16
 from unire.labels import LabelSpace
+from unire.model_files import load_json
 from unire.models.batch import Tensors, move_tensors, pin_tensors
-from unire.models.checkpoint import load_weights, read_tensors, write_tensors
-from unire.models.encoder import build_encoder
+from unire.models.checkpoint import building_from, load_weights, write_tensors
+from unire.models.encoder import build_encoder, max_input_tokens
+from unire.models.encoder_checks import check_encoder
+from unire.tokenizer_file import load_tokenizer_file
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import (
     MarkerRow,
@@ -44,8 +47,8 @@ from unire.training.markers.data import (
 from unire.training.markers.model import MarkerEnsemble, MarkerModel
 from unire.training.train import portable_config
 from unire.training.trainer import use_bf16
-from unire.windows.collator import MAX_SLICE_TOKENS, bucket_by_length
-from unire.windows.spans import TableSpan
+from unire.windows.collator import MAX_SLICE_TOKENS, bucket_items
+from unire.windows.table_spans import TableSpan
 
 __all__ = [
     "PairScores",
@@ -53,14 +56,13 @@ __all__ = [
     "TrainedMarker",
     "all_probabilities",
     "best_class",
+    "default_batch_tokens",
     "init_classifier",
-    "iter_chunks",
+    "iter_item_chunks",
     "load_marker",
-    "max_batch_tokens",
     "predict_batches",
     "replace_model",
     "save_classifier",
-    "shuffle_into_steps",
 ]
 
 T = TypeVar("T")
@@ -68,33 +70,14 @@ Result = TypeVar("Result", bound=tuple[Tensor, ...])
 
 TOKENIZER = "tokenizer.json"
 INFO = "markers.json"
-POOL_ITEMS = 2048
-"""Items that are sorted by length together. The order between pools and between steps is random."""
 CHUNK_SENTENCES = 1024
 """Sentences whose batches are prepared while those of the previous chunk are computed. Large chunks allow batches of
 similar length: with a quarter of this, half of the tokens of marker models would be padding."""
 
 
-def shuffle_into_steps(
-    lengths: Sequence[int], weights: Sequence[int], size: int, rng: np.random.Generator
-) -> list[list[int]]:
-    """Distribute the items of an epoch to steps. A step is filled until its weight is `size` or more."""
-    order = rng.permutation(len(lengths)).tolist()
-    steps: list[list[int]] = []
-    for start in range(0, len(order), POOL_ITEMS):
-        weight = size
-        for item in sorted(order[start : start + POOL_ITEMS], key=lengths.__getitem__):
-            if weight >= size:
-                steps.append([])
-                weight = 0
-            steps[-1].append(item)
-            weight += weights[item]
-    return [steps[place] for place in rng.permutation(len(steps))]
-
-
-def max_batch_tokens(model: Any) -> int:
+def default_batch_tokens(model: Any) -> int:
     """Padded tokens of a batch: the same limit as for the encoder of a table model on this device."""
-    return min(MAX_SLICE_TOKENS, TorchEngine.max_batch_tokens(model.device, model.encoder.config.hidden_size))
+    return min(MAX_SLICE_TOKENS, TorchEngine.default_batch_tokens(model.device, model.encoder.config.hidden_size))
 
 
 def best_class(probabilities: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,7 +91,7 @@ def all_probabilities(probabilities: Tensor) -> tuple[Tensor]:
     return (probabilities,)
 
 
-def iter_chunks(items: Iterable[T]) -> Iterator[list[T]]:
+def iter_item_chunks(items: Iterable[T]) -> Iterator[list[T]]:
     """Chunks of items that are batched together."""
     stream = iter(items)
     while chunk := list(islice(stream, CHUNK_SENTENCES)):
@@ -123,7 +106,7 @@ def predict_batches(
     collate: Callable[[Sequence[T]], Tensors],
     *,
     bf16: bool,
-    max_tokens: int,
+    max_batch_tokens: int,
     select: Callable[[Tensor], Result],
 ) -> list[tuple[list[T], Result]]:
     """Run a model over all items; for each batch its items and the selected result, on the host.
@@ -134,7 +117,7 @@ def predict_batches(
         length: Tokens of an item.
         collate: Turns items into tensors.
         bf16: Whether to compute in bfloat16.
-        max_tokens: Padded tokens of a batch.
+        max_batch_tokens: Padded tokens of a batch.
         select: Selects on the device what is copied to the host: `best_class` or `all_probabilities`.
     """
     model.eval()
@@ -142,7 +125,7 @@ def predict_batches(
 
     def prepare() -> Iterator[tuple[list[T], Tensors]]:
         for chunk in chunks:
-            for items in bucket_by_length(chunk, length, max_tokens):
+            for items in bucket_items(chunk, length, max_batch_tokens):
                 tensors = collate(items)
                 yield items, pin_tensors(tensors) if device.type == "cuda" else tensors
 
@@ -174,7 +157,7 @@ class RelationClassifier:
     reader: SentenceReader
     labels: LabelSpace
     bf16: bool
-    max_tokens: int
+    max_batch_tokens: int
 
     def predict(self, documents: Sequence[Document], notes: Counter[str] | None = None) -> list[Document]:
         """The documents with their entities and predicted relations. Relations of the input are ignored.
@@ -227,7 +210,7 @@ class RelationClassifier:
         """Everything that decides how documents become batches. Classifiers with equal keys can share batches."""
         model = self.model
         shape = (model.markers, model.approximate, model.first_position, model.device)
-        return (self.reader.layout_key, self.labels, self.bf16, self.max_tokens, *shape)
+        return (self.reader.layout_key, self.labels, self.bf16, self.max_batch_tokens, *shape)
 
     def _predict(
         self, documents: Sequence[Document], notes: Counter[str] | None, select: Callable[[Tensor], Result]
@@ -244,11 +227,11 @@ class RelationClassifier:
 
         return predict_batches(
             self.model,
-            (list(build(sentences)) for sentences in iter_chunks(self.reader.read(documents))),
+            (list(build(sentences)) for sentences in iter_item_chunks(self.reader.read(documents))),
             lambda item: len(item.row.ids),
             collate,
             bf16=self.bf16,
-            max_tokens=self.max_tokens,
+            max_batch_tokens=self.max_batch_tokens,
             select=select,
         )
 
@@ -286,7 +269,7 @@ def init_classifier(
     """An untrained marker model over an encoder."""
     model = MarkerModel(encoder, len(labels.entity_types), len(labels.relation_types), approximate=approximate)
     reader = SentenceReader(tokenizer, spec, config.window, reserved=count_text_markers(approximate))
-    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), max_batch_tokens(model))
+    return RelationClassifier(model.to(device), reader, labels, use_bf16(config, device), default_batch_tokens(model))
 
 
 def save_classifier(classifier: RelationClassifier, folder: Path, *, encoder: str, config: TrainingConfig) -> None:
@@ -332,26 +315,24 @@ def load_marker(folder: str | Path, device: str | None = None) -> TrainedMarker:
             raise UnireError(f"the marker model in {str(folder)!r} is of an earlier version; train it again")
         raise UnireError(f"there is no marker model in {str(folder)!r}; `unire markers` trains one")
     try:
-        info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        info = load_json(folder / INFO)
         name = str(info["encoder"])
-        encoder, tokenizer = build_encoder(info["encoder_config"]), _load_tokenizer(folder)
         labels, spec = LabelSpace.from_dict(info["labels"]), EncoderSpec.from_dict(info["spec"])
+        tokenizer = load_tokenizer_file(folder / TOKENIZER)
         training = TrainingConfig(**info["training"])
         if training.bf16:  # decide by the present device
             training = replace(training, bf16=None)
-        approximate = info["approximate"]
-        classifier = init_classifier(encoder, tokenizer, spec, labels, training, approximate=approximate, device=place)
+        approximate = bool(info["approximate"])
+        with building_from(folder):
+            encoder = build_encoder(info["encoder_config"])
+            check_encoder(encoder, tokenizer, spec, max_input_tokens(encoder))
+            classifier = init_classifier(
+                encoder, tokenizer, spec, labels, training, approximate=approximate, device=place
+            )
     except (OSError, ValueError, KeyError, TypeError, UnireError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise UnireError(f"the marker model in {str(folder)!r} cannot be read ({reason}); train it again") from None
-    load_weights(classifier.model, read_tensors(folder / WEIGHTS), folder)
+    load_weights(classifier.model, folder)
     if classifier.bf16:
         store_in_bf16(classifier.model)
     return TrainedMarker({"name": folder.resolve().name, "encoder": name, "scores": {}}, classifier)
-
-
-def _load_tokenizer(folder: Path) -> Tokenizer:
-    try:
-        return Tokenizer.from_file(str(folder / TOKENIZER))
-    except Exception as error:  # tokenizers raises bare Exception
-        raise UnireError(f"{TOKENIZER} is missing or broken: {error}") from None

@@ -18,7 +18,7 @@ from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.batch import Tensors
 from unire.tables import REFLEXIVE, TWO_LABELS, list_spanning
-from unire.windows.spans import TableSpan
+from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowBuilder, WindowGroup
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class SentenceReader:
         for index, document in enumerate(documents):
             bounds = self.window_builder.tokenize(document.words).bounds
             for group in self.window_builder.build([document], index):
-                (span,) = group.tables
+                (span,) = group.table_spans
                 if notes is not None:
                     notes.update(notes_of(group))
                 yield TokenizedSentence(span, group, np.diff(bounds[span.start : span.end + 1]))

@@ -28,6 +28,7 @@ from unire.errors import UnireError
 from unire.files import check_output_folder
 from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
+from unire.locks import locks_output
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import (
     RELATIONS_BY,
@@ -42,8 +43,8 @@ from unire.training.distributed import require_single_process
 from unire.training.markers.classifier import PairScores, RelationClassifier, TrainedMarker, load_marker
 from unire.training.markers.model import MarkerEnsemble
 from unire.utils import concat_ranges, copy_to_device
-from unire.windows.collator import bucket_by_length
-from unire.windows.spans import TableSpan
+from unire.windows.collator import bucket_items
+from unire.windows.table_spans import TableSpan
 
 __all__ = ["RelabelCounts", "relabel"]
 
@@ -51,8 +52,8 @@ MARKER_WEIGHT = 0.75
 """Default weight of the marker models against the teachers."""
 MAX_DECODED_CELLS = 2**20
 """Padded cells that are decoded in one batch."""
-SPLIT = "sentence of several tables, whose relations are left as they were"
-TOO_LONG = "sentence longer than the encoder of a marker model, whose relations are left as they were"
+SPLIT = "sentence of several tables, kept unchanged"
+TOO_LONG = "sentence longer than the input of a marker model, kept unchanged"
 
 
 @dataclass(frozen=True)
@@ -60,17 +61,22 @@ class RelabelCounts:
     """What `relabel` wrote."""
 
     documents: int
+    """Documents."""
     tables: int
+    """Tables of all sentences."""
     sentences: int
     """Sentences with entity pairs, all of which were relabelled."""
     pairs: int
+    """Entity pairs in these sentences."""
     bytes: int
     """Size of the tables alone."""
     seconds: float
+    """Time of the whole run."""
     notes: Mapping[str, int]
     """Counts of sentences that were not relabelled, by reason."""
 
 
+@locks_output
 def relabel(
     soft_labels: str | Path,
     markers: Sequence[str | Path | TrainedMarker],
@@ -80,7 +86,7 @@ def relabel(
     device: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> RelabelCounts:
-    """Write soft labels whose relations come from marker models. An error, Ctrl-C or SIGTERM leaves nothing behind.
+    """Write soft labels whose relations come from marker models. After an error or Ctrl-C there is no output.
 
     >>> relabel("abstracts.soft", ["markers/1", "markers/2"], "relabelled.soft")  # doctest: +SKIP
 
@@ -89,8 +95,8 @@ def relabel(
         markers: Marker models, or their folders. They have the labels of the soft labels, in any order, and are on one
             device.
         out: A new folder.
-        share: Weight of the marker models in the mean of their and the teachers' relation probabilities, up to 1.
-        device: `cpu` or `cuda`, for marker models that are given as folders. By default a GPU if there is one.
+        share: Weight of the marker models when averaging with the teachers' relation probabilities, from 0 to 1.
+        device: `cpu` or `cuda`, for marker models that are given as folders. [default: a GPU if there is one]
         on_progress: Called with the number of finished documents and of all documents.
 
     Returns:
@@ -104,9 +110,9 @@ def relabel(
     out = Path(out)
     check_output_folder(out)
     if not markers:
-        raise UnireError("there is no marker model; give one or more that `unire markers` has trained")
+        raise UnireError("pass at least one marker model; `unire markers` trains them")
     if not 0 < share <= 1:
-        raise UnireError(f"the share of marker models must be above 0 and at most 1, not {share:g}")
+        raise UnireError(f"share must be above 0 and at most 1, not {share:g}")
     store = SoftLabelStore(soft_labels)
     models = [each if isinstance(each, TrainedMarker) else load_marker(each, device) for each in markers]
     relabeller = _Relabeller.of(store, models, share)
@@ -226,7 +232,7 @@ class _Relabeller:
         lengths = np.array([len(table) for table in tables], np.int64)
         firsts = (lengths**2).cumsum() - lengths**2
         stored = copy_to_device(cells, self.device)
-        for batch in bucket_by_length(chosen, lambda place: len(tables[place]) ** 2, MAX_DECODED_CELLS):
+        for batch in bucket_items(chosen, lambda place: len(tables[place]) ** 2, MAX_DECODED_CELLS):
             T, N = len(batch), len(tables[batch[0]])
             places, sources = locate_cells(np.arange(T), firsts[batch], lengths[batch], N, self.device)
             P = torch.zeros(T * N * N, len(self.labels), device=self.device)

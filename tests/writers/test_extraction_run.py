@@ -9,7 +9,7 @@ import pytest
 
 from unire.errors import UnireError
 from unire.sources.sources import TextSources
-from unire.writers.extraction import SKIPPED, ExtractionCallback, ExtractionRun
+from unire.writers.extraction_run import SKIPPED, ExtractionCallback, ExtractionRun
 
 
 class Recorder(ExtractionCallback):
@@ -67,5 +67,5 @@ def test_a_run_writes_to_an_open_stream(random_model):
     assert stream.getvalue().decode().startswith("head,head_label,")
     with pytest.raises(UnireError, match=r"needs a folder; pass out=\.\.\."):
         ExtractionRun(sources, str(random_model), "cpu").write(stream, "brat")
-    with pytest.raises(UnireError, match="resume=True continues"):
+    with pytest.raises(UnireError, match="resume=True needs out="):
         ExtractionRun(sources, str(random_model), "cpu").write(stream, resume=True)

@@ -1,4 +1,4 @@
-"""Figure 6: why relations are missed, by the error types of `evaluation/errors.py`; on test."""
+"""Why relations are missed, by the error types of `evaluation/error_analysis.py`; on test (Figure 6 of the paper)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unire import formats
 from unire.documents import Document
-from unire.evaluation.errors import ERROR_KINDS, diagnose
+from unire.evaluation.error_analysis import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 from unire.studies import charts as draw
@@ -105,7 +105,8 @@ def tables(result: Json) -> list[ResultTable]:
         (name, str(count), "", format_percent(count / gold))
         for name, count in (("all errors", missed), ("correct", result["correct"]))
     ]
-    title = f"Missed relations (Figure 6): {result['gold']:,} gold relations, {result['sentences']:,} sentences"
+    counted = f"{result['gold']:,} gold relations, {result['sentences']:,} sentences"
+    title = f"Missed relations: {counted} (Figure 6 of the UniRE paper)"
     return [ResultTable(title, ("", "relations", "% of errors", "% of gold"), rows)]
 
 
@@ -119,7 +120,7 @@ def charts(result: Json) -> dict[str, str]:
             shares,
             [str(count) for count in result["errors"].values()],
             x="share of the errors, %",
-            note=f"{counted}; counts at the bars",
+            note=f"{counted}; one model; counts at the bars",
         )
     }
 

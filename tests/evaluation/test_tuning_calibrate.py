@@ -45,7 +45,7 @@ def test_a_report_becomes_json_and_text(report):
 def test_what_cannot_be_calibrated_is_refused(folder, report, twenty):
     with pytest.raises(UnireError, match="needs tune=True"):
         calibrate(folder, twenty, decoder="likely")
-    with pytest.raises(UnireError, match="'science' is not a folder that can be changed; give a new folder with out="):
+    with pytest.raises(UnireError, match="'science' cannot be changed in place; give a new folder with out="):
         calibrate("science", twenty)
     with pytest.raises(UnireError, match="already exists"):
         calibrate(folder, twenty, out=report.out)

@@ -18,7 +18,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from unire.config import copy_without_limits
 from unire.segmentation import JOINTS, LETTER, SIGNS, WORD, find_contraction
-from unire.training.text_corpus import no_text, read_documents
+from unire.training.text_corpus import no_text, read_texts
 
 __all__ = ["PackedCorpus"]
 
@@ -130,7 +130,7 @@ class PackedCorpus:
         try:
             rest = np.empty(0, self._store.dtype)
             shuffle = random.Random(self.seed).shuffle  # noqa: S311
-            for shard in _shards(takewhile(lambda _: not self._closed, read_documents(self.files))):
+            for shard in _shards(takewhile(lambda _: not self._closed, read_texts(self.files))):
                 shuffle(shard)
                 chunks = (shard[first : first + CHUNK_DOCUMENTS] for first in range(0, len(shard), CHUNK_DOCUMENTS))
                 for tokens in threads.map(self._tokenize, chunks):

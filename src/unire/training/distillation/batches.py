@@ -20,8 +20,8 @@ from unire.extractor import notes_of
 from unire.training.callbacks import SIGNALS
 from unire.training.config import TrainingConfig
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
-from unire.windows.collator import Batch, Padding, bucket_batches, collate
-from unire.windows.spans import TableSpan
+from unire.windows.collator import Batch, Padding, bucket_groups, collate
+from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
 __all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelIndex", "table_keys"]
@@ -29,7 +29,7 @@ __all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelIndex"
 CHUNK_DOCUMENTS = 512
 """Documents that one worker turns into steps at a time. Inside a chunk, documents are grouped by length."""
 LEAK = "unlabelled document with text of dev or test, left out"
-SPLIT_DIFFERENTLY = "unlabelled sentence that teacher and student split otherwise, left out"
+SPLIT_DIFFERENTLY = "unlabelled sentence that teacher and student split differently, skipped"
 
 
 class SoftLabelIndex:
@@ -83,8 +83,10 @@ class DistillationBatch:
         student = views[0]
         places = []
         for batches in views:
-            at = {table: (k, row) for k, batch in enumerate(batches) for row, table in enumerate(batch.tables)}
-            places.append(tuple(np.array([at.get(table, (-1, -1)) for table in batch.tables]) for batch in student))
+            at = {table: (k, row) for k, batch in enumerate(batches) for row, table in enumerate(batch.table_spans)}
+            places.append(
+                tuple(np.array([at.get(table, (-1, -1)) for table in batch.table_spans]) for batch in student)
+            )
         found = [*([place[:, 0] for place in view] for view in places), *([rows] if rows else [])]
         kept = tuple(np.all([where[b] >= 0 for where in found], axis=0) for b in range(len(student)))
         lengths = np.concatenate([batch.lengths[: len(mask)][mask] for batch, mask in zip(student, kept, strict=True)])
@@ -225,7 +227,7 @@ class DistillationBatches(Dataset[Chunk]):
             if window_builder is self.window_builders[0]:
                 for passage in passages:
                     notes.update(notes_of(passage))
-            batches = bucket_batches(
+            batches = bucket_groups(
                 passages,
                 max_cells=self.config.max_cells,
                 max_tokens=self.config.max_pieces,
@@ -234,7 +236,7 @@ class DistillationBatches(Dataset[Chunk]):
             )
             views.append([collate(batch, window_builder.spec, padding=self.padding) for batch in batches])
         index = self.index
-        rows = [] if index is None else [index.find(positions, batch.tables) for batch in views[0]]
+        rows = [] if index is None else [index.find(positions, batch.table_spans) for batch in views[0]]
         step = DistillationBatch.from_views(views, rows)
         notes[SPLIT_DIFFERENTLY] += sum(int((~mask).sum()) for mask in step.kept)
         return step

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -16,10 +17,11 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import check_uncompressed, is_append_only, open_stream
-from unire.hub.model_dir import fingerprint, locate_model
-from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, count_characters
-from unire.labels import LabelSpace
+from unire.hub.model_dir import ModelDir, fingerprint, locate_model
+from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, chunk_weight
+from unire.locks import lock_output
 from unire.rendering.views import View, views
+from unire.result_filter import ResultFilter
 from unire.sources.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
 from unire.writers.resumable import InputChangedError, ResumableFile, part_path
@@ -27,7 +29,7 @@ from unire.writers.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, LineWri
 
 __all__ = ["ExtractionCallback", "ExtractionRun", "PartialOutput", "default_format"]
 
-SKIPPED = "line, row or file that cannot be read, skipped"
+SKIPPED = "line, row, file or folder that cannot be read, skipped"
 MAX_LEADING_ERRORS = 100
 """If this many inputs fail before the first readable one, the run aborts: probably the field name is wrong."""
 
@@ -85,6 +87,8 @@ class ExtractionRun:
     device: str | None = None
     min_score: float = 0.0
     """Entities and relations with a lower score are dropped."""
+    types: str | None = None
+    """Only entities and relations of these types, separated by commas, are kept. [default: all]"""
     constraints: str | None = None
     skip_errors: bool = False
     """Skip and count unreadable inputs, instead of stopping at the first one."""
@@ -111,13 +115,18 @@ class ExtractionRun:
         """What the results depend on. A run can only be resumed with the same."""
         constraints: Any = self.constraints
         if constraints not in (None, "none", "learnt"):
-            constraints = LabelSpace.load(self.folder).load_signatures(constraints)
+            constraints = ModelDir.open(self.folder).labels.load_signatures(constraints)
         return {
-            "input": asdict(self.sources),
+            "input": self.sources.to_dict(),
             "model": fingerprint(self.folder),
             "min-score": self.min_score,
+            "type filter": self.filter.types,
             "constraints": constraints,
         }
+
+    @cached_property
+    def filter(self) -> ResultFilter:
+        return ResultFilter.build(ModelDir.open(self.folder).labels, self.min_score, self.types)
 
     @cached_property
     def items(self) -> Iterator[TextItem]:
@@ -148,7 +157,7 @@ class ExtractionRun:
 
     @cached_property
     def extractor(self) -> Extractor:
-        _ = self.items
+        _ = self.items, self.filter
         loaded = Extractor.load(self.folder, device=self.device, constraints=self.constraints)
         self.callback.on_load()
         return loaded
@@ -159,11 +168,11 @@ class ExtractionRun:
         Args:
             resumed: Skip the documents that this file already holds.
         """
-        return map(self._filter, self._results(Extractor.annotate, resumed))
+        return map(self.filter, self._results(Extractor.annotate, resumed))
 
     def views(self) -> Iterator[View]:
         """Yield the annotated documents with their tables."""
-        return (replace(view, document=self._filter(view.document)) for view in self._results(views))
+        return (replace(view, document=self.filter(view.document)) for view in self._results(views))
 
     def write(self, out: Path | BinaryIO, format: str | None = None, *, resume: bool = False) -> bool:
         """Extract and write the results.
@@ -185,15 +194,18 @@ class ExtractionRun:
             check_uncompressed(path)
             self.sources.check_output(path, folder=name in formats.FORMATS and formats.FORMATS[name].folder)
         if resume and (path is None or not isinstance(writer, LineWriter)):
-            raise UnireError('resume=True continues an out=... of lines, such as format="jsonl"')
-        if not isinstance(writer, LineWriter):
-            self._write_whole(writer, out, name)
-        elif not isinstance(out, Path):
-            self._write_stream(writer, out)
-        elif is_append_only(out):
-            self._write_device(writer, out)
-        else:
-            return self._write_file(writer, out, name, resume=resume)
+            raise UnireError(
+                'resume=True needs out=... and a format with one line per document, such as format="jsonl"'
+            )
+        with nullcontext() if path is None or is_append_only(path) else lock_output(path):
+            if not isinstance(writer, LineWriter):
+                self._write_whole(writer, out, name)
+            elif not isinstance(out, Path):
+                self._write_stream(writer, out)
+            elif is_append_only(out):
+                self._write_device(writer, out)
+            else:
+                return self._write_file(writer, out, name, resume=resume)
         return True
 
     def _write_whole(self, writer: FileWriter | PageWriter, out: Path | BinaryIO, name: str) -> None:
@@ -230,9 +242,9 @@ class ExtractionRun:
         fingerprint = lambda: {**self.fingerprint, "format": name}  # noqa: E731
         with ResumableFile(out, fingerprint, resume=resume, head=writer.head.encode()) as file:
             if file.complete:
-                if changed := self.sources.changed_since(out):
+                if changed := self.sources.listing.changed_since(out):
                     raise UnireError(
-                        f"{out} is complete, but {changed} has changed since; without resume=True it is written again"
+                        f"{out} is complete, but {changed} has changed since; run without resume=True to write it again"
                     )
                 return False
             try:
@@ -246,16 +258,13 @@ class ExtractionRun:
                 raise
         return True
 
-    def _filter(self, document: Document) -> Document:
-        return document.confident(self.min_score) if self.min_score else document
-
     def _results(
         self, annotate: Callable[..., Iterator[Result]], resumed: ResumableFile | None = None
     ) -> Iterator[Result]:
         items = self.items
         start = 0.0
         if resumed is not None:
-            _ = self.fingerprint  # of the model as it is now, not when the progress is first recorded
+            _ = self.fingerprint  # hash the model now, not when the progress is first recorded
         if resumed is not None and resumed.documents:
             self.n_documents = resumed.documents
             last = next(islice(items, self.n_documents - 1, None), None)
@@ -274,7 +283,7 @@ class ExtractionRun:
 
         callback.on_start(self.sources.size, self.n_documents, start)
         try:
-            documents = Prefetcher(read(), count_characters, CHUNK_CHARACTERS)
+            documents = Prefetcher(read(), chunk_weight, CHUNK_CHARACTERS)
             for result in annotate(extractor, documents, notes=self.notes, on_batch=callback.on_batch):
                 callback.on_result()
                 yield result
@@ -294,5 +303,5 @@ def default_format(sources: TextSources, out: Path | None) -> str:
     if suffix in FORMAT_BY_SUFFIX:
         return FORMAT_BY_SUFFIX[suffix]
     if suffix not in ("", *(suffix.removeprefix(".") for suffix in JSON_LINES_SUFFIXES)):
-        raise UnireError(f"the suffix of {out} names no format; pass format=..., such as jsonl or csv")
+        raise UnireError(f"the suffix of {out} is not that of a format; pass format=..., such as jsonl or csv")
     return "unire" if sources.has_words else "jsonl"

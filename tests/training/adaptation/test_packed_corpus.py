@@ -19,8 +19,8 @@ from helpers.tiny_encoders import tiny_tokenizer
 from unire.config import EncoderSpec
 from unire.errors import UnireError
 from unire.segmentation import LETTER, segment
-from unire.training.adaptation import corpus as corpus_module
-from unire.training.adaptation.corpus import PackedCorpus
+from unire.training.adaptation import packed_corpus as corpus_module
+from unire.training.adaptation.packed_corpus import PackedCorpus
 from unire.windows.tokenizer import WordTokenizer
 
 WORDS = ("the", "a", "red", "green", "enormous", "elephant", "grasshopper", "walks", "swims", "quickly", "tablecloths")
@@ -114,7 +114,7 @@ def test_text_shorter_than_a_row_is_repeated_in_it(tmp_path: Path) -> None:
 def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.write_text("\n \n", encoding="utf-8")
-    with packed(path) as rows, pytest.raises(UnireError, match=r"no text in .*empty\.txt"):
+    with packed(path) as rows, pytest.raises(UnireError, match=r"empty\.txt' contains no text"):
         rows.rows(0, 1)
 
 
@@ -147,7 +147,7 @@ def tokens_of_windows(text: str) -> list[int]:
     """The tokens of the same text where it is segmented for a model."""
     tokenizer = marked_tokenizer()
     spec = EncoderSpec.probe(tokenizer, pad_id=0, unk_id=1, max_pieces=128, token_types=True)
-    words = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), max_tokens=32)
+    words = WordTokenizer(tokenizer, spec.with_case_marks(tokenizer), max_word_tokens=32)
     return words(segment(text).words).ids.tolist()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire.documents import Document
-from unire.evaluation.errors import ERROR_KINDS, diagnose
+from unire.evaluation.error_analysis import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import score
 from unire.labels import LabelSpace
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unire.documents import Document
 
-__all__ = ["TableSpan", "balance_groups", "split_into_spans"]
+__all__ = ["TableSpan", "balance_groups", "split_into_tables"]
 
 SENTENCE_STOPS = ((".", ";", ":", "!", "?"), (",", ")"))
 """Endings of words after which a long sentence is split. The second kind is used only if there is none of the first."""
@@ -31,7 +31,7 @@ class TableSpan:
         return self.end - self.start
 
 
-def split_into_spans(document: Document, index: int, max_words: int) -> list[TableSpan]:
+def split_into_tables(document: Document, index: int, max_words: int) -> list[TableSpan]:
     """Split a document into table spans: its sentences, without empty ones; long ones in parts of up to `max_words`."""
     spans = []
     for i, sentence in enumerate(document.sentences):

@@ -1,0 +1,78 @@
+"""Filters of results: by score, by type, and relations that lose an argument."""
+
+from __future__ import annotations
+
+import pytest
+
+from unire.documents import Document
+from unire.errors import UnireError
+from unire.labels import LabelSpace
+from unire.result_filter import ResultFilter
+
+LABELS = LabelSpace(("Method", "Task", "Both"), ("USED-FOR", "Both"))
+DOCUMENT = Document.from_words(
+    [["a", "b", "c", "d"]],
+    entities=[(0, 1, "Method", 0.9), (1, 2, "Method", 0.4), (2, 3, "Task", 0.8), (3, 4, "Both")],
+    relations=[(0, 2, "USED-FOR", 0.7), (0, 1, "USED-FOR", 0.6), (0, 3, "Both"), (2, 0, "Both", 0.3)],
+)
+
+
+def kept(types=None, min_score=0.0) -> tuple[str, list[str]]:
+    document = ResultFilter.build(LABELS, min_score, types)(DOCUMENT)
+    assert document.text == DOCUMENT.text
+    pairs = [f"{r.head.text}{r.tail.text} {r.label}" for r in document.relations]
+    return "".join(entity.text for entity in document.entities), pairs
+
+
+def test_types_of_entities_drop_other_entities_and_their_relations():
+    assert kept("Method") == ("ab", ["ab USED-FOR"])
+    assert kept("Method,Task") == ("abc", ["ac USED-FOR", "ab USED-FOR", "ca Both"])
+
+
+def test_types_of_relations_drop_other_relations_and_no_entity():
+    assert kept("USED-FOR") == ("abcd", ["ac USED-FOR", "ab USED-FOR"])
+
+
+def test_types_of_both_kinds_restrict_both():
+    assert kept(["Method", "Task", "USED-FOR"]) == ("abc", ["ac USED-FOR", "ab USED-FOR"])
+
+
+def test_a_name_that_both_kinds_have_restricts_both():
+    assert kept(["Both"]) == ("d", [])
+    assert kept(["Both", "Method"]) == ("abd", ["ad Both"])
+
+
+def test_names_may_be_separated_by_commas_and_spaces():
+    assert kept(" Method , USED-FOR ") == kept(["Method", "USED-FOR"]) == kept(iter(["USED-FOR", "Method"]))
+
+
+def test_scores_and_types_are_combined():
+    assert kept("Method,Task", min_score=0.5) == ("ac", ["ac USED-FOR"])
+
+
+def test_a_filter_that_keeps_everything_returns_the_same_document():
+    assert ResultFilter.build(LABELS)(DOCUMENT) is DOCUMENT
+    assert ResultFilter.build(LABELS, types=("Method", "Task", "Both", "USED-FOR"))(DOCUMENT) == DOCUMENT
+
+
+def test_the_types_of_a_filter_do_not_depend_on_their_order():
+    assert ResultFilter.build(LABELS, types="USED-FOR,Method").types == ["Method", "USED-FOR"]
+    assert ResultFilter.build(LABELS, types="Method,USED-FOR") == ResultFilter.build(LABELS, types="USED-FOR,Method")
+    assert ResultFilter.build(LABELS).types is None
+
+
+@pytest.mark.parametrize("types", ["", " , ", []])
+def test_an_empty_list_of_types_is_refused(types):
+    with pytest.raises(UnireError, match=r"^types=\.\.\. names no type; the entity types are Method, Task, Both; "):
+        ResultFilter.build(LABELS, types=types)
+
+
+def test_an_unknown_type_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(UnireError) as caught:
+        ResultFilter.build(LABELS, types="Method,method")
+    assert str(caught.value) == (
+        "types=... names 'method', which the model does not have; the entity types are Method, Task, Both; "
+        "the relation types are USED-FOR, Both"
+    )
+    with pytest.raises(UnireError, match="the relation types are none"):
+        ResultFilter.build(LabelSpace(("A",)), types="B")
