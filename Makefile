@@ -2,7 +2,8 @@
 # make install create one in .venv with everything in it
 # make quick   run the fast tests (under 90 seconds on two cores)
 # make test    run all tests, with coverage
-# make check   run lint, types and all tests
+# make docs    build the documentation site in build/site
+# make check   run lint, types, docs and all tests
 # TORCH chooses the build of torch (TORCH=torch==2.13.0), PYTEST adds options (PYTEST="-k decoding").
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -13,7 +14,7 @@ DEMO := build/demo/venv
 
 RUN_TESTS := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo install quick test lint types check clean
+.PHONY: demo install quick test lint types docs check clean
 
 demo: $(DEMO)/.installed
 	$(DEMO)/bin/python demo/demo.py
@@ -47,7 +48,10 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-check: lint types test
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+check: lint types docs test
 
 clean:
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
