@@ -154,7 +154,7 @@ def test_what_was_written_before_a_disk_was_full_can_be_continued(lines: Path, t
 @pytest.mark.slow
 @pytest.mark.no_cover
 def test_missing_memory_is_one_sentence(lines: Path) -> None:
-    for megabytes in (100, 700):
+    for megabytes in (150, 700):
         fault = Fault(f"{megabytes} MB", limits={faults.MEMORY: megabytes * 2**20})
         ran = fault.run([*EXTRACT, lines] if megabytes < 700 else ["data", "stats", TWENTY])
         assert ran.complaint() is None

@@ -70,10 +70,14 @@ def test_hostile_callers_do_not_stop_a_well_behaved_one(science, kinds):
 
 
 def test_under_far_too_much_load_requests_are_answered_or_asked_to_come_again(science):
-    """More requests than connections are allowed, of one caller."""
+    """More requests than connections are allowed, of one caller.
+
+    On a busy machine, the server may close a connection as idle while its next request is on the way.
+    """
     with Running(science, ServingLimits(queue_requests=16, connections=64)) as server:
         tally, _ = run_async(open_loop(server.port, BODIES, 600, 1))
-    assert set(tally.statuses) == {200, 429}
+    assert {200, 429} <= set(tally.statuses) <= {200, 429, CLOSED, RESET}
+    assert tally.statuses[CLOSED] + tally.statuses[RESET] <= 0.05 * tally.statuses.total()
 
 
 # Broken requests
