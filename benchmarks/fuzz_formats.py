@@ -1,16 +1,25 @@
 """Does every reader survive files that are broken? Mutated fixtures, read until something other than our error comes.
 
-    python benchmarks/fuzz_formats.py [--inputs 100000] [--seed 0]
+    TMPDIR=/dev/shm python benchmarks/fuzz_formats.py [--inputs 100000] [--seed 0] [--format spacy]
 
 Each format's fixture is written, then changed at random: bytes flipped, cut, repeated, swapped, numbers and quotes put
-in. Formats that pack their bytes are also changed before they are packed. What is read is spelt as JSON again. Any
-exception but `UnireError`, or an input that takes more than ten seconds, ends the run with the input kept.
+in. Packed files are also changed before they are packed. Every annotation is written as JSON again. `texts` are files
+that `unire extract` reads: plain text, lines, JSON lines, CSV, TSV, Parquet, tokenized text, also packed.
+
+Any exception but `UnireError`, an input that takes more than five seconds, or a process that needs more than 2 GiB
+beyond its imports, ends the run with the input kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import bz2
+import gzip
+import json
+import lzma
+import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -21,16 +30,24 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
+from pyarrow import parquet
+
 from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.formats import json_utils, native
 from unire.formats.base import project
+from unire.sources.sources import SourceShard, TextSources
+from unire.writers.writers import format_jsonl
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.ace import news
 
-SECONDS = 10
+SECONDS = 5
+MEMORY_BYTES = 2 * 2**30
+"""Memory that the process may use beyond what it has after its imports."""
+TEXTS = "texts"
 SHARES = {"spacy": 0.4, "datasets": 0.4, "brat": 0.7, "ace04": 0.7, "ace05": 0.7}
 """How many inputs a format gets, compared with the others: some are slower to read."""
 TOKENS = [
@@ -89,15 +106,74 @@ def mutated(raw: bytes, rng: random.Random) -> bytes:
     return raw
 
 
-def repacked(raw: bytes, rng: random.Random) -> bytes:
-    return zlib.compress(mutated(zlib.decompress(raw), rng))
+Mutation = Callable[[bytes, random.Random], bytes]
+Reader = Callable[[Path, random.Random, list[UnireError]], None]
+
+
+def repacked(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -> Mutation:
+    """Change what a packed file unpacks to."""
+    return lambda raw, rng: pack(mutated(unpack(raw), rng))
+
+
+PACKED = {
+    ".gz": repacked(gzip.compress, gzip.decompress),
+    ".xz": repacked(lzma.compress, lzma.decompress),
+    ".bz2": repacked(bz2.compress, bz2.decompress),
+    ".spacy": repacked(zlib.compress, zlib.decompress),
+}
 
 
 def write_fixture(name: str, path: Path) -> None:
-    if name.startswith("ace"):
+    if name == TEXTS:
+        write_texts(path)
+    elif name == "jsonl":  # which has no writer among the formats
+        path.write_text("".join(map(format_jsonl, DOCUMENTS)), encoding="utf-8")
+    elif name.startswith("ace"):
         news(name).write(path)
     else:
         formats.write(DOCUMENTS, path, name, lost=Counter())
+
+
+def write_texts(folder: Path) -> None:
+    """One small file of every kind, some of them packed."""
+    folder.mkdir()
+    texts = ["Ada Lovelace lives in London. She writes.", 'He said: "naïve", twice;\n(or more) \U0001f600.', ""]
+    rows = [json.dumps({"id": str(i), "text": text}) for i, text in enumerate(texts)]
+    lines = "".join(f"{row}\n" for row in rows).encode()
+    plain = "\n\n".join(texts).encode()
+    cells = "id;text\r\n" + "".join(f'{i};"{text.replace(chr(34), chr(34) * 2)}"\r\n' for i, text in enumerate(texts))
+    (folder / "a.txt").write_bytes(plain)
+    (folder / "a.jsonl").write_bytes(lines)
+    (folder / "a.csv").write_bytes(cells.encode())
+    (folder / "a.tsv").write_bytes(cells.replace(";", "\t").encode())
+    (folder / "rows.json").write_text(f"[{', '.join(rows)}]", encoding="utf-8")
+    (folder / "a.txt.gz").write_bytes(gzip.compress(plain))
+    (folder / "a.jsonl.xz").write_bytes(lzma.compress(lines))
+    (folder / "a.csv.bz2").write_bytes(bz2.compress(cells.encode()))
+    parquet.write_table(pyarrow.table({"text": texts, "n": [1, 2, 3]}), folder / "a.parquet")
+
+
+def read_annotated(name: str) -> Reader:
+    """Read files of a format, or guess it, and write what they hold as JSON."""
+
+    def read(fixture: Path, rng: random.Random, broken: list[UnireError]) -> None:
+        asked = name if rng.random() < 0.9 or name.startswith("ace") else None
+        found = list(formats.read(fixture, asked, on_error=broken.append, spaces=rng.random() < 0.5))
+        for document in found:
+            for part in project(document, formats.FORMATS["brat"].capabilities, Counter()):
+                json_utils.dump_json(list(native.to_json(part)))
+
+    return read
+
+
+def read_texts(fixture: Path, rng: random.Random, broken: list[UnireError]) -> None:
+    """Read texts as `unire extract` does, in a layout drawn at random, and sometimes split files as on a cluster."""
+    layout = rng.choice(({}, {"lines": True}, {"field": "text"}, {"field": "text"}, {"words": True}))
+    sources = TextSources([str(fixture)], **layout)
+    if rng.random() < 0.1:
+        list(sources.split(SourceShard(str(fixture), None, fixture.stat().st_size), 20))
+    for item in sources.items(broken.append):
+        json_utils.dump_json(item.document().to_dict())
 
 
 def too_long(*_: object) -> None:
@@ -110,21 +186,17 @@ def fuzz(name: str, inputs: int, rng: random.Random, folder: Path) -> Counter[st
     write_fixture(name, fixture)
     files = sorted(file for file in fixture.rglob("*") if file.is_file()) if fixture.is_dir() else [fixture]
     originals = {file: file.read_bytes() for file in files}
-    changes: list[Callable[[bytes, random.Random], bytes]] = [mutated]
-    if name == "spacy":
-        changes.append(repacked)
+    read = read_texts if name == TEXTS else read_annotated(name)
     outcome: Counter[str] = Counter()
     for _ in range(inputs):
         file = rng.choice(files)
-        file.write_bytes(rng.choice(changes)(originals[file], rng))
+        suffix = ".spacy" if name == "spacy" else file.suffix
+        change = rng.choice((mutated, PACKED[suffix])) if suffix in PACKED else mutated
+        file.write_bytes(change(originals[file], rng))
         broken: list[UnireError] = []
         signal.alarm(SECONDS)
         try:
-            asked = name if rng.random() < 0.9 or name.startswith("ace") else None
-            found = list(formats.read(fixture, asked, on_error=broken.append, spaces=rng.random() < 0.5))
-            for document in found:
-                for part in project(document, formats.FORMATS["brat"].capabilities, Counter()):
-                    json_utils.dump_json(list(native.to_json(part)))
+            read(file if name == TEXTS else fixture, rng, broken)
             outcome["in part" if broken else "read"] += 1
         except UnireError:
             outcome["refused"] += 1
@@ -139,14 +211,21 @@ def fuzz(name: str, inputs: int, rng: random.Random, folder: Path) -> Counter[st
     return outcome
 
 
+def limit_memory() -> None:
+    """Limit what the process may allocate from now on."""
+    size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES,) * 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--format", choices=list(formats.FORMATS))
+    parser.add_argument("--format", choices=[TEXTS, *formats.FORMATS])
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, too_long)
-    names = [options.format] if options.format else list(formats.FORMATS)
+    limit_memory()
+    names = [options.format] if options.format else [TEXTS, *formats.FORMATS]
     shares = {name: SHARES.get(name, 1.2) for name in names}
     total: Counter[str] = Counter()
     for name, share in shares.items():
@@ -159,7 +238,11 @@ def main() -> None:
             f"{name:15} {sum(outcome.values()):7,} inputs {time.perf_counter() - start:6.0f} s  {dict(outcome)}",
             flush=True,
         )
-    print(f"{sum(total.values()):,} inputs in all, {dict(total)}: no exception but our own, none over {SECONDS} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{sum(total.values()):,} inputs in all, {dict(total)}: no exception but our own, none over {SECONDS} s, "
+        f"at most {peak:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from unire.errors import UnireError
 from unire.limits import ReadLimits
 from unire.sources.csv import iter_rows, iter_table, split_table
 from unire.sources.lines import iter_lines
+from unire.sources.parquet import split_parquet
 from unire.sources.sources import TextSources
 
 
@@ -664,6 +666,30 @@ def test_files_of_a_format_are_found_in_a_folder_by_its_suffixes(tmp_path):
         assert [content.text for _, content in read(folder, source_format=name)] == ["Ada lives"]
     with pytest.raises(UnireError, match=r"has no readable text files \(\.spacy, \.txt\)$"):
         read(tmp_path / "spert", source_format="spacy")
+
+
+def test_a_column_that_occurs_twice_is_refused(tmp_path):
+    columns = [pa.array(["one"]), pa.array(["two"])]
+    pq.write_table(pa.Table.from_arrays(columns, ["text", "text"]), tmp_path / "a.parquet")
+    assert "a.parquet has 2 columns 'text'; rename all but one" in refused(tmp_path / "a.parquet")
+
+
+def test_metadata_of_columns_in_parquet_may_be_damaged(tmp_path):
+    """pyarrow raises an exception that is no ArrowException, or ends the process, if it is asked for the metadata."""
+    file = parquet(tmp_path / "a.parquet", text=["one", "two"], other=["x", "y"])
+    whole = file.read_bytes()
+    names = [i for i in range(len(whole)) if whole[i:].startswith(b"\x05other")]
+    assert len(names) == 2  # in the schema and in the path of the column
+    for place in names:
+        file.write_bytes(whole[: place + 1] + b"\xee\xff" + whole[place + 3 :])
+        with suppress(UnireError):
+            assert [item.text for item in TextSources([str(file)])] == ["one", "two"]
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for place in range(footer, len(whole) - 8):
+        file.write_bytes(whole[:place] + b"\x15" + whole[place + 1 :])
+        with suppress(UnireError):
+            list(TextSources([str(file)]))
+            list(split_parquet(file, "text", 10))
 
 
 def test_values_of_parquet_that_python_cannot_hold_are_errors_of_their_rows(tmp_path):

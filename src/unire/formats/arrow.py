@@ -15,7 +15,7 @@ writes. The folder of a `DatasetDict` has one such folder per split.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -33,7 +33,7 @@ from unire.limits import ReadLimits, read_whole
 __all__ = [
     "DATASET_STATE",
     "ROWS_PER_READ",
-    "check_row_group",
+    "check_row_groups",
     "from_dataset",
     "iter_tables",
     "iter_valid_rows",
@@ -74,28 +74,27 @@ def _iter_parquet_batches(path: Path, limits: ReadLimits) -> Iterator[Any]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
-        for group in range(file.metadata.num_row_groups):
-            check_row_group(file.metadata, group, None, str(path), limits)
+        check_row_groups(path, file.metadata, range(file.metadata.num_row_groups), limits)
         yield from file.iter_batches(ROWS_PER_READ)
 
 
-def check_row_group(metadata: Any, group: int, columns: Sequence[str] | None, name: str, limits: ReadLimits) -> None:
-    """Refuse a row group of a Parquet file whose columns are too large.
+def check_row_groups(path: Path, metadata: Any, groups: Iterable[int], limits: ReadLimits) -> None:
+    """Refuse a Parquet file with row groups that are too large.
+
+    Only totals are compared. Damaged metadata of a single column would end the process: pyarrow does not catch its own
+    exception there.
 
     Args:
-        metadata: The metadata of the file.
-        group: The number of the row group, from 0.
-        columns: The columns to read; all by default.
-        name: What errors call the file.
+        path: The file.
+        metadata: Its metadata.
+        groups: The numbers of the row groups that are read, from 0.
         limits: The limits of a row and of unpacked data.
     """
-    rows = metadata.row_group(group)
-    chunks = [rows.column(i) for i in range(metadata.num_columns)]
-    chunks = [chunk for chunk in chunks if columns is None or chunk.path_in_schema in columns]
-    packed = sum(chunk.total_compressed_size for chunk in chunks)
-    unpacked = sum(chunk.total_uncompressed_size for chunk in chunks)
-    limits.check_unpacked(packed, unpacked, f"{name}, row group {group + 1},")
-    limits.check_record(unpacked // max(1, rows.num_rows), f"{name}, row group {group + 1}: its average row")
+    packed = path.stat().st_size
+    for group in groups:
+        rows, name = metadata.row_group(group), f"{path}, row group {group + 1}"
+        limits.check_unpacked(packed, rows.total_byte_size, f"{name},")
+        limits.check_record(rows.total_byte_size // max(1, rows.num_rows), f"{name}: its average row")
 
 
 def write_parquet(documents: Iterable[Document], path: Path, on_error: OnError) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from unire.errors import OnError, UnireError, skip_errors
 from unire.files import explain_read_errors
-from unire.formats.arrow import ROWS_PER_READ, check_row_group, iter_valid_rows
+from unire.formats.arrow import ROWS_PER_READ, check_row_groups, iter_valid_rows
 from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.sources.base import RowRange, SourceText, describe_names, get_id, get_text
 
@@ -37,8 +37,7 @@ def iter_parquet(
         start, stop = (row_range.start, row_range.stop) if row_range else (0, table.metadata.num_rows)
         share = path.stat().st_size / max(1, table.metadata.num_rows)
         number, groups = _select_row_groups(table.metadata, start, stop)
-        for group in groups:
-            check_row_group(table.metadata, group, columns, str(path), limits)
+        check_row_groups(path, table.metadata, groups, limits)
         for rows in table.iter_batches(batch_size=ROWS_PER_READ, row_groups=groups, columns=columns):
             first, number = max(start, number), number + rows.num_rows
             wanted = rows.slice(rows.num_rows - max(0, number - first), stop - first)
@@ -63,11 +62,11 @@ def split_parquet(path: Path, field: str, size: int, row_range: RowRange | None 
             begin = end
             if row_range:
                 first, end = max(first, row_range.start), min(end, row_range.stop)
-            columns = (group.column(i) for i in range(group.num_columns))
-            row_bytes = sum(c.total_uncompressed_size for c in columns if c.path_in_schema == field) / max(
-                1, group.num_rows
-            )
-            row_bytes = max(row_bytes, MIN_TEXT_BYTES)
+            if first >= end:
+                continue
+            sample = next(table.iter_batches(ROWS_PER_READ, row_groups=[number]), None)
+            share = sample.column(field).nbytes / max(1, sample.nbytes) if sample else 1.0
+            row_bytes = max(share * group.total_byte_size / group.num_rows, MIN_TEXT_BYTES)
             step = max(1, round(size / row_bytes))
             for start in range(first, end, step):
                 stop = min(start + step, end)
@@ -83,17 +82,20 @@ def _open_parquet(path: Path, field: str) -> Iterator[Any]:
     except ModuleNotFoundError:
         raise UnireError('reading Parquet needs pyarrow: pip install "unire[parquet]"') from None
     with explain_read_errors(str(path)):
+        damages = (pa.ArrowException, UnicodeDecodeError)  # names of columns may be of any bytes
         try:
             table = pq.ParquetFile(path)
-        except pa.ArrowException:
+            names = table.schema_arrow.names
+        except damages:
             raise UnireError(f"{path} is not a Parquet file") from None
         with table:
-            names = table.schema_arrow.names
             if field not in names:
                 raise UnireError(f"{path} has no column {field!r}{describe_names(names)}; choose one with field=...")
+            if (count := names.count(field)) > 1:
+                raise UnireError(f"{path} has {count} columns {field!r}; rename all but one, or choose another field")
             try:
                 yield table
-            except pa.ArrowException as error:
+            except damages as error:
                 raise UnireError(f"{path} cannot be read: {error}") from None
 
 
