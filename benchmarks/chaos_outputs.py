@@ -26,7 +26,7 @@ from helpers.faults import C_LOCALE, FAULTS, NO_FAULT, Fault, Outcome
 from helpers.paths import FIXTURES
 from helpers.tiny_encoders import tiny_encoder
 from unire import formats
-from unire.failures import BROKEN_PIPE
+from unire.cli.main import BROKEN_PIPE
 
 OLD = b"an earlier output\n"
 TEXT = "We train a parser on the Penn Treebank.\nIt is évalué on the BNC \U0001f600.\n\x9b31mred\n"

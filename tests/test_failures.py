@@ -14,7 +14,7 @@ import pytest
 from helpers import faults
 from helpers.cli import TWENTY
 from helpers.faults import NO_FAULT, Fault, Outcome
-from unire.failures import describe_os_error, describe_out_of_memory
+from unire.errors import describe_os_error, describe_out_of_memory
 
 CONVERT = ("data", "convert", TWENTY, "--out")
 EXTRACT = ("extract", "--lines")

@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 
 from unire.errors import UnireError
-from unire.files import (
-    check_output_file,
-    check_output_folder,
-    is_append_only,
-    open_stream,
-    open_text_output,
-    read_folder,
-    replace_atomically,
-)
+from unire.files import is_append_only, open_stream, open_text_output, read_folder, replace_atomically
+from unire.outputs import check_output_file, check_output_folder
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:

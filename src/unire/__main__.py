@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from unire.failures import describe_out_of_memory, open_closed_streams
+from unire.errors import describe_out_of_memory, describe_outdated
 
 __all__ = ["main"]
 
@@ -20,7 +20,7 @@ def main() -> None:
     """Run the command. Ctrl-C, missing memory and packages that are too old are not a crash either."""
     gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)  # the system frees the memory; Python need not search it first
-    open_closed_streams()
+    _open_closed_streams()
     try:
         from unire.cli.main import main as run
 
@@ -30,13 +30,28 @@ def main() -> None:
     except Exception as error:
         sentence = describe_out_of_memory(error)
         if sentence is None:
-            from unire.errors import describe_outdated
-
             if (outdated := describe_outdated(error)) is None:
                 raise
             sys.exit(f"error: {outdated}")
         os.write(2, f"error: {sentence}\n".encode(errors="replace"))
         os._exit(1)  # native threads that lack memory may fail once more at exit
+
+
+def _open_closed_streams() -> None:
+    """Give closed standard streams a file, so that no other file gets their numbers and what libraries print.
+
+    Writing to standard output is then an error, as for other commands. Messages on standard error are lost.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        # a stream that is opened in the wrong direction refuses to be used
+        opened = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        if name != "stdin":
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 if __name__ == "__main__":

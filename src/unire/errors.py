@@ -1,7 +1,9 @@
-"""The error type, the guard for optional dependencies, and checks of values from JSON files or the command line."""
+"""The error type, failures in one sentence, the guard for optional dependencies, and checks of values."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ __all__ = [
     "check_kinds",
     "check_ranges",
     "describe_error",
+    "describe_os_error",
+    "describe_out_of_memory",
     "describe_outdated",
     "fits",
     "require_extra",
@@ -107,6 +111,16 @@ def _order_version(version: str) -> list[int]:
 
 
 MAX_REASON_CHARACTERS = 200
+WRITE_ERRORS = {
+    getattr(errno, name, 0) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EBADF", "ENXIO", "ESTALE")
+}
+"""Errors of the system that belong to the output if they name no file."""
+OUT_OF_MEMORY = re.compile(
+    r"bad_alloc|out of memory|(cannot|can't|could not|failed to|unable to) (allocate|map segment|reserve)|"
+    r"can't start new thread|pthread_create failed|not enough memory",
+    re.IGNORECASE,
+)
+"""What native libraries say, whatever type their errors have."""
 
 
 def describe_error(error: BaseException) -> str:
@@ -114,6 +128,27 @@ def describe_error(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error)
     line = next(iter(text.strip().splitlines()), "") or type(error).__name__
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line[:MAX_REASON_CHARACTERS])
+
+
+def describe_os_error(error: OSError) -> str | None:
+    """What the system refused, and where; `None` if the error is not one of the system."""
+    if error.errno is None or not error.strerror:
+        return None
+    if error.filename is not None:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes, os.PathLike)) else "a file"
+        return f"{name} cannot be read or written: {error.strerror}"
+    if error.errno in WRITE_ERRORS:
+        return f"the output cannot be written: {error.strerror}"
+    return f"the system ended this run: {error.strerror}; check its limits (ulimit -a) and the network"
+
+
+def describe_out_of_memory(error: BaseException) -> str | None:
+    """What could not be allocated; `None` if the error is another one."""
+    is_known = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    if not is_known and not OUT_OF_MEMORY.search(str(error)):
+        return None
+    reason = " ".join(str(error).split())[:MAX_REASON_CHARACTERS]
+    return f"memory ran out{f' ({reason})' if reason else ''}; use smaller inputs or batches, or more memory"
 
 
 def shorten(value: object) -> str:

@@ -21,7 +21,6 @@ from unire.decoding.kernels import Decoded
 from unire.document_list import Documents
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_output_folder
 from unire.hub.model_dir import ModelDir
 from unire.inference.engine import Engine, start_engine
 from unire.inference.streaming import (
@@ -33,6 +32,7 @@ from unire.inference.streaming import (
     to_chunk_source,
 )
 from unire.labels import LabelSpace
+from unire.outputs import check_output_folder
 from unire.result_filter import ResultFilter
 from unire.segmentation import check_texts, check_words, segment, segment_texts
 from unire.windows.collator import Batch, bucket_groups, collate

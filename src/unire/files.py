@@ -1,10 +1,7 @@
-"""Files and folders: decompression, atomic writing, and the one policy against overwriting.
+"""Files and folders: decompression, atomic writing, and folders that are not replaced while they are read.
 
-Outputs follow three rules:
-
-1. An output **folder** must be new or empty, or hold only files that the caller may replace (`check_output_folder`).
-2. An output **file** replaces an older one, but it is never one of the inputs (`check_output_file`).
-3. Both are written under a temporary name and then renamed, so they are complete or absent (`replace_atomically`).
+The system releases a lock when its process ends, also after `kill -9`. So no lock is ever stale. Where a file system
+has no locks, everything works as if nobody else held one.
 """
 
 from __future__ import annotations
@@ -18,9 +15,11 @@ import os
 import re
 import secrets
 import shutil
+import sys
+import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,24 +27,31 @@ from typing import Any, BinaryIO, TextIO
 
 from unire.errors import OnError, UnireError
 from unire.limits import DEFAULT_LIMITS, ReadLimits, UnpackedStream
-from unire.locks import HEX_SUFFIX, is_unused_lock, lock_folder, remove
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 __all__ = [
-    "check_output_file",
-    "check_output_folder",
+    "HEX_SUFFIX",
+    "POLL_SECONDS",
     "check_uncompressed",
     "decompress",
     "explain_read_errors",
     "get_suffix",
     "is_append_only",
     "is_compressed",
+    "is_same_file",
     "is_stream",
     "list_files",
     "open_binary",
     "open_stream",
     "open_text_output",
     "read_folder",
+    "remove",
     "replace_atomically",
+    "try_lock",
 ]
 
 DECOMPRESSORS: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open, ".xz": lzma.open}
@@ -59,6 +65,13 @@ MAX_SYMLINKS = 40
 """The number of links to follow; Linux has the same limit."""
 MAX_LOOKS = 3
 """How often to look for a folder that may be moving from one name to the other."""
+HEX_SUFFIX = "[0-9a-f]" * 8
+"""The pattern of the random part of a temporary name."""
+WAIT_SECONDS = 30.0
+"""A writer waits this long for the readers of a folder, and a reader for the writer."""
+POLL_SECONDS = 0.001
+WINDOWS_OFFSET = 2**30
+"""The byte that Windows locks. A locked byte cannot be read, so it is behind the text."""
 
 
 def is_compressed(path: str | Path) -> bool:
@@ -267,50 +280,6 @@ def _copy_to_open_file(path: str | Path) -> Iterator[Path]:
             shutil.copyfileobj(file, stream)
 
 
-def check_output_folder(
-    folder: str | Path, *, replaceable: Collection[str] = (), remedy: str = "pass a new folder"
-) -> None:
-    """Refuse an output folder that holds something which is not to be replaced. An empty folder is fine.
-
-    Args:
-        folder: The folder to write.
-        replaceable: Names of files that may be replaced, such as those of an older model.
-        remedy: The end of the error message: what the user can do.
-    """
-    name = f"output folder {str(folder)!r}"
-    try:
-        with read_folder(folder) as present:
-            name = f"output folder {str(present)!r}"
-            if present.exists() and not present.is_dir():
-                raise UnireError(f"{name} is a file; {remedy}")
-            files = present.iterdir() if present.is_dir() else ()
-            names = sorted(file.name for file in files if not is_unused_lock(file))
-    except OSError as error:
-        raise UnireError(f"{name} cannot be read: {error.strerror or error}; {remedy}") from None
-    if kept := [entry for entry in names if entry not in replaceable]:
-        raise UnireError(f"{name} already exists and holds {kept[0]!r}; {remedy}")
-
-
-def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
-    """Refuse an output file that is one of the inputs, by whatever name, or that is inside an input folder.
-
-    Args:
-        out: The file to write. A pipe or a device may be an input as well.
-        inputs: The files that are read.
-        folders: The folders that are read with everything in them.
-    """
-    if is_stream(out):
-        return
-    target = Path(os.path.realpath(out))
-    for file in inputs if target.exists() else ():
-        with suppress(OSError):  # a missing file is no input
-            if target.samefile(file):
-                raise UnireError(f"{out} is also an input; write to another file")
-    for folder in folders:
-        if target.is_relative_to(os.path.realpath(folder)):
-            raise UnireError(f"{out} is inside the input folder {folder}; write to another folder")
-
-
 @contextmanager
 def read_folder(path: str | Path) -> Iterator[Path]:
     """Yield the complete folder that is at `path`, which `replace_atomically` does not replace meanwhile.
@@ -328,6 +297,60 @@ def read_folder(path: str | Path) -> Iterator[Path]:
                 yield folder
                 return
     yield path
+
+
+@contextmanager
+def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[bool]:
+    """Hold a lock on a folder itself: readers share it, and a writer that replaces the folder waits for them.
+
+    Nothing is written. The wait is limited, so that a reader that hangs blocks nobody for ever.
+
+    Args:
+        folder: The folder.
+        shared: Whether to share the lock, as a reader.
+
+    Yields:
+        Whether this is still the folder of that name; false if it was replaced or deleted before it was locked.
+    """
+    if sys.platform == "win32":
+        yield folder.exists()
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        yield not isinstance(error, FileNotFoundError)
+        return
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not try_lock(descriptor, shared=shared) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        yield is_same_file(descriptor, folder)
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file or folder; return whether nobody else has locked it."""
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, WINDOWS_OFFSET, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def _find_folder(path: Path) -> Path | None:
@@ -365,6 +388,14 @@ def _move_folder(new: Path, target: Path) -> None:
             aside.rename(target)
             raise
     remove(aside)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a folder as far as possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _temporary_name(path: Path, suffix: str) -> Path:

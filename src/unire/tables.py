@@ -1,4 +1,4 @@
-"""Annotation ⇄ label table.
+"""Annotation ⇄ label table, and the table spans of a document: the words of one table each.
 
 A label table is an n×n array of label ids. An entity is a square on the diagonal. A relation is the rectangle of its
 head's rows and its tail's columns; a symmetric relation is that rectangle and its transpose. Annotation that a table
@@ -7,7 +7,7 @@ cannot represent is returned with the table, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
 
-__all__ = ["FilledTable", "Omitted", "fill_sentence", "fill_table", "keep_longest", "list_spanning", "read_table"]
+__all__ = [
+    "FilledTable",
+    "Omitted",
+    "TableSpan",
+    "fill_sentence",
+    "fill_table",
+    "keep_longest",
+    "list_spanning",
+    "read_table",
+    "split_into_tables",
+]
 
 EntityCells = tuple[int, int, int]
 """`(start, end, label id)`, in words of the table."""
@@ -152,3 +162,57 @@ def read_table(table: NDArray[np.int64], labels: LabelSpace) -> tuple[list[Entit
         if head != tail and table[first[0], second[0]] >= labels.relation_ids.start
     ]
     return entities, relations
+
+
+# Table spans
+
+SENTENCE_STOPS = ((".", ";", ":", "!", "?"), (",", ")"))
+"""Endings of words after which a long sentence is split. The second kind is used only if there is none of the first."""
+
+
+# Not frozen: there is one per sentence, and creating a frozen one takes four times as long.
+@dataclass(slots=True, unsafe_hash=True)
+class TableSpan:
+    """The words of one table: a sentence, or a part of a very long one."""
+
+    document: int
+    """Index of the document, as the caller counts."""
+    sentence: int
+    """Index of the sentence in the document."""
+    start: int
+    """First word, counted from the start of the document."""
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+def split_into_tables(document: Document, index: int, max_words: int) -> list[TableSpan]:
+    """Split a document into table spans: its sentences, without empty ones; long ones in parts of up to `max_words`."""
+    spans = []
+    for i, sentence in enumerate(document.sentences):
+        start = sentence.start
+        end = start + len(sentence.words)
+        while end - start > max_words:
+            cut = _find_cut(document.words, start, end, max_words)
+            spans.append(TableSpan(index, i, start, cut))
+            start = cut
+        if start < end:
+            spans.append(TableSpan(index, i, start, end))
+    return spans
+
+
+def _find_cut(words: Sequence[str], start: int, end: int, max_words: int) -> int:
+    """Find where to cut the first part off a sentence that is too long for a table.
+
+    Equal parts, as few as possible, are the aim. The cut is after the stop nearest to the aim, unless the part would be
+    shorter than half of the aim. If there is no stop in reach, the cut is at the aim.
+    """
+    n_parts = -(-(end - start) // max_words)
+    aim = -(-(end - start) // n_parts)
+    reach = sorted(range(start + (aim + 1) // 2, start + max_words + 1), key=lambda cut: abs(cut - start - aim))
+    for stops in SENTENCE_STOPS:
+        for cut in reach:
+            if words[cut - 1].endswith(stops):
+                return cut
+    return start + aim

@@ -1,8 +1,9 @@
-"""Small helpers: concatenated ranges, CPU cores and memory, copies to a GPU."""
+"""Small helpers: concatenated ranges, CPU cores and memory, copies to a GPU, visible control characters."""
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["concat_ranges", "copy_to_device", "cpu_count", "has_bf16", "memory_bytes", "pin_memory"]
+__all__ = [
+    "concat_ranges",
+    "copy_to_device",
+    "cpu_count",
+    "escape_controls",
+    "escape_json_controls",
+    "has_bf16",
+    "memory_bytes",
+    "pin_memory",
+]
 
 UNKNOWN_MEMORY_BYTES = 2**33
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -70,3 +80,26 @@ def copy_to_device(data: NDArray[Any] | Tensor, device: torch.device | str) -> T
     tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
     device = torch.device(device)
     return (pin_memory(tensor) if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
+"""Control characters except tab and line feed, marks of the writing direction, and halves of surrogate pairs."""
+
+
+def escape_controls(text: str) -> str:
+    """Replace every control character by a visible symbol or its code: `␛[31m`, `‹U+202E›`."""
+    return CONTROL_CHARACTERS.sub(_to_symbol, text) if CONTROL_CHARACTERS.search(text) else text
+
+
+def escape_json_controls(text: str) -> str:
+    """Escape the control characters of JSON text, whose meaning stays the same."""
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _to_symbol(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else f"‹U+{code:04X}›"

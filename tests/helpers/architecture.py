@@ -1,7 +1,7 @@
 """The layers of the package."""
 
 LAYERS = (
-    ("errors", "failures", "utils", "limits", "locks", "files", "model_files", "tokenizer_file"),
+    ("errors", "utils", "limits", "files", "outputs", "model_files"),
     (
         "document_arguments",
         "documents",

@@ -19,10 +19,10 @@ from helpers.noisy_extractor import noisy_extractor
 from unire.decoding import decoders
 from unire.documents import Document
 from unire.rendering import html
-from unire.rendering.common import escape_controls
 from unire.rendering.html.page import SCALE
 from unire.rendering.views import View, decode_again, gold_views, views
 from unire.tables import fill_sentence, read_table
+from unire.utils import escape_controls
 
 
 class Reader(HTMLParser):

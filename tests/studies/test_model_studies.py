@@ -24,7 +24,7 @@ from unire.studies import speed as speed_module
 from unire.studies import threshold as threshold_module
 from unire.studies.compare import compare
 from unire.studies.results import load_result
-from unire.windows.table_spans import TableSpan
+from unire.tables import TableSpan
 
 cases = speed_module._cases
 

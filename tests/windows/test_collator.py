@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.windows import LAYOUTS, documents, first_token, in_sentences, window_builder
+from unire.tables import TableSpan
 from unire.windows import collator
 from unire.windows.collator import bucket_groups, bucket_items, bucket_tables, collate
-from unire.windows.table_spans import TableSpan
 from unire.windows.windows import Window, WindowGroup
 
 

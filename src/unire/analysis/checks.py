@@ -19,8 +19,7 @@ from unire.errors import UnireError, describe_error
 from unire.formats.alignment import BRIDGED, WIDENED
 from unire.labels import LabelSpace
 from unire.limits import DEFAULT_LIMITS, ReadLimits
-from unire.model_files import load_json
-from unire.tokenizer_file import load_tokenizer_file
+from unire.model_files import load_json, load_tokenizer_file
 from unire.windows.windows import WindowBuilder
 
 __all__ = ["Issue", "IssueKind", "build_token_counter", "check_files", "count_types", "find_issues", "find_leaks"]

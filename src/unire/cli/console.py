@@ -20,7 +20,7 @@ from rich.theme import Theme
 from unire.evaluation.bootstrap import Intervals
 from unire.evaluation.calibration_error import CalibrationErrors
 from unire.evaluation.scores import Counts, Scores, TypedCounts
-from unire.rendering.common import escape_controls, escape_json_controls
+from unire.utils import escape_controls, escape_json_controls
 
 __all__ = [
     "THEME",

@@ -35,9 +35,9 @@ from unire.cli.options import (
 )
 from unire.documents import Document
 from unire.errors import OnError, UnireError
-from unire.files import check_output_folder
 from unire.formats.base import raise_error
 from unire.limits import DEFAULT_LIMITS, ReadLimits
+from unire.outputs import check_output_folder
 
 __all__ = ["app", "convert", "split"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import io
+import os
 import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -24,8 +26,7 @@ from unire.cli import markers as markers_module
 from unire.cli import models as models_module
 from unire.cli import serve as serve_module
 from unire.cli import train as train_module
-from unire.errors import UnireError, require_extra
-from unire.failures import BROKEN_PIPE, describe_os_error, describe_out_of_memory, discard_output
+from unire.errors import UnireError, describe_os_error, describe_out_of_memory, require_extra
 from unire.limits import DEFAULT_LIMITS
 
 __all__ = ["app", "main"]
@@ -33,6 +34,8 @@ __all__ = ["app", "main"]
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """The base class `UsageError`, which is in click or in typer, depending on the version."""
 
+BROKEN_PIPE = 128 + getattr(signal, "SIGPIPE", 13)
+"""Exit status of a command whose reader has gone, as in `unire … | head`. Other Unix tools have the same."""
 LIMIT_NAMES = vars(DEFAULT_LIMITS).keys()
 LIMIT_REMEDY = re.compile(rf", or raise (?:{'|'.join(LIMIT_NAMES)})=\.\.\.")
 """Advice that commands without options for the limits cannot give."""
@@ -114,15 +117,21 @@ def main() -> None:
         console.fail(name_options(str(error), words))
         sys.exit(1)
     except BrokenPipeError:  # the reader of the output is gone, as in `unire … | head`
-        discard_output()
+        _discard_output()
         sys.exit(BROKEN_PIPE)
     except OSError as error:
         reason = describe_out_of_memory(error) or describe_os_error(error)
         if reason is None:
             raise
-        discard_output()
+        _discard_output()
         console.fail(reason)
         sys.exit(1)
+
+
+def _discard_output() -> None:
+    """Discard what is still to be written, so that Python does not fail again at exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> Any:

@@ -12,9 +12,9 @@ import typer
 from unire import formats
 from unire.cli import console
 from unire.documents import Document
-from unire.files import check_output_file
 from unire.labels import LabelSpace
 from unire.limits import DEFAULT_LIMITS, ReadLimits
+from unire.outputs import check_output_file
 
 __all__ = [
     "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",

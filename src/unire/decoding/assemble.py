@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unire.decoding.kernels import Decoded
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
-from unire.windows.table_spans import TableSpan
+from unire.tables import TableSpan
 
 __all__ = ["DocumentAssembler", "StreamAssembler"]
 

@@ -36,8 +36,7 @@ from unire.evaluation.scorer import (
 from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, TypedCounts
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
-from unire.tables import fill_sentence
-from unire.windows.table_spans import TableSpan
+from unire.tables import TableSpan, fill_sentence
 
 if TYPE_CHECKING:
     from unire.models.unire import UniRE

@@ -23,10 +23,10 @@ from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, coll
 from unire.evaluation.scorer import count_matches, score, sum_scores
 from unire.evaluation.scores import Scores
 from unire.extractor import Extractor
-from unire.files import check_output_folder
 from unire.hub.model_dir import ModelDir, locate_local_model
 from unire.labels import LabelSpace
-from unire.windows.table_spans import TableSpan
+from unire.outputs import check_output_folder
+from unire.tables import TableSpan
 
 __all__ = [
     "RELATION_ODDS_GRID",

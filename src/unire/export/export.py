@@ -15,11 +15,10 @@ from unire.evaluation.scorer import score
 from unire.evaluation.scores import Scores
 from unire.export.onnx_graph import Precision, write_graph
 from unire.extractor import Extractor
-from unire.files import check_output_folder
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
-from unire.locks import locks_output
 from unire.models.checkpoint import dequantize, load_checkpoint, write_checkpoint
+from unire.outputs import check_output_folder, locks_output
 from unire.windows.collator import bucket_groups, collate
 
 __all__ = ["ExportReport", "Parity", "compare_engines", "export_onnx"]

@@ -23,15 +23,7 @@ from pathlib import Path
 from unire.document_list import Documents
 from unire.documents import Document
 from unire.errors import OnError, UnireError, skip_errors
-from unire.files import (
-    check_output_folder,
-    explain_read_errors,
-    get_suffix,
-    is_stream,
-    list_files,
-    open_binary,
-    replace_atomically,
-)
+from unire.files import explain_read_errors, get_suffix, is_stream, list_files, open_binary, replace_atomically
 from unire.formats import (
     ace,
     arrow,
@@ -50,6 +42,7 @@ from unire.formats import (
 from unire.formats.arrow import from_dataset, to_dataset
 from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
 from unire.limits import DEFAULT_LIMITS, LimitError, ReadLimits
+from unire.outputs import check_output_folder
 
 __all__ = [
     "FORMATS",

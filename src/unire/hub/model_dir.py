@@ -17,12 +17,12 @@ from tokenizers import Tokenizer
 from unire import pretrained
 from unire.config import ModelConfig
 from unire.errors import UnireError, describe_error
-from unire.files import check_output_folder, read_folder, replace_atomically
+from unire.files import read_folder, replace_atomically
 from unire.hub.client import download, upload
 from unire.hub.model_card import base_licence, model_card
 from unire.labels import LabelSpace
-from unire.model_files import load_json
-from unire.tokenizer_file import load_tokenizer_file
+from unire.model_files import load_json, load_tokenizer_file
+from unire.outputs import check_output_folder
 
 __all__ = [
     "FILES",

@@ -18,10 +18,10 @@ from unire.config import EncoderSpec
 from unire.errors import UnireError, describe_error
 from unire.hub.client import is_reachable, quiet_client
 from unire.hub.model_dir import ModelDir, is_model_dir
+from unire.model_files import is_panic
 from unire.models.attention import freeze_position_bias, use_fast_attention
 from unire.models.encoder_checks import check_encoder, check_encoder_config, check_encoder_folder, limit_sizes
 from unire.pretrained import list_bundled
-from unire.tokenizer_file import is_panic
 
 __all__ = [
     "build_encoder",

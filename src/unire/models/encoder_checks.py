@@ -22,8 +22,7 @@ from torch.nn.modules import module as module_hooks
 from unire.config import EncoderSpec
 from unire.errors import UnireError, describe_error, shorten
 from unire.files import is_stream
-from unire.model_files import load_json
-from unire.tokenizer_file import check_tokenizer_file
+from unire.model_files import check_tokenizer_file, load_json
 
 __all__ = ["check_encoder", "check_encoder_config", "check_encoder_folder", "limit_sizes"]
 

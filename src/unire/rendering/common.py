@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,35 +14,10 @@ __all__ = [
     "N_COLOURS",
     "Palette",
     "TextStep",
-    "escape_controls",
-    "escape_json_controls",
     "format_score",
     "iter_steps",
     "merge_symmetric",
 ]
-
-CONTROL_CHARACTERS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
-)
-"""Control characters except tab and line feed, marks of the writing direction, and halves of surrogate pairs."""
-
-
-def escape_controls(text: str) -> str:
-    """Replace every control character by a visible symbol or its code: `␛[31m`, `‹U+202E›`."""
-    return CONTROL_CHARACTERS.sub(_to_symbol, text) if CONTROL_CHARACTERS.search(text) else text
-
-
-def escape_json_controls(text: str) -> str:
-    """Escape the control characters of JSON text, whose meaning stays the same."""
-    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _to_symbol(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"‹U+{code:04X}›"
-
 
 N_COLOURS = 16
 """Colours of a palette. `terminal.py` and `html/text.css` define what each number looks like."""

@@ -16,8 +16,8 @@ from unire.decoding.backend import to_float, to_host
 from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
+from unire.tables import TableSpan
 from unire.windows.collator import Batch
-from unire.windows.table_spans import TableSpan
 
 __all__ = ["SentenceTable", "View", "decode_again", "gold_views", "views"]
 

@@ -28,8 +28,7 @@ from unire.studies.results import (
     format_percent,
     save_result,
 )
-from unire.tables import fill_sentence, read_table
-from unire.windows.table_spans import TableSpan
+from unire.tables import TableSpan, fill_sentence, read_table
 
 __all__ = ["ALPHAS", "charts", "study_threshold", "tables", "threshold"]
 

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from unire.config import ModelConfig
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_output_folder, read_folder, replace_atomically
+from unire.files import read_folder, replace_atomically
 from unire.hub.model_dir import FILES
-from unire.locks import locks_output
+from unire.outputs import check_output_folder, locks_output
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -26,10 +26,10 @@ from unire.evaluation.scores import Average, Scores
 from unire.extractor import Extractor
 from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.labels import LabelSpace
-from unire.locks import locks_output
 from unire.model_files import load_json
 from unire.models.encoder import digest_weights, load_encoder
 from unire.models.unire import UniRE
+from unire.outputs import locks_output
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
 from unire.training.distributed import new_accelerator

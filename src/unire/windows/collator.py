@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unire.config import EncoderSpec
+from unire.tables import TableSpan
 from unire.utils import concat_ranges
-from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowGroup
 
 __all__ = [

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec, copy_without_limits
+from unire.model_files import explain_tokenizer_errors, max_growth_of
 from unire.segmentation import normalize_word
-from unire.tokenizer_file import explain_tokenizer_errors, max_growth_of
 from unire.utils import concat_ranges
 
 __all__ = ["TokenizedWords", "WordTokenizer"]

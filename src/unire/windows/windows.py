@@ -7,6 +7,7 @@ decides which spans share a window and where their context goes (`InPlaceLayout`
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
@@ -19,8 +20,8 @@ from tokenizers import Tokenizer
 from unire.config import EncoderSpec
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.tables import TableSpan, split_into_tables
 from unire.utils import concat_ranges
-from unire.windows.table_spans import TableSpan, balance_groups, split_into_tables
 from unire.windows.tokenizer import TokenizedWords, WordTokenizer
 
 __all__ = [
@@ -365,7 +366,7 @@ class SharedLayout(InPlaceLayout):
         max_cells = max(self.max_table, SHARED_TABLE_WORDS) ** 2
         for own in spans:
             sizes = list(islice(n_tokens, len(own)))
-            yield balance_groups(own, sizes, max_tokens=self.max_window_tokens, max_cells=max_cells)
+            yield _balance_groups(own, sizes, max_tokens=self.max_window_tokens, max_cells=max_cells)
 
     def find_context(
         self, tokens: TokenizedWords, words: _GroupWords, fits: NDArray[np.bool_]
@@ -394,3 +395,37 @@ def _cover(bounds: NDArray[np.int64], max_window_tokens: int) -> tuple[NDArray[n
     begins = np.searchsorted(bounds, np.linspace(0, surplus, n_steps + 1))
     ends = np.searchsorted(bounds, bounds[begins] + max_window_tokens, side="right") - 1
     return begins, ends
+
+
+def _balance_groups(
+    spans: Sequence[TableSpan], n_tokens: Sequence[int], *, max_tokens: int, max_cells: int
+) -> list[list[TableSpan]]:
+    """Group consecutive spans into as few groups as possible, of sizes as equal as possible.
+
+    Args:
+        spans: The spans of one document, in order.
+        n_tokens: Tokens of each span.
+        max_tokens: Tokens of a group. A longer span is a group by itself.
+        max_cells: Padded cells of a group: spans × longest².
+    """
+
+    def fill(capacity: int) -> list[int]:
+        """Fill one group after the other with up to `capacity` tokens; the end of each."""
+        ends, count, size, longest = [], 0, 0, 0
+        for i, (span, n) in enumerate(zip(spans, n_tokens, strict=True)):
+            count, size, longest = count + 1, size + n, max(longest, len(span))
+            if count > 1 and (size > capacity or count * longest**2 > max_cells):
+                ends.append(i)
+                count, size, longest = 1, n, len(span)
+        return [*ends, len(spans)]
+
+    if not spans:
+        return []
+    longest = max([span.end - span.start for span in spans])
+    if sum(n_tokens) <= max_tokens and len(spans) * longest**2 <= max_cells:
+        return [list(spans)]
+    fewest = len(fill(max_tokens))
+    # The smallest capacity that needs no more groups fills them evenly. The number of groups falls with the capacity.
+    capacity = bisect_left(range(max_tokens), True, key=lambda capacity: len(fill(capacity)) <= fewest)
+    cuts = fill(capacity)
+    return [list(spans[start:end]) for start, end in zip([0, *cuts], cuts, strict=False)]

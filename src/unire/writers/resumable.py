@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from unire.errors import UnireError
-from unire.files import check_output_folder, replace_atomically
-from unire.locks import lock_path
+from unire.files import replace_atomically
+from unire.outputs import check_output_folder, lock_path
 
 __all__ = ["MANIFEST", "InputChangedError", "ResumableFile", "ResumableFolder", "count_documents", "part_path"]
 

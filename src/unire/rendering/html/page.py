@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from unire.documents import Document, Relation
 from unire.files import open_text_output
 from unire.labels import LabelSpace
-from unire.rendering.common import Palette, escape_controls, merge_symmetric
+from unire.rendering.common import Palette, merge_symmetric
 from unire.rendering.html.markup import PageTemplate, escape_text, mark_sentences, read_asset, render_relations
 from unire.rendering.views import SentenceTable, View
 from unire.tables import fill_sentence, read_table
+from unire.utils import escape_controls
 
 __all__ = [
     "MAX_DOCUMENTS",

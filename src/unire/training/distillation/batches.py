@@ -17,11 +17,11 @@ from torch.utils.data import DataLoader, Dataset
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import notes_of
+from unire.tables import TableSpan
 from unire.training.callbacks import SIGNALS
 from unire.training.config import TrainingConfig
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.windows.collator import Batch, Padding, bucket_groups, collate
-from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
 __all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelIndex", "table_keys"]

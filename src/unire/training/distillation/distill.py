@@ -27,10 +27,10 @@ from unire.documents import Document
 from unire.errors import COUNT, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
-from unire.locks import locks_output
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.losses import LOSSES, TableWeights, soft_entry_loss
+from unire.outputs import locks_output
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingStep

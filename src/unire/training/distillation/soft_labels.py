@@ -38,12 +38,12 @@ from unire.labels import LabelSpace
 from unire.limits import read_whole
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.unire import UniRE
+from unire.tables import TableSpan
 from unire.training.distillation.batches import DistillationBatch, SoftLabelIndex, table_keys
 from unire.training.distillation.teachers import align_labels
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus, read_texts
 from unire.utils import copy_to_device
 from unire.windows.collator import Batch
-from unire.windows.table_spans import TableSpan
 from unire.windows.windows import WindowBuilder
 
 __all__ = [

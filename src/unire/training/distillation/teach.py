@@ -21,11 +21,11 @@ from torch import Tensor
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
-from unire.files import check_output_folder
 from unire.inference.streaming import Chunker, chunk_weight
 from unire.inference.torch_engine import TorchEngine, choose_device
-from unire.locks import locks_output
 from unire.models.unire import UniRE
+from unire.outputs import check_output_folder, locks_output
+from unire.tables import TableSpan
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels
 from unire.training.distillation.teachers import (
@@ -39,7 +39,6 @@ from unire.training.distillation.teachers import (
 from unire.training.distributed import require_single_process
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.windows.collator import Batch
-from unire.windows.table_spans import TableSpan
 
 __all__ = ["SoftLabelCounts", "teach"]
 

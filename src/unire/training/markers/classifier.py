@@ -28,12 +28,12 @@ from unire.hub.model_dir import WEIGHTS
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine, choose_device, store_in_bf16
 from unire.labels import LabelSpace
-from unire.model_files import load_json
+from unire.model_files import load_json, load_tokenizer_file
 from unire.models.batch import Tensors, move_tensors, pin_tensors
 from unire.models.checkpoint import building_from, load_weights, write_tensors
 from unire.models.encoder import build_encoder, max_input_tokens
 from unire.models.encoder_checks import check_encoder
-from unire.tokenizer_file import load_tokenizer_file
+from unire.tables import TableSpan
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import (
     MarkerRow,
@@ -48,7 +48,6 @@ from unire.training.markers.model import MarkerEnsemble, MarkerModel
 from unire.training.train import portable_config
 from unire.training.trainer import use_bf16
 from unire.windows.collator import MAX_SLICE_TOKENS, bucket_items
-from unire.windows.table_spans import TableSpan
 
 __all__ = [
     "PairScores",

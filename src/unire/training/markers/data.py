@@ -17,8 +17,7 @@ from unire.documents import Document, Entity, Sentence
 from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.batch import Tensors
-from unire.tables import REFLEXIVE, TWO_LABELS, list_spanning
-from unire.windows.table_spans import TableSpan
+from unire.tables import REFLEXIVE, TWO_LABELS, TableSpan, list_spanning
 from unire.windows.windows import WindowBuilder, WindowGroup
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from unire.decoding.decoders import decode
 from unire.decoding.kernels import Decoded
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.files import check_output_folder
 from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
-from unire.locks import locks_output
+from unire.outputs import check_output_folder, locks_output
+from unire.tables import TableSpan
 from unire.training.callbacks import Interrupt
 from unire.training.distillation.soft_labels import (
     RELATIONS_BY,
@@ -44,7 +44,6 @@ from unire.training.markers.classifier import PairScores, RelationClassifier, Tr
 from unire.training.markers.model import MarkerEnsemble
 from unire.utils import concat_ranges, copy_to_device
 from unire.windows.collator import bucket_items
-from unire.windows.table_spans import TableSpan
 
 __all__ = ["RelabelCounts", "relabel"]
 

@@ -1,7 +1,9 @@
-"""Locks between processes: one writer for each output, and no replacement of a folder that is being read.
+"""Outputs: the one policy against overwriting, and one writer for each output at a time.
 
-The system releases a lock when its process ends, also after `kill -9`. So no lock is ever stale. Where a file system
-has no locks, everything works as if nobody else held one.
+1. An output **folder** must be new or empty, or hold only files that the caller may replace (`check_output_folder`).
+2. An output **file** replaces an older one, but it is never one of the inputs (`check_output_file`).
+3. Both are written under a temporary name and then renamed, so they are complete or absent (`replace_atomically`).
+4. A process holds a lock on the output that it writes (`lock_output`). A second one is refused.
 """
 
 from __future__ import annotations
@@ -9,12 +11,11 @@ from __future__ import annotations
 import inspect
 import os
 import shlex
-import shutil
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import wraps
@@ -23,36 +24,72 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from unire.errors import UnireError
+from unire.files import HEX_SUFFIX, POLL_SECONDS, is_same_file, is_stream, read_folder, remove, try_lock
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+__all__ = [
+    "check_output_file",
+    "check_output_folder",
+    "is_unused_lock",
+    "lock_output",
+    "lock_path",
+    "locks_output",
+]
 
-__all__ = ["HEX_SUFFIX", "is_unused_lock", "lock_folder", "lock_output", "lock_path", "locks_output", "remove"]
-
-HEX_SUFFIX = "[0-9a-f]" * 8
-"""The pattern of the random part of a temporary name."""
-WAIT_SECONDS = 30.0
-"""A writer waits this long for the readers of a folder, and a reader for the writer."""
-POLL_SECONDS = 0.001
 RETRY_SECONDS = 0.1
 """A lock is requested again for this long, because another process may only be looking at it."""
 SIGNATURE = "process "
 """The start of every lock file."""
 MAX_COMMAND_CHARACTERS = 200
 """A command line is shortened to this in a lock file."""
-WINDOWS_OFFSET = 2**30
-"""The byte that Windows locks. A locked byte cannot be read, so it is behind the text."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-
-# Outputs
-
 _held: dict[Path, tuple[int, int]] = {}
 """The locks that this process holds: by path, the thread and the file descriptor."""
+
+
+def check_output_folder(
+    folder: str | Path, *, replaceable: Collection[str] = (), remedy: str = "pass a new folder"
+) -> None:
+    """Refuse an output folder that holds something which is not to be replaced. An empty folder is fine.
+
+    Args:
+        folder: The folder to write.
+        replaceable: Names of files that may be replaced, such as those of an older model.
+        remedy: The end of the error message: what the user can do.
+    """
+    name = f"output folder {str(folder)!r}"
+    try:
+        with read_folder(folder) as present:
+            name = f"output folder {str(present)!r}"
+            if present.exists() and not present.is_dir():
+                raise UnireError(f"{name} is a file; {remedy}")
+            files = present.iterdir() if present.is_dir() else ()
+            names = sorted(file.name for file in files if not is_unused_lock(file))
+    except OSError as error:
+        raise UnireError(f"{name} cannot be read: {error.strerror or error}; {remedy}") from None
+    if kept := [entry for entry in names if entry not in replaceable]:
+        raise UnireError(f"{name} already exists and holds {kept[0]!r}; {remedy}")
+
+
+def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: Iterable[str | Path] = ()) -> None:
+    """Refuse an output file that is one of the inputs, by whatever name, or that is inside an input folder.
+
+    Args:
+        out: The file to write. A pipe or a device may be an input as well.
+        inputs: The files that are read.
+        folders: The folders that are read with everything in them.
+    """
+    if is_stream(out):
+        return
+    target = Path(os.path.realpath(out))
+    for file in inputs if target.exists() else ():
+        with suppress(OSError):  # a missing file is no input
+            if target.samefile(file):
+                raise UnireError(f"{out} is also an input; write to another file")
+    for folder in folders:
+        if target.is_relative_to(os.path.realpath(folder)):
+            raise UnireError(f"{out} is inside the input folder {folder}; write to another folder")
 
 
 def lock_path(out: str | Path) -> Path:
@@ -123,7 +160,7 @@ def is_unused_lock(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return _try_lock(descriptor)
+        return try_lock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -140,8 +177,8 @@ def _open_locked(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:
-            if _try_lock(descriptor):
-                if _is_same(descriptor, path):  # else its holder has just deleted it
+            if try_lock(descriptor):
+                if is_same_file(descriptor, path):  # else its holder has just deleted it
                     _take_over(path, descriptor)
                     return descriptor
             elif time.monotonic() > deadline:
@@ -195,14 +232,6 @@ def _read_holder(path: Path) -> str:
     return holder or "another process"
 
 
-def remove(path: Path) -> None:
-    """Delete a file, or a folder as far as possible."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _forget_locks() -> None:
     """Let go of the locks of the parent in a forked process, which would otherwise hold them longer than the parent."""
     for _, descriptor in _held.values():
@@ -212,60 +241,3 @@ def _forget_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_locks)
-
-
-# Folders
-
-
-@contextmanager
-def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[bool]:
-    """Hold a lock on a folder itself: readers share it, and a writer that replaces the folder waits for them.
-
-    Nothing is written. The wait is limited, so that a reader that hangs blocks nobody for ever.
-
-    Args:
-        folder: The folder.
-        shared: Whether to share the lock, as a reader.
-
-    Yields:
-        Whether this is still the folder of that name; false if it was replaced or deleted before it was locked.
-    """
-    if sys.platform == "win32":
-        yield folder.exists()
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        yield not isinstance(error, FileNotFoundError)
-        return
-    try:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not _try_lock(descriptor, shared=shared) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        yield _is_same(descriptor, folder)
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file or folder; return whether nobody else has locked it."""
-    try:
-        if sys.platform == "win32":
-            os.lseek(descriptor, WINDOWS_OFFSET, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        else:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:  # a file system without locks
-        pass
-    return True
-
-
-def _is_same(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is still the one of that name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
