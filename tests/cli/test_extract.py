@@ -22,7 +22,7 @@ from helpers.cli import command, error_of_process
 from helpers.extract import TEXT
 from helpers.paths import FIXTURES
 from unire import formats
-from unire.cli import console, progress
+from unire.cli import console
 from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.rendering import html
@@ -373,7 +373,7 @@ def test_a_terminal_gets_texts_with_their_entities_in_colour_and_no_bar_where_no
 ):
     screen = io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 600.0)
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 600.0)
     monkeypatch.setattr(console, "out", Console(file=screen, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr(console, "errors", Console(file=screen, force_terminal=True, width=100))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from helpers.extract import TEXT
-from unire.cli import console, progress
+from unire.cli import console
 from unire.cli.main import app
 
 
 def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("A line.\n" * 50)
-    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 0.0)
     assert "documents  " not in extract("--lines", lines, "--out", tmp_path / "a.jsonl").stderr
     screen = io.StringIO()
     monkeypatch.setattr(console, "errors", Console(file=screen, force_terminal=True, width=100))
@@ -34,30 +34,30 @@ def screen(monkeypatch):
     """A terminal for whatever is not the result, with a bar from the beginning."""
     shown = io.StringIO()
     monkeypatch.setattr(console, "errors", Console(file=shown, force_terminal=True, width=100))
-    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 0.0)
     return shown
 
 
-def shares(bar: progress.ProgressMeter) -> float:
+def shares(bar: console.ProgressMeter) -> float:
     return bar._bar.tasks[0].completed / bar._bar.tasks[0].total
 
 
 def test_a_single_document_that_takes_long_has_a_bar_too(screen, monkeypatch):
-    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 0.01)
-    with progress.ProgressMeter(100):
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 0.01)
+    with console.ProgressMeter(100):
         deadline = time.monotonic() + 60
         while "0 documents" not in screen.getvalue():
             assert time.monotonic() < deadline
             time.sleep(0.01)
     screen.truncate(0)
-    monkeypatch.setattr(progress, "BAR_DELAY_SECONDS", 600.0)
-    with progress.ProgressMeter(100) as short:
+    monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 600.0)
+    with console.ProgressMeter(100) as short:
         short.advance(100)
     assert screen.getvalue().strip("\0") == ""
 
 
 def test_a_bar_goes_on_by_words_and_never_back(screen):
-    with progress.ProgressMeter(100, done=1, start=20) as bar:
+    with console.ProgressMeter(100, done=1, start=20) as bar:
         assert shares(bar) == 0.2
         bar.read(60, 10)
         bar.advance_words(5)
@@ -73,7 +73,7 @@ def test_a_bar_goes_on_by_words_and_never_back(screen):
 
 
 def test_an_input_of_unknown_size_has_a_bar_once_it_is_read(screen):
-    with progress.ProgressMeter(None) as bar:
+    with console.ProgressMeter(None) as bar:
         assert "left" not in screen.getvalue()
         bar.read(60, 10)
         bar.read_all()
@@ -87,13 +87,13 @@ def test_the_batches_of_a_document_move_the_bar(name, screen, extract, tmp_path,
     text = tmp_path / "long.txt"
     text.write_text(" ".join(["This is a parser of ours."] * 400))
     seen: list[float] = []
-    advance = progress.ProgressMeter.advance_words
+    advance = console.ProgressMeter.advance_words
 
-    def watched(self: progress.ProgressMeter, words: int) -> None:
+    def watched(self: console.ProgressMeter, words: int) -> None:
         advance(self, words)
         seen.append(shares(self))
 
-    monkeypatch.setattr(progress.ProgressMeter, "advance_words", watched)
+    monkeypatch.setattr(console.ProgressMeter, "advance_words", watched)
     assert extract(text, "--out", tmp_path / name).exit_code == 0
     assert len(seen) > 1
     assert seen == sorted(set(seen))

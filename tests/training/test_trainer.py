@@ -30,9 +30,8 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import load_encoder, supports_position_ids
 from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.dataset import to_tensors
 from unire.training.optimizer import build_schedule, rate_at
-from unire.training.table_task import TableTask
+from unire.training.table_task import TableTask, to_tensors
 from unire.training.train import cross_validate, init_model, train
 from unire.training.trainer import Trainer
 from unire.windows.collator import Batch

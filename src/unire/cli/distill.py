@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from unire.cli import console, training_options
+from unire.cli.console import ProgressMeter
 from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Format, Json, option
-from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import (
     ENCODER,
     TRAINING,
@@ -56,7 +56,7 @@ def teach(
 
     try:
         with ProgressMeter(None) as meter:
-            written = run(teacher, corpus, out, documents=documents, device=device, on_progress=meter.count)
+            written = run(teacher, corpus, out, documents=documents, device=device, callbacks=[meter])
     except KeyboardInterrupt as interrupt:
         console.say("interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None

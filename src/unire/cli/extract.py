@@ -15,6 +15,7 @@ from rich.console import Console
 
 from unire import pretrained
 from unire.cli import console
+from unire.cli.console import ProgressMeter
 from unire.cli.options import (
     INPUT,
     MODEL,
@@ -27,7 +28,6 @@ from unire.cli.options import (
     flag,
     option,
 )
-from unire.cli.progress import ProgressMeter
 from unire.errors import UnireError
 from unire.hub.model_dir import locate_local_model
 from unire.integrations.ray.extract import ADDRESS

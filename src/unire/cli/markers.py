@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unire.cli import console, training_options
+from unire.cli.console import ProgressMeter
 from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Format, Json, Labels, Symmetric, flag, label_space, option
-from unire.cli.progress import ProgressMeter
 from unire.cli.training_options import Encoder, changes_from, distributed_errors, stopped
 from unire.errors import UnireError
 from unire.training.callbacks import Callback
@@ -169,7 +169,7 @@ def relabel(
     weight = MARKER_WEIGHT if share is None else share
     try:
         with ProgressMeter(None) as meter:
-            written = run(soft_labels, markers, out, share=weight, device=device, on_progress=meter.count)
+            written = run(soft_labels, markers, out, share=weight, device=device, callbacks=[meter])
     except KeyboardInterrupt as interrupt:
         console.say("interrupted; nothing was saved")
         raise stopped(*interrupt.args) from None

@@ -24,7 +24,7 @@ from unire.training.callbacks import Callback, exit_status
 from unire.training.config import PRESETS, TrainingConfig
 
 if TYPE_CHECKING:
-    from unire.training.resume import TrainState
+    from unire.training.callbacks import TrainState
     from unire.training.train import TrainResult
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Callbacks of a training, TensorBoard among them; and signals that wait for the end of a step."""
+"""Callbacks of a training, TensorBoard among them, and signals that wait for the end of a step."""
 
 from __future__ import annotations
 
@@ -6,16 +6,46 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unire.errors import UnireError
 
-if TYPE_CHECKING:
-    from unire.training.resume import TrainState
+__all__ = ["SIGNALS", "Callback", "CallbackList", "Interrupt", "TensorBoardCallback", "TrainState", "exit_status"]
 
-__all__ = ["SIGNALS", "Callback", "CallbackList", "Interrupt", "TensorBoardCallback", "exit_status"]
+
+@dataclass
+class TrainState:
+    """The position of a training, as plain JSON values."""
+
+    epoch: int = 0
+    """Completed epochs."""
+    position: int = 0
+    """Completed steps of the present epoch."""
+    epoch_steps: int | None = None
+    """Steps of the present epoch; `None` if it has no end."""
+    step: int = 0
+    """Completed steps of all epochs."""
+    fraction: float = 0.0
+    """The fraction of the training that is done, by epochs, steps or time."""
+    losses: list[float] = field(default_factory=list)
+    """Sums of the losses over the steps of the present epoch, when the latest checkpoint was written."""
+    best: float | None = None
+    """The best score on dev so far."""
+    best_epoch: int = 0
+    seconds: float = 0.0
+    """Time used, including evaluation, without interruptions; when the latest checkpoint was written, or at the end."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """One record per epoch: its losses, and the scores on dev if it was evaluated."""
+    task: dict[str, Any] = field(default_factory=dict)
+    """What the task needs beyond that."""
+
+    @property
+    def epochs_done(self) -> float:
+        """Completed epochs, with the completed part of the present one."""
+        return self.epoch + self.position / self.epoch_steps if self.epoch_steps else self.epoch
 
 
 class Callback:
@@ -64,6 +94,14 @@ class Callback:
     def on_train_end(self) -> None:
         """Training is over, however it ended."""
 
+    def on_documents_labelled(self, done: int, total: int) -> None:
+        """Soft labels were written. Only `teach` and `relabel` call this, and no other event.
+
+        Args:
+            done: The number of documents that have soft labels.
+            total: The number of all documents.
+        """
+
 
 class CallbackList(Callback):
     """Several callbacks as one."""
@@ -90,6 +128,10 @@ class CallbackList(Callback):
     def on_train_end(self) -> None:
         for callback in self.callbacks:
             callback.on_train_end()
+
+    def on_documents_labelled(self, done: int, total: int) -> None:
+        for callback in self.callbacks:
+            callback.on_documents_labelled(done, total)
 
 
 class TensorBoardCallback(Callback):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unire.config import EncoderSpec
@@ -15,14 +14,13 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import notes_of
 from unire.labels import LabelSpace
-from unire.models.batch import TensorBatch, Tensors
-from unire.models.losses import IGNORED, TableWeights
+from unire.models.losses import IGNORED
 from unire.tables import fill_sentence, list_spanning
 from unire.training.config import TrainingConfig
 from unire.windows.collator import Batch, Padding, bucket_groups, collate
 from unire.windows.windows import WindowBuilder, WindowGroup
 
-__all__ = ["GoldBatch", "TrainingSet", "TrainingStep", "to_tensors"]
+__all__ = ["GoldBatch", "TrainingSet", "TrainingStep"]
 
 
 @dataclass(frozen=True)
@@ -135,11 +133,3 @@ class TrainingSet:
                 n = table.end - table.start
                 gold[row, :n, :n] = self._gold[table.document, table.start]
             yield GoldBatch(batch, gold)
-
-
-def to_tensors(gold_batch: GoldBatch, step: TrainingStep, config: TrainingConfig) -> Tensors:
-    """The tensors of a batch, its gold tables and the weights of its cells and words in the step; on the host."""
-    batch = TensorBatch.from_batch(gold_batch.batch, "cpu")
-    weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
-    counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
-    return {**batch.to_dict(), "gold": torch.from_numpy(gold_batch.gold), **counts}

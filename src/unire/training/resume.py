@@ -18,7 +18,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from unire.errors import UnireError
 from unire.files import read_folder, replace_atomically
 from unire.hub.model_dir import FILES
 from unire.outputs import check_output_folder, locks_output
+from unire.training.callbacks import TrainState
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckpointManager",
     "ProcessState",
-    "TrainState",
     "check_folds",
     "check_training_folder",
     "fingerprint",
@@ -169,38 +169,6 @@ def _check_only_checkpoints(folder: Path) -> None:
 
 
 # Checkpoints
-
-
-@dataclass
-class TrainState:
-    """The position of a training, as plain JSON values."""
-
-    epoch: int = 0
-    """Completed epochs."""
-    position: int = 0
-    """Completed steps of the present epoch."""
-    epoch_steps: int | None = None
-    """Steps of the present epoch; `None` if it has no end."""
-    step: int = 0
-    """Completed steps of all epochs."""
-    fraction: float = 0.0
-    """The fraction of the training that is done, by epochs, steps or time."""
-    losses: list[float] = field(default_factory=list)
-    """Sums of the losses over the steps of the present epoch, when the latest checkpoint was written."""
-    best: float | None = None
-    """The best score on dev so far."""
-    best_epoch: int = 0
-    seconds: float = 0.0
-    """Time used, including evaluation, without interruptions; when the latest checkpoint was written, or at the end."""
-    history: list[dict[str, Any]] = field(default_factory=list)
-    """One record per epoch: its losses, and the scores on dev if it was evaluated."""
-    task: dict[str, Any] = field(default_factory=dict)
-    """What the task needs beyond that."""
-
-    @property
-    def epochs_done(self) -> float:
-        """Completed epochs, with the completed part of the present one."""
-        return self.epoch + self.position / self.epoch_steps if self.epoch_steps else self.epoch
 
 
 @dataclass(frozen=True)

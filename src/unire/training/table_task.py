@@ -26,10 +26,10 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import supports_position_ids
 from unire.models.losses import LOSSES, TableWeights, compute_losses
 from unire.models.unire import UniRE
+from unire.training.callbacks import TrainState
 from unire.training.config import TrainingConfig
-from unire.training.dataset import TrainingSet, TrainingStep, to_tensors
+from unire.training.dataset import GoldBatch, TrainingSet, TrainingStep
 from unire.training.optimizer import build_optimizer, build_schedule
-from unire.training.resume import TrainState
 from unire.training.trainer import Evaluation, Task, use_bf16
 from unire.windows.collator import Padding
 
@@ -230,3 +230,11 @@ class TableTask(Task):
             "processes": self.accelerator.num_processes,
             "notes": dict(self.notes()),
         }
+
+
+def to_tensors(gold_batch: GoldBatch, step: TrainingStep, config: TrainingConfig) -> Tensors:
+    """The tensors of a batch, its gold tables and the weights of its cells and words in the step; on the host."""
+    batch = TensorBatch.from_batch(gold_batch.batch, "cpu")
+    weights = TableWeights.of(batch.lengths, config.mean, step.n_tables, step.n_cells, step.n_words)
+    counts = {"cell": weights.cell * (not step.idle), "word": weights.word * (not step.idle)}
+    return {**batch.to_dict(), "gold": torch.from_numpy(gold_batch.gold), **counts}

@@ -21,11 +21,11 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from unire.errors import UnireError
-from unire.training.callbacks import Callback, CallbackList, Interrupt
+from unire.training.callbacks import Callback, CallbackList, Interrupt, TrainState
 from unire.training.config import TrainingConfig
 from unire.training.distributed import SINGLE_PROCESS, SingleProcess, all_agree
 from unire.training.optimizer import Schedule, TrainingBudget
-from unire.training.resume import CheckpointManager, ProcessState, TrainState
+from unire.training.resume import CheckpointManager, ProcessState
 from unire.utils import has_bf16
 
 __all__ = ["Evaluation", "Task", "Trainer", "use_bf16"]

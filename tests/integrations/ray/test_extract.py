@@ -187,7 +187,7 @@ NODES = """
 import json, sys
 from pathlib import Path
 from ray.cluster_utils import Cluster
-from unire.cli import progress
+from unire.cli import console
 from unire.cli.main import app
 from unire.integrations.ray import shards
 
@@ -195,7 +195,7 @@ shards.MIN_SHARD_BYTES = 400
 node = {"num_cpus": 1, "object_store_memory": 10**8}
 nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
 other = nodes.add_node(**node)
-advance, calls = progress.ProgressMeter.advance, []
+advance, calls = console.ProgressMeter.advance, []
 
 def fall_out(self, *arguments, **more):
     if not calls:
@@ -203,7 +203,7 @@ def fall_out(self, *arguments, **more):
     calls.append(arguments)
     advance(self, *arguments, **more)
 
-progress.ProgressMeter.advance = fall_out
+console.ProgressMeter.advance = fall_out
 app(["extract", "--json", "--model", sys.argv[1], "--ray", nodes.address, sys.argv[2], "--out", sys.argv[3]])
 """
 

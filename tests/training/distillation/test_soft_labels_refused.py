@@ -16,7 +16,7 @@ from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.training.callbacks import SIGNALS
+from unire.training.callbacks import SIGNALS, Callback
 from unire.training.distillation import soft_labels as storage
 from unire.training.distillation import teach as teaching
 from unire.training.distillation.distill import distill
@@ -121,12 +121,13 @@ def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):
 def test_nothing_is_left_where_it_fails_or_is_stopped(teacher, tmp_path, monkeypatch, number):
     monkeypatch.setattr(teaching, "CHUNK_CHARACTERS", 300)
 
-    def interrupt(done, of):
-        assert (0 < done < of) == (of == 7)
-        signal.raise_signal(number)
+    class Interrupting(Callback):
+        def on_documents_labelled(self, done, total):
+            assert (0 < done < total) == (total == 7)
+            signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt, match=str(int(number))):
-        teach([teacher], [TWENTY], tmp_path / "soft_labels", device="cpu", on_progress=interrupt)
+        teach([teacher], [TWENTY], tmp_path / "soft_labels", device="cpu", callbacks=[Interrupting()])
     assert not list(tmp_path.iterdir())
 
     def full(*arguments, **more):

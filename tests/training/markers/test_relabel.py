@@ -21,7 +21,7 @@ from unire.decoding.decoders import decode
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.labels import LabelSpace
-from unire.training.callbacks import SIGNALS
+from unire.training.callbacks import SIGNALS, Callback
 from unire.training.distillation import soft_labels as storage
 from unire.training.distillation.soft_labels import SoftLabelStore
 from unire.training.distillation.teach import teach
@@ -99,7 +99,12 @@ def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_c
     monkeypatch.setattr(relabel_module, "MAX_DECODED_CELLS", 3 * chunk)
     monkeypatch.setattr(backend, "NUMPY_DEVICE", as_numpy)
     seen = []
-    done = relabel(sure, markers, tmp_path / "marked", share=share, on_progress=lambda *counts: seen.append(counts))
+
+    class Counting(Callback):
+        def on_documents_labelled(self, done, total):
+            seen.append((done, total))
+
+    done = relabel(sure, markers, tmp_path / "marked", share=share, callbacks=[Counting()])
     assert len(seen) > 3 if chunk == 300 else seen == [(7, 7)]
     given = SoftLabelStore(sure)
     names = given.labels.names
@@ -214,12 +219,13 @@ def test_marker_models_of_other_labels_and_none_are_refused(soft_labels, encoder
 def test_nothing_is_left_where_it_fails_or_is_stopped(soft_labels, markers, number, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "CHUNK_CHARACTERS", 300)
 
-    def interrupt(done, of):
-        assert 0 < done < of == 7
-        signal.raise_signal(number)
+    class Interrupting(Callback):
+        def on_documents_labelled(self, done, total):
+            assert 0 < done < total == 7
+            signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt, match=str(int(number))):
-        relabel(soft_labels, markers, tmp_path / "out", on_progress=interrupt)
+        relabel(soft_labels, markers, tmp_path / "out", callbacks=[Interrupting()])
     assert not list(tmp_path.iterdir())
 
     def broken(*arguments):

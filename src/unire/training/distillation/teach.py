@@ -26,7 +26,7 @@ from unire.inference.torch_engine import TorchEngine, choose_device
 from unire.models.unire import UniRE
 from unire.outputs import check_output_folder, locks_output
 from unire.tables import TableSpan
-from unire.training.callbacks import Interrupt
+from unire.training.callbacks import Callback, CallbackList, Interrupt
 from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels
 from unire.training.distillation.teachers import (
     MAX_EXAMPLE_SENTENCES,
@@ -71,7 +71,7 @@ def teach(
     *,
     documents: int | None = None,
     device: str | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    callbacks: Sequence[Callback] = (),
 ) -> SoftLabelCounts:
     """Run teachers on a corpus once, and write their soft labels. After an error or Ctrl-C there is no output.
 
@@ -83,7 +83,7 @@ def teach(
         out: A new folder.
         documents: Use only this many documents, from the start of the corpus. `None` uses all.
         device: `cpu` or `cuda`. [default: a GPU if there is one]
-        on_progress: Called with the number of finished documents and of all documents.
+        callbacks: Their `on_documents_labelled` is called in the course of the run.
 
     Returns:
         How many documents, tables and words were written, and notes on text that was not.
@@ -101,11 +101,12 @@ def teach(
     models = load_teachers(teachers)
     ensemble = _BatchedTeachers.of(models, choose_device(device))
     notes: Counter[str] = Counter()
+    callback = CallbackList(callbacks)
     with Interrupt() as interrupt, interrupt.immediate(), write_soft_labels(out) as writer:
         examples = ensemble.examples(texts)
         for chunk, tables, cells in _delay_by_one(_start_chunks(ensemble, texts, notes)):
             writer.add(chunk, tables, cells())
-            on_progress(writer.n_documents, len(texts))
+            callback.on_documents_labelled(writer.n_documents, len(texts))
         if not writer.n_tables:
             raise UnireError("no document of the corpus has words; use another corpus")
         decoder, alpha = choose_decoder(models)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
 from unire.outputs import check_output_folder, locks_output
 from unire.tables import TableSpan
-from unire.training.callbacks import Interrupt
+from unire.training.callbacks import Callback, CallbackList, Interrupt
 from unire.training.distillation.soft_labels import (
     RELATIONS_BY,
     SCALE,
@@ -83,7 +83,7 @@ def relabel(
     *,
     share: float = MARKER_WEIGHT,
     device: str | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, of: None,
+    callbacks: Sequence[Callback] = (),
 ) -> RelabelCounts:
     """Write soft labels whose relations come from marker models. After an error or Ctrl-C there is no output.
 
@@ -96,7 +96,7 @@ def relabel(
         out: A new folder.
         share: Weight of the marker models when averaging with the teachers' relation probabilities, from 0 to 1.
         device: `cpu` or `cuda`, for marker models that are given as folders. [default: a GPU if there is one]
-        on_progress: Called with the number of finished documents and of all documents.
+        callbacks: Their `on_documents_labelled` is called in the course of the run.
 
     Returns:
         How many documents, sentences and entity pairs were relabelled, and notes on sentences that were not.
@@ -117,13 +117,14 @@ def relabel(
     relabeller = _Relabeller.of(store, models, share)
     n_sentences = n_pairs = 0
     notes: Counter[str] = Counter()
+    callback = CallbackList(callbacks)
     with Interrupt() as interrupt, interrupt.immediate(), write_soft_labels(out) as writer:
         with closing(relabeller.relabel(store)) as chunks:
             for chunk in chunks:
                 writer.add(chunk.documents, chunk.tables, chunk.cells)
                 n_sentences, n_pairs = n_sentences + chunk.n_sentences, n_pairs + chunk.n_pairs
                 notes.update(chunk.notes)
-                on_progress(writer.n_documents, len(store.texts))
+                callback.on_documents_labelled(writer.n_documents, len(store.texts))
         before = [_scale_share(info, 1 - share) for info in store.info.get(RELATIONS_BY, ())]
         now = [{**marker.info, "share": round(share / len(models), 4)} for marker in models]
         all_notes = Counter(store.info.get("notes", {})) + notes
