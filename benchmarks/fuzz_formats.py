@@ -38,8 +38,8 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.formats import json_utils, native
 from unire.formats.base import project
-from unire.sources.sources import SourceShard, TextSources
-from unire.writers.writers import format_jsonl
+from unire.sources import SourceShard, TextSources
+from unire.writers import format_jsonl
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.ace import news

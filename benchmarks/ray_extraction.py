@@ -40,7 +40,7 @@ import pyarrow.parquet
 from unire import Document, formats
 from unire.integrations.ray.shards import plan_shards, stamp_files
 from unire.segmentation import detokenize, segment
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 
 COMMAND = (sys.executable, "-m", "unire", "extract")
 LOCAL = ("--ray", "local")

@@ -30,7 +30,7 @@ from unire.labels import LabelSpace
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingSet
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 from unire.training.train import init_model
 from unire.training.trainer import Trainer
 

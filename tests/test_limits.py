@@ -21,7 +21,7 @@ from unire import ReadLimits, formats, read_documents
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.limits import MAX_RATIO, iter_lines, read_whole
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 from unire.training.text_corpus import read_texts
 
 SMALL = ReadLimits(max_document=100, max_record=1000, max_unpacked=10_000)
@@ -204,7 +204,7 @@ READ = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))  # otherwise, a bug could fill the memory
 from unire.errors import UnireError
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 from unire import formats
 path, how = sys.argv[1], dict(pair.split("=") for pair in sys.argv[2:])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

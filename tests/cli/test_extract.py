@@ -26,7 +26,7 @@ from unire.cli import console
 from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.rendering import html
-from unire.writers.writers import WRITERS
+from unire.writers import WRITERS
 
 
 def test_a_text_gives_entities_and_relations_at_their_characters(found):

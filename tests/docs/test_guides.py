@@ -13,7 +13,7 @@ from helpers.docs import in_backticks
 from helpers.paths import ROOT
 from unire import formats
 from unire.integrations.spacy.component import make_pipe
-from unire.writers.writers import WRITERS
+from unire.writers import WRITERS
 
 SENTENCES_PER_ABSTRACT = 5.5
 

@@ -18,8 +18,7 @@ from unire import TrainingConfig
 from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.export.export import PARITY_SENTENCES, ExportReport, export_onnx
-from unire.export.onnx_graph import OPSET_VERSION
-from unire.export.onnx_layers import Int8Linear
+from unire.export.onnx_graph import OPSET_VERSION, Int8Linear
 from unire.hub.model_dir import FILES, fingerprint
 from unire.inference.onnx_engine import start_session
 from unire.models.checkpoint import Int8Tensor, dequantize

@@ -13,8 +13,7 @@ from helpers.browser import shares
 from helpers.noisy_extractor import noisy_extractor
 from unire.documents import Document
 from unire.labels import LabelSpace
-from unire.rendering import html
-from unire.rendering.common import N_COLOURS
+from unire.rendering import N_COLOURS, html
 from unire.rendering.views import View, gold_views, views
 
 WORDS = ["Ada", "Lovelace", "and", "Mary", "Somerville", "met", "in", "London", "."]

@@ -16,7 +16,7 @@ from rich.text import Text
 from unire.cli.console import THEME
 from unire.documents import Document
 from unire.labels import LabelSpace
-from unire.rendering.common import N_COLOURS, Palette, merge_symmetric
+from unire.rendering import N_COLOURS, Palette, merge_symmetric
 from unire.rendering.terminal import COLOURS_16, COLOURS_256, TerminalView, label_style
 from unire.utils import escape_controls
 

@@ -74,7 +74,7 @@ def test_a_request_that_takes_too_long_by_itself_is_refused_at_once(server):
 
 
 def test_a_server_that_refuses_for_long_says_that_it_is_not_ready_until_it_is_again(slow, monkeypatch):
-    monkeypatch.setattr("unire.serving.load.PAUSE_SECONDS", 0.3)
+    monkeypatch.setattr("unire.serving.queue.PAUSE_SECONDS", 0.3)
     with Running(slow, ServingLimits(queue_requests=4, client_percent=100, overload_seconds=1, workers=1)) as server:
         pool, first = together(server, 1)
         assert slow.engine.begun.wait(20)

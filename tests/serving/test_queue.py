@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.server import until
-from unire.serving import load, queue
+from unire.serving import queue
 from unire.serving.batcher import Batcher, FullError, TooLargeError
 from unire.serving.limits import ServingLimits
-from unire.serving.load import Overload, Speed
-from unire.serving.queue import FairQueue, QueuedPart, QueuedRequest
+from unire.serving.queue import FairQueue, Overload, QueuedPart, QueuedRequest, Speed
 
 
 class Clock:
@@ -23,8 +22,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.time = 1000.0
-        for module in (load, queue):
-            monkeypatch.setattr(module, "monotonic", lambda: self.time)
+        monkeypatch.setattr(queue, "monotonic", lambda: self.time)
 
 
 @pytest.fixture
@@ -165,7 +163,7 @@ def test_an_old_measurement_refuses_nothing(clock):
     for _ in range(50):
         measure(speed, clock, 10, 1)
     assert speed.now < 20
-    clock.time += load.EXPIRY_SECONDS
+    clock.time += queue.EXPIRY_SECONDS
     assert speed.now == 1000
 
 
@@ -179,7 +177,7 @@ def test_a_request_that_is_too_slow_only_now_is_asked_to_come_again(clock):
     with pytest.raises(FullError) as refused:
         batcher.submit([9_000])
     assert 1 <= refused.value.seconds <= 60
-    clock.time += load.EXPIRY_SECONDS
+    clock.time += queue.EXPIRY_SECONDS
     assert batcher.submit([9_000]).result(20) == [9_000]
     batcher.close()
 
@@ -196,7 +194,7 @@ def test_an_overload_begins_after_a_while_and_ends_after_a_pause(clock):
         clock.time += 1
     overload.count_refusal()
     assert overload.lasts(is_busy=False)
-    clock.time += load.PAUSE_SECONDS + 1
+    clock.time += queue.PAUSE_SECONDS + 1
     assert overload.lasts(is_busy=True)
     assert not overload.lasts(is_busy=False)
     assert not overload.lasts(is_busy=True)  # it was over
@@ -206,5 +204,5 @@ def test_rare_refusals_are_no_overload(clock):
     overload = Overload(5)
     for _ in range(10):
         overload.count_refusal()
-        clock.time += load.PAUSE_SECONDS + 1
+        clock.time += queue.PAUSE_SECONDS + 1
         assert not overload.lasts(is_busy=False)

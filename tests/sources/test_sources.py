@@ -29,10 +29,10 @@ from unire import formats
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.limits import ReadLimits
+from unire.sources import TextSources
 from unire.sources.csv import iter_rows, iter_table, split_table
 from unire.sources.lines import iter_lines
 from unire.sources.parquet import split_parquet
-from unire.sources.sources import TextSources
 
 
 def read(*sources: object, **options: object) -> list[tuple[str, str]]:

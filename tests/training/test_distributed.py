@@ -127,7 +127,7 @@ def test_processes_that_are_stopped_resume_and_end_with_the_same_numbers(encoder
 FAILS = """
 import sys
 from unire.cli.main import app
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 
 def fail(task, tune=TableTask.tune):
     if not task.accelerator.is_main_process:

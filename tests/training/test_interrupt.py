@@ -24,7 +24,7 @@ from unire.config import ModelConfig
 from unire.training import train as train_module
 from unire.training.callbacks import SIGNALS, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 from unire.training.train import init_model, train
 from unire.training.trainer import Trainer
 

@@ -18,7 +18,7 @@ from unire.training import train as train_module
 from unire.training.callbacks import Callback
 from unire.training.distillation import distill as distilling
 from unire.training.resume import CheckpointManager, is_finished
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 from unire.training.train import cross_validate, train
 
 

@@ -31,7 +31,7 @@ from unire.models.encoder import load_encoder, supports_position_ids
 from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
 from unire.training.optimizer import build_schedule, rate_at
-from unire.training.table_task import TableTask, to_tensors
+from unire.training.tasks import TableTask, to_tensors
 from unire.training.train import cross_validate, init_model, train
 from unire.training.trainer import Trainer
 from unire.windows.collator import Batch
@@ -345,7 +345,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
         signal.raise_signal(number)
 
     how = {"dev": twenty, "test": twenty, "labels": scierc_labels, "config": quick()}
-    monkeypatch.setattr("unire.training.table_task.tune_config", interrupted)
+    monkeypatch.setattr("unire.training.tasks.tune_config", interrupted)
     trained = train(encoder, twenty, out=tmp_path / "model", **how)
     assert trained.stopped_by == number
     assert trained.interrupted

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from unire.errors import UnireError
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 from unire.writers.extraction_run import SKIPPED, ExtractionCallback, ExtractionRun
 
 

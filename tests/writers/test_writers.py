@@ -6,13 +6,13 @@ import importlib.util
 
 from unire import formats
 from unire.formats.base import ALL_CAPABILITIES, Format
-from unire.writers.writers import WRITERS, LineWriter
+from unire.writers import WRITERS, LineWriter
 
 
 def test_an_entry_of_writers_wins_over_a_format_of_the_same_name(monkeypatch):
     monkeypatch.setitem(formats.FORMATS, "csv", Format(formats.native.read, formats.native.write))
     monkeypatch.setitem(formats.FORMATS, "new", Format(formats.native.read, formats.native.write))
-    spec = importlib.util.find_spec("unire.writers.writers")
+    spec = importlib.util.find_spec("unire.writers")
     again = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(again)
     assert isinstance(again.WRITERS["csv"], again.LineWriter)

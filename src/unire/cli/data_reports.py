@@ -33,8 +33,8 @@ from unire.cli.options import (
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.limits import DEFAULT_LIMITS, ReadLimits
+from unire.rendering import Palette
 from unire.rendering import html as pages
-from unire.rendering.common import Palette
 from unire.rendering.terminal import TerminalView
 from unire.rendering.views import gold_views
 

@@ -34,13 +34,12 @@ from unire.integrations.ray.extract import ADDRESS
 from unire.integrations.ray.extract import extract as extract_with_ray
 from unire.integrations.ray.shards import ExtractionResult, Shard
 from unire.limits import DEFAULT_LIMITS, ReadLimits
-from unire.rendering import terminal
-from unire.rendering.common import Palette
-from unire.sources.sources import TextSources
+from unire.rendering import Palette, terminal
+from unire.sources import TextSources
 from unire.windows.collator import Batch
+from unire.writers import WRITERS, LineWriter
 from unire.writers.extraction_run import ExtractionCallback, ExtractionRun, default_format
 from unire.writers.resumable import count_documents
-from unire.writers.writers import WRITERS, LineWriter
 
 __all__ = ["INTERRUPTED", "extract", "split_address", "tune_gc"]
 

@@ -20,8 +20,7 @@ from unire.errors import UnireError, describe_error, shorten
 from unire.files import replace_atomically
 from unire.hub.model_dir import WEIGHTS, ModelDir, ensure_writable, write_model_config
 from unire.model_files import read_tensor_locations
-from unire.models.encoder import max_input_tokens
-from unire.models.encoder_checks import check_encoder, limit_sizes
+from unire.models.encoder import check_encoder, limit_sizes, max_input_tokens
 from unire.models.unire import UniRE
 
 __all__ = [

@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from unire.documents import Document, Entity, Relation, Sentence
-from unire.rendering.common import Palette, format_score, iter_steps, merge_symmetric
+from unire.rendering import Palette, format_score, iter_steps, merge_symmetric
 from unire.utils import escape_controls
 
 __all__ = ["COLOURS_16", "COLOURS_256", "Grid", "TerminalView", "abbreviate_labels", "label_style", "render_text"]

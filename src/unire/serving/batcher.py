@@ -27,8 +27,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from unire.serving.limits import ServingLimits
-from unire.serving.load import Overload, Speed
-from unire.serving.queue import FairQueue, QueuedPart, QueuedRequest
+from unire.serving.queue import FairQueue, Overload, QueuedPart, QueuedRequest, Speed
 
 __all__ = ["Batcher", "ClosedError", "FullError", "TooLargeError"]
 

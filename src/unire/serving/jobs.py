@@ -20,7 +20,7 @@ from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.formats import native
 from unire.graph.export import TRIPLES, TSV
-from unire.rendering.common import Palette
+from unire.rendering import Palette
 from unire.rendering.html.page import encode_view
 from unire.rendering.views import View, decode_again, views
 from unire.segmentation import segment

@@ -20,7 +20,7 @@ from unire.extractor import Extractor
 from unire.files import get_suffix, open_text_output
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
-from unire.sources.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
+from unire.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 
 __all__ = [
     "Json",

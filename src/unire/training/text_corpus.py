@@ -17,8 +17,8 @@ from unire.files import explain_read_errors, get_suffix, open_binary
 from unire.formats import dygie, native
 from unire.limits import iter_lines
 from unire.segmentation import segment
+from unire.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 from unire.sources.csv import CSV_DIALECTS
-from unire.sources.sources import JSON_LINES_SUFFIXES, PARQUET_SUFFIXES
 
 __all__ = ["ANNOTATED", "OverlapFilter", "UnlabelledCorpus", "check_text_files", "no_text", "read_texts"]
 

@@ -42,7 +42,7 @@ from unire.training.resume import (
     has_checkpoint,
     is_finished,
 )
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 from unire.training.trainer import Trainer, use_bf16
 
 __all__ = [

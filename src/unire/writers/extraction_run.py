@@ -22,10 +22,10 @@ from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, chunk_weight
 from unire.outputs import lock_output
 from unire.rendering.views import View, views
 from unire.result_filter import ResultFilter
-from unire.sources.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
+from unire.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
+from unire.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, LineWriter, PageWriter
 from unire.writers.resumable import InputChangedError, ResumableFile, part_path
-from unire.writers.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, LineWriter, PageWriter
 
 __all__ = ["ExtractionCallback", "ExtractionRun", "PartialOutput", "default_format"]
 

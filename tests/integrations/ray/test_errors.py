@@ -17,7 +17,7 @@ from unire.integrations.ray import shards
 from unire.integrations.ray.extract import _build_job, _fingerprint, resolve_address
 from unire.integrations.ray.shards import plan_shards, stamp_files
 from unire.integrations.ray.worker import RayWorker
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 from unire.writers.resumable import ResumableFolder
 
 

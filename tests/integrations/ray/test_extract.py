@@ -24,7 +24,7 @@ from unire.integrations import ray
 from unire.integrations.ray import shards
 from unire.integrations.ray.extract import UNUSED_WORKER, WAITING_WORKER
 from unire.integrations.ray.shards import ExtractionResult, Shard, plan_shards, stamp_files
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 
 pytestmark = pytest.mark.ray
 
@@ -126,7 +126,7 @@ def test_a_killed_command_is_resumed_and_nothing_is_lost_or_doubled(
     out = tmp_path / "found"
     code = (
         "import sys; from pathlib import Path; from unire.integrations.ray import shards, extract; "
-        "from unire.sources.sources import TextSources; "
+        "from unire.sources import TextSources; "
         "shards.MIN_SHARD_BYTES = 400; extract(TextSources(sys.argv[1:2]), Path(sys.argv[2]), model=sys.argv[3], "
         "address='local')"
     )

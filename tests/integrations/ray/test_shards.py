@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unire.integrations.ray.shards import Shard, plan_shards, stamp_files
+from unire.sources import TextSources
 from unire.sources.base import RowRange
 from unire.sources.csv import iter_table, split_table
 from unire.sources.lines import iter_lines, split_lines
 from unire.sources.parquet import iter_parquet, split_parquet
-from unire.sources.sources import TextSources
 
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line)), st.integers(1, 30), st.booleans())

@@ -21,7 +21,7 @@ from unire.hub.model_dir import fingerprint
 from unire.integrations.ray.shards import ExtractionResult, Shard, plan_shards, shard_path, stamp_files
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RETRIED_SHARD, RayJob, RayWorker
 from unire.result_filter import ResultFilter
-from unire.sources.sources import TextSources
+from unire.sources import TextSources
 
 
 @pytest.fixture

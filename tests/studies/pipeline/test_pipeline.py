@@ -19,8 +19,8 @@ from unire.studies.pipeline.entities import TWO_TYPES, EntityData, count_unreach
 from unire.studies.pipeline.study import PipelineConfig
 from unire.tables import REFLEXIVE, TWO_LABELS
 from unire.training.config import TrainingConfig
-from unire.training.item_task import ItemTask, shuffle_into_steps
 from unire.training.markers.data import TOO_LONG, RelationData
+from unire.training.tasks import ItemTask, shuffle_into_steps
 from unire.training.trainer import Trainer
 from unire.windows.collator import bucket_items
 

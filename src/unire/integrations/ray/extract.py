@@ -39,7 +39,7 @@ from unire.integrations.ray.shards import (
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RayJob, RayWorker
 from unire.outputs import lock_output
 from unire.result_filter import ResultFilter
-from unire.sources.sources import SourceShard, TextItem, TextSources
+from unire.sources import SourceShard, TextItem, TextSources
 from unire.writers.resumable import MANIFEST, ResumableFolder
 
 __all__ = ["ADDRESS", "LOCAL", "extract", "resolve_address"]

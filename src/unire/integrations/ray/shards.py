@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 
 from unire.errors import UnireError
+from unire.sources import SourceShard, TextSources
 from unire.sources.base import RowRange
 from unire.sources.parquet import MIN_TEXT_BYTES
-from unire.sources.sources import SourceShard, TextSources
 
 __all__ = [
     "ExtractionResult",

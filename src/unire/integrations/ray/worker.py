@@ -29,7 +29,7 @@ from unire.integrations.ray.shards import (
 )
 from unire.result_filter import ResultFilter
 from unire.segmentation import segment
-from unire.sources.sources import SourceShard, TextItem, TextSources
+from unire.sources import SourceShard, TextItem, TextSources
 from unire.writers.resumable import MANIFEST
 
 __all__ = ["MAX_ATTEMPTS", "RETRIED_SHARD", "RayJob", "RayWorker", "build_schema"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from unire.documents import Document, Entity, Sentence
-from unire.rendering.common import Palette, TextStep, iter_steps, merge_symmetric
+from unire.rendering import Palette, TextStep, iter_steps, merge_symmetric
 from unire.rendering.html.markup import escape_text, mark_sentences, read_asset, render_relations
 from unire.rendering.html.text_layout import LABEL_SIZE, LINE_WIDTH, Mark, PlacedText, TextLine, lay_out, measure_text
 from unire.utils import escape_controls

@@ -15,7 +15,7 @@ from html import escape
 from importlib import resources
 
 from unire.documents import Document, Relation
-from unire.rendering.common import Palette, TextStep, format_score, iter_steps, merge_symmetric
+from unire.rendering import Palette, TextStep, format_score, iter_steps, merge_symmetric
 from unire.utils import escape_controls
 
 __all__ = ["PageTemplate", "escape_text", "mark_sentences", "read_asset", "render_relations"]

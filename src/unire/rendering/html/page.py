@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from unire.documents import Document, Relation
 from unire.files import open_text_output
 from unire.labels import LabelSpace
-from unire.rendering.common import Palette, merge_symmetric
+from unire.rendering import Palette, merge_symmetric
 from unire.rendering.html.markup import PageTemplate, escape_text, mark_sentences, read_asset, render_relations
 from unire.rendering.views import SentenceTable, View
 from unire.tables import fill_sentence, read_table

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from unire.documents import Document, Entity
-from unire.rendering.common import TextStep
+from unire.rendering import TextStep
 from unire.utils import escape_controls
 
 __all__ = ["FONT_SIZE", "LABEL_SIZE", "LINE_WIDTH", "Mark", "PlacedText", "TextLine", "lay_out", "measure_text"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unire.decoding.decoders import SPAN_DECODERS
 from unire.extractor import Extractor
-from unire.rendering.common import Palette
+from unire.rendering import Palette
 from unire.rendering.html.markup import PageTemplate, escape_text, read_asset
 from unire.rendering.html.page import embed_json, encode_labels
 

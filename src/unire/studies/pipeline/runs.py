@@ -35,11 +35,11 @@ from unire.studies.speed import describe_machine
 from unire.studies.variants import DEFAULT
 from unire.training.callbacks import Callback, exit_status
 from unire.training.config import TrainingConfig
-from unire.training.item_task import ItemTask
 from unire.training.markers.classifier import RelationClassifier, default_batch_tokens, load_marker, replace_model
 from unire.training.markers.data import SentenceReader
 from unire.training.markers.model import NoPositionsError
 from unire.training.markers.train import train_markers
+from unire.training.tasks import ItemTask
 from unire.training.trainer import Trainer, use_bf16
 
 __all__ = ["Part", "PipelineRun", "main", "measure_all"]

@@ -40,7 +40,7 @@ from unire.training.distillation.teachers import SoftLabelProvider, TeacherEnsem
 from unire.training.distributed import require_single_process
 from unire.training.optimizer import TrainingBudget
 from unire.training.resume import check_training_folder
-from unire.training.table_task import TableTask
+from unire.training.tasks import TableTask
 from unire.training.text_corpus import OverlapFilter, UnlabelledCorpus
 from unire.training.train import TrainResult, init_training, train_and_save
 from unire.training.trainer import use_bf16

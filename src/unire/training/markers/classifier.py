@@ -31,8 +31,7 @@ from unire.labels import LabelSpace
 from unire.model_files import load_json, load_tokenizer_file
 from unire.models.batch import Tensors, move_tensors, pin_tensors
 from unire.models.checkpoint import building_from, load_weights, write_tensors
-from unire.models.encoder import build_encoder, max_input_tokens
-from unire.models.encoder_checks import check_encoder
+from unire.models.encoder import build_encoder, check_encoder, max_input_tokens
 from unire.tables import TableSpan
 from unire.training.config import TrainingConfig
 from unire.training.markers.data import (

@@ -18,10 +18,10 @@ from unire.outputs import locks_output
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process
-from unire.training.item_task import ItemTask
 from unire.training.markers.classifier import init_classifier, save_classifier
 from unire.training.markers.data import RelationData
 from unire.training.resume import check_training_folder, fingerprint
+from unire.training.tasks import ItemTask
 from unire.training.train import encoder_provenance
 from unire.training.trainer import Trainer
 
