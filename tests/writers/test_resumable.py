@@ -18,7 +18,7 @@ import pytest
 
 from unire.errors import UnireError
 from unire.writers import resumable
-from unire.writers.resumable import ResumableFile
+from unire.writers.resumable import MANIFEST, ResumableFile, ResumableFolder
 
 
 def about() -> dict[str, object]:
@@ -157,6 +157,16 @@ def test_a_note_of_another_form_is_told(tmp_path, note):
         ResumableFile(tmp_path / "out", about, resume=True)
 
 
+@pytest.mark.parametrize("note", ["[]", "null", '{"complete": true}', '{"complete": 1, "about": {}}'])
+def test_a_folder_with_a_note_of_another_form_is_not_resumed(tmp_path, note):
+    ResumableFolder(tmp_path / "out", about(), resume=False)
+    (tmp_path / "out" / "000000.parquet").touch()
+    ResumableFolder(tmp_path / "out", about(), resume=True)
+    (tmp_path / "out" / MANIFEST).write_text(note)
+    with pytest.raises(UnireError, match=r"_manifest\.json does not record the progress of .*; give a new folder"):
+        ResumableFolder(tmp_path / "out", about(), resume=True)
+
+
 def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
     path = tmp_path / "out"
     with suppress(KeyboardInterrupt), ResumableFile(path, about, resume=False) as file:
@@ -238,7 +248,7 @@ WRITER = """
     import sys, time
     from pathlib import Path
     from unire.writers import resumable
-    from unire.writers.resumable import ResumableFile
+    from unire.writers.resumable import MANIFEST, ResumableFile, ResumableFolder
 
     resumable.SAVE_SECONDS = 0.01
     with ResumableFile(Path(sys.argv[1]), dict, resume=True) as file:

@@ -1,6 +1,8 @@
 """Outputs that an interrupted run can continue: a file, document by document, or a folder, file by file.
 
-Both keep a note of the progress with a fingerprint of the run. A run with other settings is refused.
+Both are resumed by a `_RunNote`: it records the fingerprint of the run, and a run with another one is refused. They
+differ in what they record beside it. A file is truncated to the documents that were noted. In a folder, each file is
+complete or missing, and so is a note by itself.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,6 +32,46 @@ SAVE_SECONDS = 1.0
 
 class InputChangedError(UnireError):
     """The input has changed, so that the file cannot be continued."""
+
+
+@dataclass(frozen=True)
+class _RunNote:
+    """The note of a run that writes an output: its fingerprint, `about`, and its progress, as a JSON file."""
+
+    path: Path
+    output: Path
+    """The unfinished output."""
+    kinds: Mapping[str, type]
+    """The entries of the note, and their types."""
+    remedy: str
+    """What the error about an unreadable note tells the user to do."""
+
+    def read(self) -> dict[str, Any] | None:
+        """The note; `None` if there is none."""
+        try:
+            note = json.loads(self.path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise UnireError(f"{self.path} cannot be read: {error}; {self.remedy}") from None
+        if not isinstance(note, dict) or not all(isinstance(note.get(key), kind) for key, kind in self.kinds.items()):
+            raise UnireError(f"{self.path} does not record the progress of {self.output}; {self.remedy}")
+        return note
+
+    def write(self, about: Mapping[str, Any], **progress: Any) -> None:
+        """Replace the note, so that it is the old or the new one at every moment."""
+        with replace_atomically(self.path) as temporary:
+            temporary.write_text(json.dumps({**progress, "about": about}) + "\n", encoding="utf-8")
+
+    def check(self, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
+        """Refuse to continue a run with another fingerprint than the one that is noted."""
+        about = json.loads(json.dumps(about))  # as it would be noted
+        differing = [key for key in {**about, **noted} if about.get(key) != noted.get(key)]
+        if differing:
+            raise UnireError(
+                f"{self.output} was started with another {' and another '.join(sorted(differing))}; resume with the "
+                "same, or delete it to start again"
+            )
 
 
 class ResumableFile:
@@ -51,7 +94,12 @@ class ResumableFile:
             raise UnireError(f"{path} is a folder; give the name of a file")
         self.path = path = _resolve_link(path)
         self.part = part_path(path)
-        self._note = path.with_name(f"{path.name}.part.json")
+        self._note = _RunNote(
+            path.with_name(f"{path.name}.part.json"),
+            self.part,
+            {"documents": int, "bytes": int, "last": str, "about": dict},
+            "delete it to start again",
+        )
         self._about = about
         self.documents = 0
         """Documents in the file."""
@@ -65,7 +113,9 @@ class ResumableFile:
         self._timer: threading.Timer | None = None
         """Records progress a second after a document was written, because the next document may take long."""
         self._failure: UnireError | None = None
-        begun = self._read_note()
+        begun = self._note.read() if self.part.exists() else None
+        if begun and not begun["documents"]:
+            begun = None
         if begun and not resume:
             raise UnireError(
                 f"{self.part} holds {count_documents(begun['documents'])} of an earlier run; "
@@ -74,7 +124,7 @@ class ResumableFile:
         self.complete = resume and path.exists() and not self.part.exists()
         """Whether the finished file exists already."""
         if self.complete:
-            self._note.unlink(missing_ok=True)
+            self._note.path.unlink(missing_ok=True)
             return
         if begun:
             self._continue(begun)
@@ -105,10 +155,10 @@ class ResumableFile:
                     self._save()
             if kind is not None and not self.documents:
                 self.part.unlink()
-                self._note.unlink(missing_ok=True)
+                self._note.path.unlink(missing_ok=True)
             if kind is None:
                 self.part.replace(self.path)
-                self._note.unlink(missing_ok=True)
+                self._note.path.unlink(missing_ok=True)
         except OSError as failure:
             raise _unwritable(self.path, failure) from None
 
@@ -156,30 +206,15 @@ class ResumableFile:
             self._file.flush()
             self._file.truncate(self._bytes)  # an interrupted write may have left a partial document
             os.fsync(self._file.fileno())
-            with replace_atomically(self._note) as temporary:
-                if self._text is not None:  # hash only the last document
-                    self._hash, self._text = _hash(self._text), None
-                note: dict[str, Any] = {"documents": self.documents, "bytes": self._bytes, "last": self.last}
-                note.update(hash=self._hash, about=self._about())
-                temporary.write_text(json.dumps(note) + "\n", encoding="utf-8")
+            if self._text is not None:  # hash only the last document
+                self._hash, self._text = _hash(self._text), None
+            progress = {"documents": self.documents, "bytes": self._bytes, "last": self.last, "hash": self._hash}
+            self._note.write(self._about(), **progress)
         except OSError as error:
             raise _unwritable(self.path, error) from None
 
-    def _read_note(self) -> dict[str, Any] | None:
-        if not self.part.exists():
-            return None
-        try:
-            note = json.loads(self._note.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None  # stopped before anything was recorded
-        except (OSError, ValueError) as error:
-            raise UnireError(f"{self._note} cannot be read: {error}; delete it to start again") from None
-        if not _is_note(note):
-            raise UnireError(f"{self._note} does not record the progress of {self.part}; delete it to start again")
-        return note if note["documents"] else None
-
     def _continue(self, note: Mapping[str, Any]) -> None:
-        _check_unchanged(self.part, json.loads(json.dumps(self._about())), note["about"])
+        self._note.check(self._about(), note["about"])
         if self.part.stat().st_size < note["bytes"]:
             raise UnireError(f"{self.part} is shorter than recorded; delete it to start again")
         self.documents, self.last, self._bytes = note["documents"], note["last"], note["bytes"]
@@ -199,12 +234,13 @@ class ResumableFolder:
 
     def __init__(self, path: Path, about: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
-        self._about = json.loads(json.dumps(about))
-        manifest = self._read()
+        self._about = about
+        self._note = _RunNote(path / MANIFEST, path, {"complete": bool, "about": dict}, "give a new folder")
+        manifest = self._note.read()
         if manifest is None or not self.finished():
             self._create(is_new=manifest is None)
         elif resume:
-            _check_unchanged(path, self._about, manifest["about"])
+            self._note.check(about, manifest["about"])
         else:
             raise UnireError(f"{path} holds an earlier run; continue it with resume=True, or delete it to start again")
 
@@ -227,20 +263,9 @@ class ResumableFolder:
             raise _unwritable(self.path, error) from None
         self._write(complete=False)
 
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError) as error:
-            raise UnireError(f"{self.path / MANIFEST} cannot be read: {error}; give a new folder") from None
-        return manifest
-
     def _write(self, *, complete: bool) -> None:
         try:
-            with replace_atomically(self.path / MANIFEST) as temporary:
-                manifest = {"complete": complete, "about": self._about}
-                temporary.write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+            self._note.write(self._about, complete=complete)
         except OSError as error:
             raise _unwritable(self.path, error) from None
 
@@ -261,30 +286,9 @@ def _resolve_link(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
-def _is_note(note: object) -> bool:
-    kinds = {"documents": int, "bytes": int, "last": str, "about": dict}
-    return isinstance(note, dict) and all(isinstance(note.get(key), kind) for key, kind in kinds.items())
-
-
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _unwritable(path: Path, error: OSError) -> UnireError:
     return UnireError(f"{path} cannot be written: {error.strerror or error}")
-
-
-def _check_unchanged(part: Path, about: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
-    """Check that a part was started with the same fingerprint.
-
-    Args:
-        part: The file or folder to continue.
-        about: The fingerprint of this run.
-        noted: The recorded fingerprint.
-    """
-    differing = [key for key in {**about, **noted} if about.get(key) != noted.get(key)]
-    if differing:
-        raise UnireError(
-            f"{part} was started with another {' and another '.join(sorted(differing))}; resume with the same, or "
-            "delete it to start again"
-        )
