@@ -14,6 +14,7 @@ import pytest
 from helpers import faults
 from helpers.cli import TWENTY
 from helpers.faults import NO_FAULT, Fault, Outcome
+from unire import pretrained
 from unire.errors import describe_os_error, describe_out_of_memory
 
 CONVERT = ("data", "convert", TWENTY, "--out")
@@ -159,6 +160,37 @@ def test_missing_memory_is_one_sentence(lines: Path) -> None:
         ran = fault.run([*EXTRACT, lines] if megabytes < 700 else ["data", "stats", TWENTY])
         assert ran.complaint() is None
         assert ran.status in (0, 1)
+
+
+TOKENIZER_WITHOUT_MEMORY = """
+import os, resource, sys
+from pathlib import Path
+from unire.config import copy_without_limits
+from unire.errors import UnireError
+from unire.model_files import explain_tokenizer_errors, load_tokenizer_file
+
+def leave(n_bytes):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + n_bytes, -1))
+
+path = Path(sys.argv[1])
+tokenizer = load_tokenizer_file(path, trusted=True)
+leave(3_000_000)
+for fails in (lambda: load_tokenizer_file(path, trusted=True), lambda: copy_without_limits(tokenizer)):
+    try:
+        with explain_tokenizer_errors("it is broken"):
+            fails()
+    except UnireError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_a_tokenizer_without_memory_is_an_error_and_does_not_end_the_process() -> None:
+    command = [sys.executable, "-c", TOKENIZER_WITHOUT_MEMORY, str(pretrained.find("science") / "tokenizer.json")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == ["memory ran out; use smaller inputs or batches, or more memory"] * 2
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from unire.calibration import Calibration, CalibrationCurve
 from unire.errors import FRACTION, Range, UnireError, check_kinds, check_ranges, shorten
-from unire.model_files import load_json
+from unire.model_files import load_json, reserve_memory
 
 __all__ = [
     "FORMAT_VERSION",
@@ -31,6 +31,8 @@ MAX_WINDOW_WORDS = 1_000_000
 MAX_TABLE_WORDS = 4096
 MAX_HEAD_SIZE = 4096
 MAX_TOKEN_ID = 2**31 - 1
+TOKEN_BYTES = 512
+"""Memory that a tokenizer needs for one token, at most, while it is copied."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class EncoderSpec:
 
 def copy_without_limits(tokenizer: Tokenizer) -> Tokenizer:
     """Copy a tokenizer, without padding, truncation and special tokens: a word `[SEP]` is tokenized as its letters."""
+    reserve_memory(TOKEN_BYTES * tokenizer.get_vocab_size())
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.no_padding()
     copy.no_truncation()

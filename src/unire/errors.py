@@ -117,7 +117,7 @@ WRITE_ERRORS = {
 """Errors of the system that belong to the output if they name no file."""
 OUT_OF_MEMORY = re.compile(
     r"bad_alloc|out of memory|(cannot|can't|could not|failed to|unable to) (allocate|map segment|reserve)|"
-    r"can't start new thread|pthread_create failed|not enough memory",
+    r"can't start new thread|pthread_create failed|ThreadPoolBuildError|not enough memory",
     re.IGNORECASE,
 )
 """What native libraries say, whatever type their errors have."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from unire.errors import UnireError, describe_error
+from unire.errors import UnireError, describe_error, describe_out_of_memory
 
 __all__ = [
     "MAX_JSON_BYTES",
@@ -38,6 +38,7 @@ __all__ = [
     "parse_json",
     "read_bytes",
     "read_tensor_locations",
+    "reserve_memory",
 ]
 
 MAX_JSON_BYTES = 2**22
@@ -181,6 +182,8 @@ MAX_TOKEN_ID = 2**21
 """The largest id of a token. The library lists all ids up to the largest one when it writes a tokenizer."""
 MAX_PARTS = 50
 """Steps of a normalizer or a pre-tokenizer."""
+MEMORY_RATIO = 24
+"""Bytes of memory for one byte of a `tokenizer.json`, at most."""
 MAX_WORDPIECE_CHARACTERS = 1000
 """The largest `max_input_chars_per_word`, because WordPiece takes cubic time for it. It is 100 in general."""
 GROWTH = {
@@ -211,6 +214,7 @@ def load_tokenizer_file(path: Path, *, trusted: bool = False) -> Tokenizer:
         raw = read_bytes(path, MAX_TOKENIZER_BYTES)
         if not trusted:
             _check_tokenizer(parse_json(raw))
+        reserve_memory(MEMORY_RATIO * len(raw))
         return Tokenizer.from_buffer(raw)
 
 
@@ -230,7 +234,12 @@ def explain_tokenizer_errors(sentence: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        raise UnireError(f"{sentence}: {describe_error(error)}") from None
+        raise UnireError(describe_out_of_memory(error) or f"{sentence}: {describe_error(error)}") from None
+
+
+def reserve_memory(n_bytes: int) -> None:
+    """Raise a `MemoryError` if so much memory is missing. The tokenizers library would end the process."""
+    bytes(n_bytes)  # the system gives the memory when it is used, and this never is
 
 
 def is_panic(error: BaseException) -> bool:

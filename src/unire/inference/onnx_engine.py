@@ -17,7 +17,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from unire import pretrained
-from unire.errors import UnireError, describe_error
+from unire.errors import UnireError, describe_error, describe_out_of_memory
 from unire.hub.model_dir import GRAPH
 from unire.inference.engine import Engine, PendingTables
 from unire.inference.onnx_check import check_graph
@@ -67,7 +67,10 @@ class OnnxEngine(Engine):
             self._inputs = [graph_input.name for graph_input in self._session.get_inputs()]
             n_labels = self._session.get_outputs()[0].shape[-1]
         except Exception as error:  # onnxruntime has no common type for its errors
-            raise UnireError(f"onnxruntime cannot use the graph in {str(folder)!r}: {describe_error(error)}") from None
+            raise UnireError(
+                describe_out_of_memory(error)
+                or f"onnxruntime cannot use the graph in {str(folder)!r}: {describe_error(error)}"
+            ) from None
         if not isinstance(n_labels, int) or n_labels < 1:
             raise UnireError(f"the graph in {str(folder)!r} has no labels; export the model again")
         self.n_labels: int = n_labels
@@ -109,7 +112,8 @@ class OnnxEngine(Engine):
             (P,) = self._session.run(None, {**tokens, "words": words})
         except Exception as error:
             raise UnireError(
-                f"onnxruntime cannot compute the graph in {str(self._folder)!r}: {describe_error(error)}"
+                describe_out_of_memory(error)
+                or f"onnxruntime cannot compute the graph in {str(self._folder)!r}: {describe_error(error)}"
             ) from None
         if P.shape != (*words.shape, words.shape[1], self.n_labels):
             raise UnireError(f"the graph in {str(self._folder)!r} computes no table of words; export the model again")
