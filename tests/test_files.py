@@ -11,7 +11,7 @@ import pytest
 
 from unire.errors import UnireError
 from unire.files import is_append_only, open_stream, open_text_output, read_folder, replace_atomically
-from unire.outputs import check_output_file, check_output_folder
+from unire.output_files import check_output_file, check_output_folder
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:

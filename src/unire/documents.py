@@ -15,8 +15,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, overload
 
-from unire.document_arguments import are_fragments, check_annotation, check_offsets, check_split_words, join_offsets
-from unire.errors import UnireError
+from unire.errors import UnireError, are_fragments, check_annotation, check_offsets, check_split_words
 
 __all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence", "count_annotations", "shorten"]
 
@@ -171,7 +170,7 @@ class Document:
         split = [check_split_words(words, id) for words in ((sentences,) if isinstance(sentences, str) else sentences)]
         joined = text is None
         if text is None:
-            text, placed = "\n".join(map(" ".join, split)), join_offsets(split)
+            text, placed = "\n".join(map(" ".join, split)), _join_offsets(split)
         elif offsets is None or len(offsets) != sum(map(len, split)):
             raise UnireError(f"document {id!r}: `text` needs `offsets` with one character span per word")
         else:
@@ -319,7 +318,7 @@ class Document:
         if self.text != "\n".join(map(" ".join, words)):
             return False
         # words that are white space may be elsewhere in such a text
-        return [sentence.offsets for sentence in self.sentences] == join_offsets(words)
+        return [sentence.offsets for sentence in self.sentences] == _join_offsets(words)
 
     @property
     def n_words(self) -> int:
@@ -415,6 +414,16 @@ def _build_relation(item: Any, entities: Sequence[Entity], name: str) -> Relatio
             f"but there are {len(entities)}, counted from 0"
         )
     return Relation(entities[head], entities[tail], label, score, attributes or {})
+
+
+def _join_offsets(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, int], ...]]:
+    """The character spans of words that are joined by spaces, in sentences that are joined by line ends."""
+    placed = []
+    end = -1
+    for words in sentences:
+        placed.append(tuple([(start := end + 1, end := start + len(word)) for word in words]))
+        end += not words
+    return placed
 
 
 def count_annotations(entities: int, relations: int) -> str:

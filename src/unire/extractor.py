@@ -32,7 +32,7 @@ from unire.inference.streaming import (
     to_chunk_source,
 )
 from unire.labels import LabelSpace
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 from unire.result_filter import ResultFilter
 from unire.segmentation import check_texts, check_words, segment, segment_texts
 from unire.windows.collator import Batch, bucket_groups, collate

@@ -1,9 +1,8 @@
 """The layers of the package."""
 
 LAYERS = (
-    ("errors", "utils", "limits", "files", "outputs", "model_files"),
+    ("errors", "utils", "limits", "files", "output_files", "model_files"),
     (
-        "document_arguments",
         "documents",
         "document_list",
         "labels",

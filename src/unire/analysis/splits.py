@@ -15,7 +15,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import list_files, open_text_output, replace_atomically
 from unire.limits import read_whole
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 
 __all__ = [
     "Fold",

@@ -37,7 +37,7 @@ from unire.documents import Document
 from unire.errors import OnError, UnireError
 from unire.formats.base import raise_error
 from unire.limits import DEFAULT_LIMITS, ReadLimits
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 
 __all__ = ["app", "convert", "split"]
 

@@ -14,7 +14,7 @@ from unire.cli import console
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.limits import DEFAULT_LIMITS, ReadLimits
-from unire.outputs import check_output_file
+from unire.output_files import check_output_file
 
 __all__ = [
     "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",

@@ -68,6 +68,12 @@ PRESET_NAMES = "`best`, `paper` (as published) or `released` (as the authors' co
 ENCODER = "Pretrained encoder: Hub name, folder or trained model."
 DEV = "Annotated dev file: selects the best epoch, tunes the decoder, calibrates scores."
 
+
+def _setting(name: str, metavar: str, help: str, default: str | None = None) -> Any:
+    """An option for a field of `TrainingConfig`."""
+    return option(name, metavar=metavar, help=help, panel=TRAINING, default=default)
+
+
 Encoder = Annotated[str, option("--encoder", metavar="NAME", help=ENCODER, panel=MODEL)]
 Data = Annotated[list[Path], option("--data", metavar="FILE", help="Annotated file. May be repeated.", panel=INPUT)]
 Dev = Annotated[
@@ -81,92 +87,48 @@ Test = Annotated[
 Preset = Annotated[str, option("--preset", metavar="NAME", help=f"Preset: {PRESET_NAMES}.", panel=TRAINING)]
 Epochs = Annotated[
     int | None,
-    option(
-        "--epochs",
-        metavar="N",
-        help="Passes over the annotated data.",
-        panel=TRAINING,
-        default=f"{BEST.epochs} in best, {PRESETS['paper'].epochs} in paper",
+    _setting(
+        "--epochs", "N", "Passes over the annotated data.", f"{BEST.epochs} in best, {PRESETS['paper'].epochs} in paper"
     ),
 ]
 BatchSize = Annotated[
     int | None,
-    option(
-        "--batch-size",
-        metavar="N",
-        help="Annotated sentences per step.",
-        panel=TRAINING,
-        default=f"{BEST.batch_size} in best",
-    ),
+    _setting("--batch-size", "N", "Annotated sentences per step.", f"{BEST.batch_size} in best"),
 ]
 Lr = Annotated[
     float | None,
-    option(
-        "--lr",
-        metavar="X",
-        help="Peak learning rate of the encoder.",
-        panel=TRAINING,
-        default=f"{BEST.lr:g} in best",
-    ),
+    _setting("--lr", "X", "Peak learning rate of the encoder.", f"{BEST.lr:g} in best"),
 ]
 HeadLr = Annotated[
     float | None,
-    option(
-        "--head-lr",
-        metavar="X",
-        help="Peak learning rate of the head (MLPs and biaffine).",
-        panel=TRAINING,
-        default=f"{BEST.head_lr:g} in best",
-    ),
+    _setting("--head-lr", "X", "Peak learning rate of the head (MLPs and biaffine).", f"{BEST.head_lr:g} in best"),
 ]
 Layouts = Annotated[
     Layout | None,
-    option(
-        "--layout",
-        metavar="NAME",
-        help="Layout of the windows: `in-place`, `released` or `shared`.",
-        panel=TRAINING,
-        default=f"{BEST.layout} in best",
+    _setting(
+        "--layout", "NAME", "Layout of the windows: `in-place`, `released` or `shared`.", f"{BEST.layout} in best"
     ),
 ]
 Window = Annotated[
     int | None,
-    option(
+    _setting(
         "--window",
-        metavar="N",
-        help="Window size in words; 0 = no context. `shared` fills the encoder.",
-        panel=TRAINING,
-        default=f"{PRESETS['paper'].window} in paper",
+        "N",
+        "Window size in words; 0 = no context. `shared` fills the encoder.",
+        f"{PRESETS['paper'].window} in paper",
     ),
 ]
 Patience = Annotated[
     int | None,
-    option(
-        "--patience",
-        metavar="N",
-        help="Stop after N epochs without improvement on dev.",
-        panel=TRAINING,
-        default=f"{BEST.patience} in best",
-    ),
+    _setting("--patience", "N", "Stop after N epochs without improvement on dev.", f"{BEST.patience} in best"),
 ]
 Seed = Annotated[
     int | None,
-    option(
-        "--seed",
-        metavar="N",
-        help="Random seed. Training is reproducible on a CPU.",
-        panel=TRAINING,
-        default=f"{BEST.seed}",
-    ),
+    _setting("--seed", "N", "Random seed. Training is reproducible on a CPU.", f"{BEST.seed}"),
 ]
 Set = Annotated[
     list[str] | None,
-    option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting, e.g. implication=none. List: docs/reference/configuration.md.",
-        panel=TRAINING,
-    ),
+    _setting("--set", "NAME=VALUE", "Any other setting, e.g. implication=none. List: docs/reference/configuration.md."),
 ]
 
 Resume = Annotated[bool, flag("--resume", help="Continue an interrupted training.", panel=OUTPUT)]

@@ -25,7 +25,7 @@ from unire.evaluation.scores import Scores
 from unire.extractor import Extractor
 from unire.hub.model_dir import ModelDir, locate_local_model
 from unire.labels import LabelSpace
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 from unire.tables import TableSpan
 
 __all__ = [

@@ -18,7 +18,7 @@ from unire.extractor import Extractor
 from unire.inference.onnx_engine import OnnxEngine
 from unire.inference.torch_engine import TorchEngine
 from unire.models.checkpoint import dequantize, load_checkpoint, write_checkpoint
-from unire.outputs import check_output_folder, locks_output
+from unire.output_files import check_output_folder, locks_output
 from unire.windows.collator import bucket_groups, collate
 
 __all__ = ["ExportReport", "Parity", "compare_engines", "export_onnx"]

@@ -30,8 +30,8 @@ from unire.formats import (
     brat,
     conll04,
     dygie,
-    extraction,
     json_utils,
+    jsonl,
     labelstudio,
     native,
     prodigy,
@@ -42,7 +42,7 @@ from unire.formats import (
 from unire.formats.arrow import from_dataset, to_dataset
 from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
 from unire.limits import DEFAULT_LIMITS, LimitError, ReadLimits
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 
 __all__ = [
     "FORMATS",
@@ -62,7 +62,7 @@ __all__ = [
 
 FORMATS = {
     "unire": Format(native.read, native.write),
-    "jsonl": Format(extraction.read),
+    "jsonl": Format(jsonl.read),
     "dygie": Format(dygie.read, dygie.write, dygie.CAPABILITIES, dygie.KEYS),
     "spert": Format(spert.read, spert.write, spert.CAPABILITIES, spert.KEYS, suffix=".json"),
     "unire-released": Format(released.read, released.write, released.CAPABILITIES),
@@ -348,6 +348,8 @@ ZLIB_HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """The first bytes of spaCy's compressed files."""
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 """Suffixes of files that must be JSON. If they are not, the error says what is wrong with them."""
+CONLL04_ROW = re.compile(r"([^\t]*\t){2}[^\S\t]*\d+[^\S\t]*\t([^\t]*\t){2}")
+"""The start of a line with the columns of CoNLL04, of which the third is a number and the sixth has the words."""
 JSON_START = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
 """The start of the first line of JSON files with another suffix."""
 UNKNOWN_FORMAT = "not a format that unire knows; say which one it is, or convert it first"
@@ -403,7 +405,7 @@ def _guess_text(path: Path, limits: ReadLimits) -> str:
         if not line or line.isspace():
             continue
         try:
-            if conll04.is_row(json_utils.decode(line)):
+            if CONLL04_ROW.match(json_utils.decode(line)):
                 return "conll04"
             if get_suffix(path) not in JSON_SUFFIXES and not JSON_START.match(line):
                 raise UnireError(UNKNOWN_FORMAT)

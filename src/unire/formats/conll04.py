@@ -29,7 +29,7 @@ from unire.errors import OnError, UnireError
 from unire.formats import json_utils
 from unire.formats.base import Capability, ReadOptions, add_location
 
-__all__ = ["CAPABILITIES", "is_row", "read", "write"]
+__all__ = ["CAPABILITIES", "read", "write"]
 
 CAPABILITIES = frozenset({Capability.WORDS, Capability.TWINS, Capability.CHARACTERLESS})
 NO_ENTITY = "O"
@@ -43,12 +43,6 @@ ESCAPED = re.compile(r"\\([\\/])")
 
 Block = list[tuple[int, list[str]]]
 """The lines of a sentence: line number and columns."""
-
-
-def is_row(line: str) -> bool:
-    """Whether a line is an element of a sentence."""
-    columns = line.split("\t")
-    return len(columns) > WORDS and columns[NUMBER].strip().isdecimal()
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:

@@ -22,7 +22,7 @@ from unire.hub.client import download, upload
 from unire.hub.model_card import base_licence, model_card
 from unire.labels import LabelSpace
 from unire.model_files import load_json, load_tokenizer_file
-from unire.outputs import check_output_folder
+from unire.output_files import check_output_folder
 
 __all__ = [
     "FILES",

@@ -26,7 +26,7 @@ from unire.errors import OnError, UnireError, skip_errors
 from unire.files import decompress, explain_read_errors, get_suffix, is_compressed, is_stream, open_binary
 from unire.formats.base import raise_error
 from unire.limits import DEFAULT_LIMITS, ReadLimits
-from unire.outputs import check_output_file
+from unire.output_files import check_output_file
 from unire.segmentation import segment
 from unire.sources.base import RowRange, SourceText
 from unire.sources.csv import CSV_DIALECTS, iter_rows, iter_table, split_table

@@ -27,7 +27,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import read_folder, replace_atomically
 from unire.hub.model_dir import FILES
-from unire.outputs import check_output_folder, locks_output
+from unire.output_files import check_output_folder, locks_output
 from unire.training.callbacks import TrainState
 
 if TYPE_CHECKING:

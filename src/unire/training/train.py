@@ -29,7 +29,7 @@ from unire.labels import LabelSpace
 from unire.model_files import load_json
 from unire.models.encoder import digest_weights, load_encoder
 from unire.models.unire import UniRE
-from unire.outputs import locks_output
+from unire.output_files import locks_output
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
 from unire.training.distributed import new_accelerator

@@ -19,7 +19,7 @@ from unire.extractor import Extractor
 from unire.files import check_uncompressed, is_append_only, open_stream
 from unire.hub.model_dir import ModelDir, fingerprint, locate_model
 from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, chunk_weight
-from unire.outputs import lock_output
+from unire.output_files import lock_output
 from unire.rendering.views import View, views
 from unire.result_filter import ResultFilter
 from unire.sources import JSON_LINES_SUFFIXES, TextItem, TextSources

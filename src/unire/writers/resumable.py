@@ -19,7 +19,7 @@ from typing import Any
 
 from unire.errors import UnireError
 from unire.files import replace_atomically
-from unire.outputs import check_output_folder, lock_path
+from unire.output_files import check_output_folder, lock_path
 
 __all__ = ["MANIFEST", "InputChangedError", "ResumableFile", "ResumableFolder", "count_documents", "part_path"]
 

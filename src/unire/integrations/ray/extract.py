@@ -37,7 +37,7 @@ from unire.integrations.ray.shards import (
     stamp_files,
 )
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RayJob, RayWorker
-from unire.outputs import lock_output
+from unire.output_files import lock_output
 from unire.result_filter import ResultFilter
 from unire.sources import SourceShard, TextItem, TextSources
 from unire.writers.resumable import MANIFEST, ResumableFolder

@@ -22,7 +22,7 @@ from unire.errors import UnireError
 from unire.files import replace_atomically
 from unire.inference.torch_engine import choose_device
 from unire.models.encoder import load_encoder, load_tokenizer, quiet_transformers
-from unire.outputs import locks_output
+from unire.output_files import locks_output
 from unire.training.adaptation.masked_lm import MaskedLM, MaskedLMTask, WholeWordMasking
 from unire.training.adaptation.packed_corpus import PackedCorpus
 from unire.training.callbacks import Callback

@@ -30,7 +30,7 @@ from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch, Tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.losses import LOSSES, TableWeights, soft_entry_loss
-from unire.outputs import locks_output
+from unire.output_files import locks_output
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
 from unire.training.dataset import TrainingStep

@@ -24,7 +24,7 @@ from unire.extractor import Extractor
 from unire.inference.streaming import Chunker, chunk_weight
 from unire.inference.torch_engine import TorchEngine, choose_device
 from unire.models.unire import UniRE
-from unire.outputs import check_output_folder, locks_output
+from unire.output_files import check_output_folder, locks_output
 from unire.tables import TableSpan
 from unire.training.callbacks import Callback, CallbackList, Interrupt
 from unire.training.distillation.soft_labels import CHUNK_CHARACTERS, SCALE, locate_cells, write_soft_labels

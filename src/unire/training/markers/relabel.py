@@ -27,7 +27,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.inference.streaming import Prefetcher
 from unire.labels import LabelSpace
-from unire.outputs import check_output_folder, locks_output
+from unire.output_files import check_output_folder, locks_output
 from unire.tables import TableSpan
 from unire.training.callbacks import Callback, CallbackList, Interrupt
 from unire.training.distillation.soft_labels import (

@@ -14,7 +14,7 @@ from unire.evaluation.scorer import score
 from unire.inference.torch_engine import choose_device
 from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
-from unire.outputs import locks_output
+from unire.output_files import locks_output
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig, marker_config
 from unire.training.distributed import require_single_process

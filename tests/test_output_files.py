@@ -17,11 +17,11 @@ from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import lock_folder, read_folder, replace_atomically
 from unire.hub.model_dir import ModelDir, copy_model, fingerprint
-from unire.outputs import check_output_folder, lock_output, lock_path, locks_output
+from unire.output_files import check_output_folder, lock_output, lock_path, locks_output
 
 HOLD = (
     "import sys, time\n"
-    "from unire.outputs import lock_output\n"
+    "from unire.output_files import lock_output\n"
     "with lock_output(sys.argv[1]):\n"
     "    print('held', flush=True)\n"
     "    time.sleep(60)\n"
@@ -142,7 +142,7 @@ def test_the_thread_that_holds_a_lock_may_ask_again_and_another_may_not(tmp_path
 def test_a_forked_process_that_outlives_its_parent_does_not_keep_the_lock(tmp_path):
     program = (
         "import os, sys, time\n"
-        "from unire.outputs import lock_output\n"
+        "from unire.output_files import lock_output\n"
         "with lock_output(sys.argv[1]):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
