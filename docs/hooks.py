@@ -33,12 +33,37 @@ OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*(?: [a-z0-9_]+=[^\s,.)]+)?")
 
 SEARCH_BOOSTS = {"how-to/": 4, "tutorials/": 4, "reference/glossary.md": 2, "lab-notes/": 0.5}
 """Rank of pages in the search, relative to others."""
+SEARCH_WORDS = {
+    "index.md": ("licence", "license", "citation"),
+    "get-started/index.md": ("language", "German", "multilingual"),
+    "get-started/install.md": ("offline", "setup", "requirements"),
+    "how-to/choose-threshold.md": ("confidence", "precision", "recall"),
+    "how-to/extract-files.md": ("PDF", "CSV", "Gephi"),
+    "how-to/filter-types.md": ("filter", "ignore", "only", "select", "subset"),
+    "how-to/large-corpora.md": ("big", "corpus", "millions", "parallel", "scale", "speed"),
+    "how-to/overlapping-entities.md": ("nested",),
+    "how-to/publish-model.md": ("publish", "share", "upload"),
+    "how-to/serve.md": ("REST", "server"),
+    "how-to/use-gpu.md": ("CUDA", "faster", "speed"),
+    "tutorials/correct-and-retrain.md": (
+        "brat",
+        "fine-tune",
+        "finetune",
+        "human",
+        "improve",
+        "Prodigy",
+        "Studio",
+    ),
+    "tutorials/train-own-labels.md": ("custom",),
+}
+"""Words that should find a page first. Each word of a query matches them by its first letters."""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     for path, boost in SEARCH_BOOSTS.items():
         if page.file.src_uri.startswith(path):
             page.meta.setdefault("search", {"boost": boost})
+    page.meta.setdefault("tags", list(SEARCH_WORDS.get(page.file.src_uri, ())))
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(describe_commands()))
     return FIELDS.sub(lambda found: "\n".join(describe_fields(*found.groups())), markdown)

@@ -107,7 +107,7 @@ def test_an_unknown_type_is_refused_by_document_and_name() -> None:
 
 def test_an_empty_space_says_that_it_has_none() -> None:
     with pytest.raises(
-        UnireError, match="unknown entity type 'A'; the label space has none; correct the name, or pass another"
+        UnireError, match="unknown entity type 'A'; the label space has none; correct the name, or use another"
     ):
         LabelSpace(()).entity_id("A")
 

@@ -223,7 +223,7 @@ class LabelSpace:
         except KeyError:
             raise UnireError(
                 f"unknown {kind} type {shorten(name)}; the label space has {_enumerate(ids)}; "
-                "correct the name, or pass another label space"
+                "correct the name, or use another model or label space"
             ) from None
 
     @staticmethod

@@ -436,7 +436,7 @@ def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tm
 
 
 GUESSED = "(format guessed as {}; give the format if that is wrong)"
-STRANGE = "a.txt, line 1: not a format that unire knows; say which one it is, or convert it first"
+STRANGE = "a.txt, line 1: not a format that unire knows; name the format, or convert the file first"
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_the_help_of_training_shows_the_settings_of_the_preset_best():
 def test_help_has_examples_and_fits_80_columns(name):
     text = inspect.cleandoc(COMMANDS[name].help)
     assert max(map(len, text.splitlines())) <= MAX_HELP_COLUMNS
-    if name not in ("data", "study"):
-        assert f"\n    unire {name}" in text.partition("Examples:")[2]
+    assert f"\n    unire {name}" in text.partition("Examples:")[2]
+    assert not text.splitlines()[-1].startswith(" ")  # typer does not indent examples at the end
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,11 @@ def test_links_to_files_lead_somewhere(page):
     """`make docs` checks the links between pages of the site."""
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert not [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]
+
+
+def test_words_for_the_search_belong_to_pages():
+    words = runpy.run_path(str(ROOT / "docs" / "hooks.py"))["SEARCH_WORDS"]
+    assert words.keys() <= {str(Path(page).relative_to("docs")) for page in PAGES}
 
 
 def test_every_page_is_in_the_navigation():

@@ -82,7 +82,7 @@ def spert(**changes: Any) -> dict[str, Any]:
         ('{"a":' * 100_000, "cannot be read as JSON"),
         ('{"sentences": [["\\ud83d"]]}', "cannot be read as JSON: 'utf-8' codec can't encode"),
         ("7", "a document must be a JSON object, but is 7"),
-        ({"title": "x"}, "not a format that unire knows; say which"),
+        ({"title": "x"}, "not a format that unire knows; name the format"),
         ({"ner": []}, '"sentences" is missing'),
         ({"sentences": "a b"}, '"sentences" must be a list, but is "a b"'),
         ({"sentences": ["a b"]}, 'sentence 0 of "sentences" must be a list, but is "a b"'),

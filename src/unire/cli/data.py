@@ -308,6 +308,16 @@ def _parse_shares(text: str) -> dict[str, float]:
     return shares
 
 
-app = typer.Typer(help="Convert, check, count, split and show annotated data.", no_args_is_help=True)
+HELP = """Convert, check, count, split and show annotated data.
+
+Examples:
+
+    unire data convert annotations/ --out train.jsonl
+    unire data check train.jsonl dev.jsonl
+
+`unire data COMMAND --help` shows the options of a command.
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 for command in (convert, check, stats, split, show):
     app.command(no_args_is_help=True)(command)

@@ -83,8 +83,10 @@ def check(
 
     Examples:
 
-        unire data check train.jsonl dev.jsonl test.jsonl --labels scierc --strict
+        unire data check train.jsonl dev.jsonl test.jsonl --labels scierc
         unire data check annotations/ --encoder models/mine
+
+    Each message names the place, the problem and its effect.
     """
     notes: Counter[str] = Counter()
     issues = check_files(
@@ -148,6 +150,9 @@ def stats(
 
         unire data stats train.jsonl dev.jsonl test.jsonl --labels scierc
         unire data stats train.jsonl --plot train.svg
+
+    Overlapping entities and other annotation that a table cannot represent are
+    counted too.
     """
     if plot:
         check_output(plot, files, format)

@@ -45,15 +45,35 @@ MODELS_OWN = "that of the model"
 
 Match = Annotated[
     RelationMatch,
-    option("--relations", help="Whether the entity types of a correct relation must match too.", panel=SCORING),
+    option(
+        "--relations",
+        metavar="NAME",
+        help="Whether the entity types of a relation must match too (`strict`) or not (`boundaries`).",
+        panel=SCORING,
+    ),
 ]
 Directions = Annotated[
-    SymmetricGold, option("--directions", help="How symmetric relations are counted.", panel=SCORING)
+    SymmetricGold,
+    option(
+        "--directions",
+        metavar="NAME",
+        help="Count a symmetric relation as two (`doubled`), as one (`once`) or `as-annotated`.",
+        panel=SCORING,
+    ),
 ]
 Averaging = Annotated[
-    Average, option("--average", help="Average over all predictions (micro) or over types (macro).", panel=SCORING)
+    Average,
+    option(
+        "--average",
+        metavar="NAME",
+        help="Average over all predictions (`micro`) or over types (`macro`).",
+        panel=SCORING,
+    ),
 ]
-Spans = Annotated[SpanUnit, option("--spans", help="Compare spans by words or by characters.", panel=SCORING)]
+Spans = Annotated[
+    SpanUnit,
+    option("--spans", metavar="NAME", help="Compare spans by `words` or by `characters`.", panel=SCORING),
+]
 DropOverlapping = Annotated[
     bool, flag("--drop-overlapping", help="Skip sentences with overlapping gold entities.", panel=SCORING)
 ]

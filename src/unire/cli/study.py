@@ -21,10 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Compare systems, analyse errors, measure speed, run ablations.",
-    no_args_is_help=True,
-)
+HELP = """Compare systems, analyse errors, measure speed, run ablations.
+
+Examples:
+
+    unire study compare science models/mine --data test.jsonl
+    unire study errors models/mine --data test.jsonl --show 3
+
+`unire study COMMAND --help` shows the options of a command.
+"""
+VARIANTS, FINISHED = "Train variants and compare them", "Study finished models"
+"""Panels of `unire study --help`."""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 
 STUDY, PIPELINE = "Study", "Pipeline"
 """Panels of `--help`."""
@@ -119,10 +128,13 @@ def _training_help(name: str, sentence: str, place: str) -> str:
 
 
 for _name, (_study, *_help) in TRAINING_STUDIES.items():
-    app.command(_name, no_args_is_help=True, help=cleandoc(_training_help(_name, *_help)))(_training_command(_study))
+    _register = app.command(
+        _name, no_args_is_help=True, rich_help_panel=VARIANTS, help=cleandoc(_training_help(_name, *_help))
+    )
+    _register(_training_command(_study))
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=VARIANTS)
 def pipeline(
     *,
     data: Data,
@@ -169,7 +181,7 @@ def pipeline(
     _print_result(result, out, json)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=FINISHED)
 def threshold(
     *,
     data: Data,
@@ -197,7 +209,7 @@ def threshold(
     _print_result(result, out, json)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=FINISHED)
 def errors(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Model or file of predictions.", show_default=False)],
     *,
@@ -236,7 +248,7 @@ def errors(
                 console.say(f"    found: {item}", to=console.out)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=FINISHED)
 def speed(
     *,
     data: Data,
@@ -271,7 +283,7 @@ def speed(
     _print_result(result, out, json)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=FINISHED)
 def compare(
     systems: Annotated[
         list[str],
@@ -319,7 +331,7 @@ def compare(
                 console.say(f"  {name}: ", verdict, f"  {item['item']}", to=console.out)
 
 
-@app.command(no_args_is_help=True)
+@app.command(no_args_is_help=True, rich_help_panel=FINISHED)
 def report(
     context: typer.Context,
     *,

@@ -101,8 +101,10 @@ def train(
 
     Examples:
 
-        unire train --encoder bert-base-uncased --labels scierc \\
-            --data train.jsonl --dev dev.jsonl --test test.jsonl --out models/mine
+        unire train --encoder bert-base-uncased \\
+            --data train.jsonl --dev dev.jsonl --out models/mine
+        unire train --encoder bert-base-uncased --labels scierc --preset paper \\
+            --data train.json --dev dev.json --test test.json -o models/paper
         unire train --encoder bert-base-uncased --labels ade \\
             --data all.json --folds 10 --out models/ade
 

@@ -128,7 +128,7 @@ Seed = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    _setting("--set", "NAME=VALUE", "Any other setting, e.g. implication=none. List: docs/reference/configuration.md."),
+    _setting("--set", "NAME=VALUE", "Any other setting, e.g. implication=none. A wrong name lists all."),
 ]
 
 Resume = Annotated[bool, flag("--resume", help="Continue an interrupted training.", panel=OUTPUT)]

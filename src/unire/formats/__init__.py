@@ -352,7 +352,7 @@ CONLL04_ROW = re.compile(r"([^\t]*\t){2}[^\S\t]*\d+[^\S\t]*\t([^\t]*\t){2}")
 """The start of a line with the columns of CoNLL04, of which the third is a number and the sixth has the words."""
 JSON_START = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
 """The start of the first line of JSON files with another suffix."""
-UNKNOWN_FORMAT = "not a format that unire knows; say which one it is, or convert it first"
+UNKNOWN_FORMAT = "not a format that unire knows; name the format, or convert the file first"
 
 
 def guess(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
