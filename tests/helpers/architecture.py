@@ -53,7 +53,7 @@ UNFINISHED_VARIABLES: set[str] = set()
 
 NAMES_OPTIONS = {
     "rendering/terminal.py",  # its note is read by those who use the command
-    "studies/variants.py",  # it runs the command in other processes
+    "studies/ablations.py",  # it runs the command in other processes
 }
 """Modules of the library that name options of the command line."""
 

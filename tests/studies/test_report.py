@@ -50,7 +50,7 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
     setup = ("--encoder", encoder, "--data", few, "--dev", few, "--test", few, "--labels", "scierc", *SETTINGS)
     made: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("unire.studies.variants", "unire.studies.pipeline.study"):
+        for module in ("unire.studies.ablations", "unire.studies.pipeline.study"):
             patch.setattr(f"{module}.run_jobs", runner(made))
         patch.setattr("unire.studies.profiling.MIN_ROUND_SECONDS", 0)
         patch.setattr("unire.studies.speed.WINDOWS", (100,))

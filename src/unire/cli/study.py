@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unire.cli import console
+from unire.cli import console, training_options
 from unire.cli.options import INPUT, MODEL, OUTPUT, SCORING, Device, Format, Json, Labels, Symmetric, input_path, option
 from unire.cli.training_options import DEV, Data, Encoder, Epochs, Preset, Set, Test, changes_from, config_from, stopped
 from unire.errors import UnireError
@@ -80,7 +80,7 @@ TRAINING_STUDIES = {
     "dropout": ("DROPOUT", "Train with a logit dropout of 0.1 to 0.4, and score on dev.", "Table 6"),
     "beta2": ("BETA2", "Train with a β₂ of 0.9 and of 0.999, and score on dev.", "Section 4"),
 }
-"""Training studies: their name in `unire.studies.variants`, their help, and their place in the paper."""
+"""Training studies: their name in `unire.studies.ablations`, their help, and their place in the paper."""
 
 
 def _training_command(name: str) -> Callable[..., None]:
@@ -101,13 +101,15 @@ def _training_command(name: str) -> Callable[..., None]:
         out: Out,
         json: Json = False,
     ) -> None:
-        from unire.studies import variants
+        from unire.studies import ablations
 
         config = config_from(preset, settings or [], epochs=epochs)
         files = tuple(data), tuple(dev), config, out, tuple(test or ())
-        setup = variants.StudySetup(encoder, *files, labels, symmetric, format)
+        setup = ablations.StudySetup(encoder, *files, labels, symmetric, format)
         with _report_interrupt():
-            (result,) = variants.run_studies([getattr(variants, name)], setup, seeds=seeds, jobs=jobs, log=console.say)
+            (result,) = ablations.run_studies(
+                [getattr(ablations, name)], setup, seeds=seeds, jobs=jobs, log=console.say
+            )
         _print_result(result, out, json)
 
     return command
@@ -170,8 +172,8 @@ def pipeline(
     --preset, --epochs and --set apply to the joint model. Finished trainings are
     kept. Table 5 of the UniRE paper has such a comparison.
     """
+    from unire.studies.ablations import StudySetup
     from unire.studies.pipeline.study import run_study
-    from unire.studies.variants import StudySetup
 
     config = config_from(preset, settings or [], epochs=epochs)
     setup = StudySetup(encoder, tuple(data), tuple(dev), config, out, tuple(test), labels, symmetric, format)
@@ -339,10 +341,7 @@ def report(
         list[Path] | None,
         option("--data", metavar="FILE", help="Annotated training file. May be repeated.", panel=INPUT),
     ] = None,
-    dev: Annotated[
-        list[Path] | None,
-        option("--dev", metavar="FILE", help=DEV, panel=INPUT),
-    ] = None,
+    dev: training_options.Dev = None,
     test: Test = None,
     format: Format = None,
     labels: Labels = None,
@@ -377,7 +376,7 @@ def report(
     from unire.studies.report import run_all, write_report
 
     if encoder is not None:
-        from unire.studies.variants import StudySetup
+        from unire.studies.ablations import StudySetup
 
         if not (data and dev and test):
             raise UnireError("--encoder needs --data, --dev and --test")

@@ -18,9 +18,9 @@ from unire.studies import compare as compare_module
 from unire.studies import error_analysis
 from unire.studies import speed as speed_module
 from unire.studies import threshold as threshold_module
+from unire.studies.ablations import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, plan_jobs, run_studies
 from unire.studies.pipeline import study as pipeline
 from unire.studies.results import Json, ResultTable, load_result, save_result
-from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, plan_jobs, run_studies
 
 __all__ = ["STUDIES", "Study", "run_all", "write_report"]
 

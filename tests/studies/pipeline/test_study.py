@@ -19,7 +19,7 @@ from unire.errors import UnireError
 from unire.inference import torch_engine as torch_engine
 from unire.labels import LabelSpace
 from unire.models.encoder import load_encoder
-from unire.studies import profiling, variants
+from unire.studies import ablations, profiling
 from unire.studies.pipeline import runs, study
 from unire.studies.pipeline.runs import PipelineRun
 from unire.studies.pipeline.study import PipelineConfig
@@ -186,6 +186,6 @@ def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_pa
 
 
 def test_the_study_needs_test_data(tmp_path, encoder):
-    setup = variants.StudySetup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
+    setup = ablations.StudySetup(str(encoder), (TWENTY,), (TWENTY,), TrainingConfig(epochs=1), tmp_path)
     with pytest.raises(UnireError, match="pass test="):
         study.run_study(setup, PipelineConfig(), seeds=1, jobs=1)

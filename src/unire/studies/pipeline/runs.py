@@ -27,12 +27,12 @@ from unire.labels import LabelSpace
 from unire.models.checkpoint import read_tensors, write_tensors
 from unire.models.encoder import load_encoder
 from unire.models.unire import UniRE
+from unire.studies.ablations import DEFAULT
 from unire.studies.pipeline.entities import EntityClassifier, EntityData, SpanModel, count_unreachable
 from unire.studies.pipeline.study import PipelineConfig
 from unire.studies.profiling import Step, TimedRun, measure
 from unire.studies.results import Json, count_sentences
 from unire.studies.speed import describe_machine
-from unire.studies.variants import DEFAULT
 from unire.training.callbacks import Callback, exit_status
 from unire.training.config import TrainingConfig
 from unire.training.markers.classifier import RelationClassifier, default_batch_tokens, load_marker, replace_model

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from unire.errors import FRACTION, NATURAL, POSITIVE, UnireError, check_kinds, check_ranges
 from unire.studies import charts as draw
 from unire.studies import speed as speed_module
+from unire.studies.ablations import StudySetup, Variant
 from unire.studies.profiling import describe_repeats
 from unire.studies.results import Json, ResultTable, format_mean, format_millions, save_result
 from unire.studies.runner import Record, StudyJob, run_jobs
-from unire.studies.variants import StudySetup, Variant
 from unire.training.config import MARKER_SETTINGS, TrainingConfig
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Training studies: variants of one training setup, each with several seeds (Tables 4 and 6 of the paper).
+"""Ablations and other training studies: variants of one training setup, each with several seeds (Tables 4 and 6).
 
 A run is one variant with one seed. `unire train` trains it in its own process, and its record is kept in `cells/` of
 the study's folder. Studies that share the folder share runs, such as the default.

@@ -12,8 +12,8 @@ import pytest
 from helpers.paths import TWENTY
 from helpers.study_runs import command as run
 from unire.errors import UnireError
-from unire.studies import variants
-from unire.studies.variants import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, Variant
+from unire.studies import ablations
+from unire.studies.ablations import ABLATION, BETA2, DROPOUT, WINDOW, StudySetup, Variant
 from unire.training.config import TrainingConfig
 
 QUICK = ("--labels", "scierc", "--epochs", 1, "--preset", "best", "--set", "evaluate_after=0")
@@ -45,12 +45,12 @@ def pretended(monkeypatch):
                 record = {**job.info, "seconds": 1.0, "printed": split}
                 job.record_path.write_text(json.dumps(record), encoding="utf-8")
 
-    monkeypatch.setattr(variants, "run_jobs", run_jobs)
+    monkeypatch.setattr(ablations, "run_jobs", run_jobs)
     return made
 
 
 def results(setup, *studies, seeds=1):
-    return variants.run_studies(studies, setup, seeds=seeds, jobs=2, log=print)
+    return ablations.run_studies(studies, setup, seeds=seeds, jobs=2, log=print)
 
 
 def test_the_ablation_has_the_rows_of_table_4(setup, pretended):
@@ -173,6 +173,6 @@ def test_an_interrupt_ends_a_study_without_a_traceback(encoder, tmp_path, monkey
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(variants, "run_jobs", interrupted)
+    monkeypatch.setattr(ablations, "run_jobs", interrupted)
     ran = run("study", "beta2", *trained(encoder), "--out", tmp_path, code=130)
     assert "the same command continues with the others" in ran.stderr
