@@ -229,7 +229,7 @@ TRIED = (
     ("SciERC", "convolutions over bilinear cell features", "scierc-convolutions-bilinear", "no gain: not added"),
     ("SciERC", "convolutions over products of word features", "scierc-convolutions-product", "no gain: not added"),
     ("SciERC", "convolutions over the scores", "scierc-convolutions-scores", "no gain: not added"),
-    ("SciERC", "soft labels from six of these and marker models, 2.6 minutes", "scierc-marked-i", "baseline of the next row"),
+    ("SciERC", "soft labels from six of these and marker models", "scierc-marked-i", "baseline of the next row"),
     ("SciERC", "the same, student with convolutions", "scierc-convolutions-taught", "no gain: not added"),
     ("SciERC", "`best`, 30 epochs, on mpnet-science-b", "scierc-try-plain", "baseline of the next rows"),
     ("SciERC", "30 epochs, `average` (of weights) = 0.995", "scierc-try-average", "no gain: deleted"),
