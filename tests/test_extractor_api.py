@@ -157,6 +157,17 @@ def test_other_types_are_left_out(extractor, documents):
     assert all(relation.tail in document.entities for document in found for relation in document.relations)
 
 
+def test_relations_of_some_types_come_with_their_arguments_only(extractor, documents):
+    label = documents[0].relations[0].label
+    for document, all_of_it in zip(extractor.extract(TEXTS, relations=[label]), documents, strict=True):
+        expected = [relation for relation in all_of_it.relations if relation.label == label]
+        assert list(document.relations) == expected
+        assert set(document.entities) == {entity for r in expected for entity in (r.head, r.tail)}
+    head = documents[0].relations[0].head.label
+    for document in extractor.extract(TEXTS, entities=head, relations=label):
+        assert {entity.label for entity in document.entities} <= {head}
+
+
 def test_findings_do_not_depend_on_the_batch_size(extractor, twenty):
     def findings(documents):
         return [[(entity.span, entity.label) for entity in document.entities] for document in documents]

@@ -17,8 +17,8 @@ DOCUMENT = Document.from_words(
 )
 
 
-def kept(types=None, min_score=0.0) -> tuple[str, list[str]]:
-    document = ResultFilter.build(LABELS, min_score, types)(DOCUMENT)
+def kept(types=None, min_score=0.0, **names) -> tuple[str, list[str]]:
+    document = ResultFilter.build(LABELS, min_score, types, **names)(DOCUMENT)
     assert document.text == DOCUMENT.text
     pairs = [f"{r.head.text}{r.tail.text} {r.label}" for r in document.relations]
     return "".join(entity.text for entity in document.entities), pairs
@@ -56,9 +56,48 @@ def test_a_filter_that_keeps_everything_returns_the_same_document():
 
 
 def test_the_types_of_a_filter_do_not_depend_on_their_order():
-    assert ResultFilter.build(LABELS, types="USED-FOR,Method").types == ["Method", "USED-FOR"]
+    types = {"entities": ["Method"], "relations": ["USED-FOR"], "arguments only": False}
+    assert ResultFilter.build(LABELS, types="USED-FOR,Method").types == types
     assert ResultFilter.build(LABELS, types="Method,USED-FOR") == ResultFilter.build(LABELS, types="USED-FOR,Method")
     assert ResultFilter.build(LABELS).types is None
+
+
+def test_relations_keep_their_arguments_and_nothing_else():
+    assert kept(relations="Both") == ("acd", ["ad Both", "ca Both"])
+    assert kept(relations=["Both"], min_score=0.5) == ("ad", ["ad Both"])
+    assert kept(relations="USED-FOR,Both") == ("abcd", ["ac USED-FOR", "ab USED-FOR", "ad Both", "ca Both"])
+
+
+def test_entities_stay_without_a_relation_and_restrict_the_arguments():
+    assert kept(entities="Task,Both") == ("cd", [])
+    assert kept(entities=["Method"]) == ("ab", ["ab USED-FOR"])
+    assert kept(entities="Method,Task", relations="Both") == ("abc", ["ca Both"])
+    assert kept(entities="Method", relations="Both") == ("ab", [])
+
+
+def test_the_same_name_of_both_kinds_is_told_apart():
+    assert kept(entities="Both") == ("d", [])
+    assert kept(entities="Both,Method", relations="Both") == ("abd", ["ad Both"])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            {"entities": "USED-FOR"},
+            r"^entities=\.\.\. names 'USED-FOR', which the model does not have; the entity types ",
+        ),
+        (
+            {"relations": "USED-FOR,Task"},
+            r"^relations=\.\.\. names 'Task', which .*the relation types are USED-FOR, Both$",
+        ),
+        ({"relations": []}, r"^relations=\.\.\. names no relation type; the entity types are "),
+        ({"entities": "Method", "types": "Task"}, r"^types=\.\.\. names types of both kinds; leave it out beside "),
+    ],
+)
+def test_wrong_names_of_one_kind_are_refused(names, message):
+    with pytest.raises(UnireError, match=message):
+        ResultFilter.build(LABELS, **names)
 
 
 @pytest.mark.parametrize("types", ["", " , ", []])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from unire.calibration import Calibration, CalibrationCurve
 from unire.errors import FRACTION, Range, UnireError, check_kinds, check_ranges, shorten
+from unire.labels import LabelSpace
 from unire.model_files import load_json, reserve_memory
 
 __all__ = [
@@ -214,6 +215,20 @@ class ModelConfig:
 
     def with_(self, **changes: Any) -> ModelConfig:
         return replace(self, **changes)
+
+    def with_constraints(
+        self, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None, labels: LabelSpace
+    ) -> ModelConfig:
+        """Return a config with other type constraints, as `Extractor.load` takes them; `None` changes nothing."""
+        if constraints is None:
+            return self
+        if constraints == "none":
+            return self.with_(constraints=False)
+        if constraints != "learnt":
+            return self.with_(constraints=True, signatures=labels.load_signatures(constraints))
+        if not self.signatures:
+            raise UnireError("this model stores no type constraints; pass a JSON file, or train it again")
+        return self.with_(constraints=True)
 
     def to_dict(self) -> dict[str, Any]:
         return {

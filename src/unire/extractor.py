@@ -40,6 +40,7 @@ from unire.windows.windows import WindowBuilder, WindowGroup
 
 __all__ = ["Extractor", "OnBatch", "notes_of", "use_decoder"]
 
+Names = str | Iterable[str] | None
 OnBatch = Callable[[Batch, Any], None]
 """Called after a batch was decoded, with the batch and its probability tables P. Positions of documents count from the
 start of the stream. It may raise an error, which stops the extraction."""
@@ -116,7 +117,7 @@ class Extractor:
             UnireError: There is no such model, its folder is incomplete, or an option does not fit it.
         """
         with ModelDir.reading(source) as model:
-            config = _constrain(model.config, model.labels, constraints)
+            config = model.config.with_constraints(constraints, model.labels)
             if decoder is not None:
                 config = use_decoder(config, decoder)
             if alpha is not None:
@@ -161,7 +162,9 @@ class Extractor:
         *,
         id: str = "",
         min_score: float = 0.0,
-        types: str | Iterable[str] | None = None,
+        types: Names = None,
+        entities: Names = None,
+        relations: Names = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -175,7 +178,9 @@ class Extractor:
         *,
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
-        types: str | Iterable[str] | None = None,
+        types: Names = None,
+        entities: Names = None,
+        relations: Names = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -189,7 +194,9 @@ class Extractor:
         *,
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
-        types: str | Iterable[str] | None = None,
+        types: Names = None,
+        entities: Names = None,
+        relations: Names = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -203,7 +210,9 @@ class Extractor:
         id: str = "",
         ids: Iterable[str] | None = None,
         min_score: float = 0.0,
-        types: str | Iterable[str] | None = None,
+        types: Names = None,
+        entities: Names = None,
+        relations: Names = None,
         batch_size: int | None = None,
         progress: bool = False,
         notes: Counter[str] | None = None,
@@ -221,6 +230,8 @@ class Extractor:
             min_score: Leave out entities and relations with a lower score, and relations that lose an argument.
             types: Keep only entities and relations of these types, given as a list or separated by commas. Without an
                 entity type in the list, entities of all types are kept; likewise relations. [default: all types]
+            entities: Keep only entities of these types, and relations between them. [default: all types]
+            relations: Keep only relations of these types; without `entities`, only their arguments. [default: all]
             batch_size: Largest number of sentences, or of windows shared by sentences, that are computed at once. Lower
                 it if memory runs short; what is found does not depend on it. [default: as many as suit the engine]
             progress: Show a progress bar on standard error.
@@ -236,7 +247,7 @@ class Extractor:
         """
         if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
             raise UnireError(f"batch_size must be a whole number, at least 1, not {batch_size!r}")
-        keep = ResultFilter.build(self.labels, min_score, types)
+        keep = ResultFilter.build(self.labels, min_score, types, entities=entities, relations=relations)
         texts = check_texts(texts)
         if isinstance(texts, str):
             if ids is not None:
@@ -423,20 +434,6 @@ def use_decoder(config: ModelConfig, decoder: str) -> ModelConfig:
         return config
     check_decoder(decoder)
     return config.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
-
-
-def _constrain(
-    config: ModelConfig, labels: LabelSpace, constraints: str | Path | Mapping[str, Iterable[Sequence[str]]] | None
-) -> ModelConfig:
-    if constraints is None:
-        return config
-    if constraints == "none":
-        return config.with_(constraints=False)
-    if constraints != "learnt":
-        return config.with_(constraints=True, signatures=labels.load_signatures(constraints))
-    if not config.signatures:
-        raise UnireError("this model stores no type constraints; pass a JSON file, or train it again")
-    return config.with_(constraints=True)
 
 
 def notes_of(group: WindowGroup) -> dict[str, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from itertools import chain
+from typing import Any, Self
 
 from unire.documents import Document
-from unire.errors import UnireError
+from unire.errors import UnireError, shorten
 from unire.labels import LabelSpace
 
 __all__ = ["ResultFilter"]
@@ -17,7 +18,7 @@ __all__ = ["ResultFilter"]
 class ResultFilter:
     """Drops entities and relations by score and by type, and relations that lose an argument.
 
-    >>> keep = ResultFilter.build(extractor.labels, min_score=0.5, types=["Method", "USED-FOR"])  # doctest: +SKIP
+    >>> keep = ResultFilter.build(extractor.labels, min_score=0.5, relations=["USED-FOR"])  # doctest: +SKIP
     >>> keep(document)  # doctest: +SKIP
     """
 
@@ -27,9 +28,19 @@ class ResultFilter:
     """The entity types to keep; `None` keeps all."""
     relation_types: tuple[str, ...] | None = None
     """The relation types to keep; `None` keeps all."""
+    arguments_only: bool = False
+    """Whether entities are dropped that are not an argument of a kept relation."""
 
     @classmethod
-    def build(cls, labels: LabelSpace, min_score: float = 0.0, types: str | Iterable[str] | None = None) -> Self:
+    def build(
+        cls,
+        labels: LabelSpace,
+        min_score: float = 0.0,
+        types: str | Iterable[str] | None = None,
+        *,
+        entities: str | Iterable[str] | None = None,
+        relations: str | Iterable[str] | None = None,
+    ) -> Self:
         """Check a score and the names of types, and build the filter.
 
         Args:
@@ -37,48 +48,76 @@ class ResultFilter:
             min_score: The lowest score.
             types: Names of entity and relation types, as an iterable or separated by commas. Without any entity type,
                 all entities are kept; without any relation type, all relations are. [default: all types]
+            entities: The entity types to keep. Relations are kept between entities of these types. [default: all]
+            relations: The relation types to keep. Without `entities`, only the arguments of these relations are kept.
+                [default: all]
 
         Raises:
             UnireError: The score is out of range, or the label space does not have a type.
         """
         if isinstance(min_score, bool) or not isinstance(min_score, (int, float)) or not 0 <= min_score <= 1:
             raise UnireError(f"min_score must be from 0 to 1, not {min_score!r}")
-        if types is None:
-            return cls(min_score)
-        names = [name.strip() for name in (types.split(",") if isinstance(types, str) else types) if name.strip()]
+        if types is not None and not (entities is relations is None):
+            raise UnireError("types=... names types of both kinds; leave it out beside entities=... or relations=...")
         known = (
             f"the entity types are {', '.join(labels.entity_types)}; "
             f"the relation types are {', '.join(labels.relation_types) or 'none'}"
         )
-        if not names:
-            raise UnireError(f"types=... names no type; {known}")
-        for name in names:
-            if name not in (*labels.entity_types, *labels.relation_types):
-                raise UnireError(f"types=... names {name!r}, which the model does not have; {known}")
-        kept = [tuple(name for name in all_ if name in names) for all_ in (labels.entity_types, labels.relation_types)]
-        return cls(min_score, kept[0] or None, kept[1] or None)
+        if types is not None:
+            names = _names("types", "type", types, (*labels.entity_types, *labels.relation_types), known)
+            spaces = (labels.entity_types, labels.relation_types)
+            kept = [tuple(name for name in space if name in names) or None for space in spaces]
+            return cls(min_score, kept[0], kept[1])
+        return cls(
+            min_score,
+            None if entities is None else _names("entities", "entity type", entities, labels.entity_types, known),
+            None
+            if relations is None
+            else _names("relations", "relation type", relations, labels.relation_types, known),
+            arguments_only=entities is None and relations is not None,
+        )
 
     @property
-    def types(self) -> list[str] | None:
-        """All types to keep, or `None` if all types are kept."""
-        kept = (*(self.entity_types or ()), *(self.relation_types or ()))
-        return sorted(set(kept)) or None
+    def types(self) -> dict[str, Any] | None:
+        """The filter of types as plain JSON values, or `None` if all types are kept."""
+        if self.entity_types is self.relation_types is None:
+            return None
+        return {
+            "entities": self.entity_types and list(self.entity_types),
+            "relations": self.relation_types and list(self.relation_types),
+            "arguments only": self.arguments_only,
+        }
 
     def __call__(self, document: Document) -> Document:
         """Return the document with the annotation that is kept."""
         if self == ResultFilter():
             return document
         kept = {entity for entity in document.entities if self._keeps(entity.score, entity.label, self.entity_types)}
+        relations = [
+            relation
+            for relation in document.relations
+            if relation.head in kept and relation.tail in kept
+            if self._keeps(relation.score, relation.label, self.relation_types)
+        ]
+        if self.arguments_only:
+            kept = set(chain.from_iterable((relation.head, relation.tail) for relation in relations))
         return document.annotated(
             (entity for entity in document.entities if entity in kept),
-            (
-                relation
-                for relation in document.relations
-                if relation.head in kept and relation.tail in kept
-                if self._keeps(relation.score, relation.label, self.relation_types)
-            ),
+            relations,
             [sentence.cuts for sentence in document.sentences],
         )
 
     def _keeps(self, score: float | None, label: str, types: tuple[str, ...] | None) -> bool:
         return (score is None or score >= self.min_score) and (types is None or label in types)
+
+
+def _names(
+    argument: str, kind: str, given: str | Iterable[str], available: tuple[str, ...], known: str
+) -> tuple[str, ...]:
+    """The names that an argument gives, in the order of the label space."""
+    names = {name.strip() for name in (given.split(",") if isinstance(given, str) else given) if name.strip()}
+    if not names:
+        raise UnireError(f"{argument}=... names no {kind}; {known}")
+    for name in sorted(names.difference(available)):
+        raise UnireError(f"{argument}=... names {shorten(name)}, which the model does not have; {known}")
+    return tuple(name for name in available if name in names)

@@ -113,6 +113,19 @@ def test_every_format_leaves_out_other_types(extract, found, name, tmp_path):
         assert not [label for label in labels if label != kept and re.search(rf"\b{label}\b", written)]
 
 
+def test_relations_of_some_types_are_written_with_their_arguments(found):
+    (everything,) = found(TEXT)
+    label = everything["relations"][0]["label"]
+    (item,) = found(TEXT, "--relations", label)
+    assert {relation["label"] for relation in item["relations"]} == {label}
+    arguments = {(m["char_start"], m["label"]) for r in item["relations"] for m in (r["head"], r["tail"])}
+    assert {(entity["char_start"], entity["label"]) for entity in item["entities"]} == arguments
+    assert len(arguments) < len(everything["entities"])
+    kept = item["relations"][0]["head"]["label"]
+    (item,) = found(TEXT, "--entities", kept)
+    assert {entity["label"] for entity in item["entities"]} == {kept}
+
+
 def test_an_unknown_type_is_refused_before_anything_is_written(extract, tmp_path):
     out = tmp_path / "found.jsonl"
     ran = extract(TEXT, "--out", out, "--types", "Method,Person")

@@ -21,6 +21,7 @@ from unire.errors import UnireError
 from unire.formats import native
 from unire.hub.model_dir import copy_model
 from unire.rendering.views import decode_again, views
+from unire.result_filter import ResultFilter
 from unire.segmentation import segment
 from unire.serving.addresses import AllowedHosts, bind, client_of
 from unire.serving.jobs import ExtractJob, ViewJob, Worker
@@ -65,6 +66,20 @@ def test_what_is_not_likely_enough_is_left_out(server, science):
         kept = science.extract(TEXT).confident(least)
         assert server.extract({"text": TEXT, "min_score": least}).json["documents"] == [kept.to_dict()]
     assert server.extract({"text": TEXT, "min_score": 1}).json["documents"][0]["entities"] == []
+
+
+def test_other_types_are_left_out(server, science):
+    for names in (
+        {"relations": ["USED-FOR"]},
+        {"entities": ["Method"]},
+        {"entities": ["Method", "Task"], "min_score": 0.6},
+    ):
+        assert server.extract({"text": TEXT, **names}).json["documents"] == [science.extract(TEXT, **names).to_dict()]
+    answer = server.extract({"text": TEXT, "relations": ["Person"]})
+    assert answer.status == 422
+    assert answer.error.startswith(
+        "relations names 'Person', which the model does not have; the entity types are Task,"
+    )
 
 
 def test_callers_at_the_same_time_get_what_each_would_get_alone(server, science):
@@ -157,7 +172,7 @@ def test_orders_of_both_kinds_are_answered_in_their_order(science):
 
 
 def test_a_large_order_is_answered_from_its_parts(science):
-    order, reader = ExtractJob([*TEXTS, WORDS], 0.3), Worker(science)
+    order, reader = ExtractJob([*TEXTS, WORDS], ResultFilter(0.3)), Worker(science)
     parts = order.split(40, lambda source: 1 if source is TEXTS[1] else 30)
     assert [len(part.sources) for part in parts] == [2, 1, 1, 1, 1]
     assert [source for part in parts for source in part.sources] == [*TEXTS, WORDS]

@@ -154,6 +154,26 @@ def extract(
             default="all",
         ),
     ] = None,
+    entities: Annotated[
+        str | None,
+        option(
+            "--entities",
+            metavar="A,B",
+            help="Keep only entities of these types, and relations between them.",
+            panel=OUTPUT,
+            default="all",
+        ),
+    ] = None,
+    relations: Annotated[
+        str | None,
+        option(
+            "--relations",
+            metavar="A,B",
+            help="Keep only relations of these types; without --entities, only their arguments.",
+            panel=OUTPUT,
+            default="all",
+        ),
+    ] = None,
     resume: Annotated[
         bool, flag("--resume", help="Continue an interrupted run and keep the documents already written.", panel=OUTPUT)
     ] = False,
@@ -189,7 +209,7 @@ def extract(
         unire extract --field abstract papers.csv.gz --min-score 0.5
         unire extract --field abstract papers.parquet --format csv
         unire extract notes.txt --format entities-csv --out entities.csv
-        unire extract abstracts/ --out graph.graphml
+        unire extract abstracts/ --relations USED-FOR --out graph.graphml
         unire extract abstract.txt --out page.html
         unire extract --ray 10.0.0.1:6379 --field abstract papers/ --out found/
         cat article.txt | unire extract --model mine
@@ -230,6 +250,8 @@ def extract(
             gpus=gpus,
             min_score=min_score,
             types=types,
+            entities=entities,
+            relations=relations,
             constraints=constraints,
             resume=resume,
             json=json,
@@ -247,7 +269,9 @@ def extract(
         if screen.is_terminal
         else _Messages(announce_model=announce_model)
     )
-    run = ExtractionRun(sources, name, device, min_score, types, constraints, skip_errors, callback)
+    run = ExtractionRun(
+        sources, name, device, min_score, types, entities, relations, constraints, skip_errors, callback
+    )
     if show:
         _show(run, tables=output_format == "tables")
     else:

@@ -163,7 +163,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
 async def _answer(service: Service, request: Request, kind: Any) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "the body must be JSON, sent with Content-Type: application/json")
-    job = parse_request(kind, await request.body()).to_job(service.limits)
+    job = parse_request(kind, await request.body()).to_job(service.limits, service.extractor.labels)
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":

@@ -23,6 +23,7 @@ from unire.graph.export import TRIPLES, TSV
 from unire.rendering import Palette
 from unire.rendering.html.page import encode_view
 from unire.rendering.views import View, decode_again, views
+from unire.result_filter import ResultFilter
 from unire.segmentation import segment
 
 __all__ = ["CancelledError", "ExtractJob", "Job", "Source", "ViewJob", "Worker", "count_characters"]
@@ -68,7 +69,7 @@ class ExtractJob(Job):
     """Entities and relations of some texts or pre-tokenized documents."""
 
     inputs: Sequence[Source] = field(repr=False)
-    min_score: float = 0.0
+    keep: ResultFilter = field(default_factory=ResultFilter)
     tokens: int = 0
 
     @property
@@ -85,7 +86,7 @@ class ExtractJob(Job):
                 sizes.append(0)
             parts[-1].append(source)
             sizes[-1] += size
-        return [ExtractJob(part, self.min_score, size) for part, size in zip(parts, sizes, strict=True)]
+        return [ExtractJob(part, self.keep, size) for part, size in zip(parts, sizes, strict=True)]
 
     def join(self, results: Sequence[bytes]) -> bytes:
         return b'{"documents":[' + b",".join(results) + b"]}"
@@ -95,10 +96,9 @@ class ExtractJob(Job):
 
     def to_json(self, documents: Sequence[Document]) -> bytes:
         """Encode annotated documents as `unire extract` does: those that came as words keep their words."""
-        filtered = (document.confident(self.min_score) if self.min_score else document for document in documents)
         encoded = (
             document.to_dict() if isinstance(source, str) else next(native.to_json(document))
-            for source, document in zip(self.sources, filtered, strict=True)
+            for source, document in zip(self.sources, map(self.keep, documents), strict=True)
         )
         return b",".join(map(_json, encoded))
 

@@ -8,6 +8,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
+from unire.errors import UnireError
+from unire.labels import LabelSpace
+from unire.result_filter import ResultFilter
 from unire.serving.jobs import ExtractJob, Source, ViewJob, count_characters
 from unire.serving.limits import ServingLimits
 
@@ -73,16 +76,26 @@ class ExtractRequest(_Request):
     min_score: Annotated[
         float, Field(ge=0, le=1, description="Drop entities and relations with a lower score (calibrated probability).")
     ] = 0.0
+    entities: list[str] = _optional("Keep only entities of these types, and relations between them. [default: all]")
+    relations: list[str] = _optional(
+        "Keep only relations of these types; without `entities`, only their arguments. [default: all]"
+    )
 
-    def to_job(self, limits: ServingLimits) -> ExtractJob:
+    def to_job(self, limits: ServingLimits, labels: LabelSpace) -> ExtractJob:
         if sum(value is not None for value in (self.text, self.texts, self.words)) != 1:
             raise ApiError(422, 'give one of "text", "texts" and "words"')
         if self.words is not None:
             _check_length(self.words, "the words together have", limits)
-            return ExtractJob([self.words], self.min_score)
+            return ExtractJob([self.words], self._filter(labels))
         texts = [self.text] if self.text is not None else self.texts or []
         _check_texts(texts, limits)
-        return ExtractJob(texts, self.min_score)
+        return ExtractJob(texts, self._filter(labels))
+
+    def _filter(self, labels: LabelSpace) -> ResultFilter:
+        try:
+            return ResultFilter.build(labels, self.min_score, entities=self.entities, relations=self.relations)
+        except UnireError as error:
+            raise ApiError(422, str(error).replace("=...", "", 1)) from None
 
 
 def _to_integer(value: Any) -> Any:
@@ -102,7 +115,7 @@ class ViewRequest(_Request):
         Field(description="Sentences, counted from 0, for which the answer has the probabilities of every cell."),
     ] = []
 
-    def to_job(self, limits: ServingLimits) -> ViewJob:
+    def to_job(self, limits: ServingLimits, labels: LabelSpace) -> ViewJob:
         _check_texts([self.text], limits)
         return ViewJob(self.text, self.alpha, frozenset(self.cells))
 

@@ -89,6 +89,10 @@ class ExtractionRun:
     """Entities and relations with a lower score are dropped."""
     types: str | None = None
     """Only entities and relations of these types, separated by commas, are kept. [default: all]"""
+    entities: str | None = None
+    """Only entities of these types, and relations between them, are kept. [default: all]"""
+    relations: str | None = None
+    """Only relations of these types are kept; without `entities`, only their arguments. [default: all]"""
     constraints: str | None = None
     skip_errors: bool = False
     """Skip and count unreadable inputs, instead of stopping at the first one."""
@@ -126,7 +130,8 @@ class ExtractionRun:
 
     @cached_property
     def filter(self) -> ResultFilter:
-        return ResultFilter.build(ModelDir.open(self.folder).labels, self.min_score, self.types)
+        labels = ModelDir.open(self.folder).labels
+        return ResultFilter.build(labels, self.min_score, self.types, entities=self.entities, relations=self.relations)
 
     @cached_property
     def items(self) -> Iterator[TextItem]:

@@ -17,6 +17,7 @@ from unire.integrations.ray import shards
 from unire.integrations.ray.extract import _build_job, _fingerprint, resolve_address
 from unire.integrations.ray.shards import plan_shards, stamp_files
 from unire.integrations.ray.worker import RayWorker
+from unire.result_filter import ResultFilter
 from unire.sources import TextSources
 from unire.writers.resumable import ResumableFolder
 
@@ -122,7 +123,7 @@ def test_another_input_model_or_setting_is_not_resumed(error, unexported, tmp_pa
     ray_or_skip()
     text, out = tmp_path / "text.txt", tmp_path / "found"
     text.write_text("A text.")
-    job = _build_job(TextSources([str(text)]), out, str(exported), 0, 0.0, None, None)
+    job = _build_job(TextSources([str(text)]), out, str(exported), 0, ResultFilter(), None)
     ResumableFolder(out, _fingerprint(job, stamp_files(TextSources([str(text)]))), resume=False)
     RayWorker(job).extract(plan_shards(TextSources([str(text)]), stamp_files(TextSources([str(text)])))[0])
     assert "holds an earlier run; continue it with resume=True" in error(text, "--out", out)

@@ -57,6 +57,17 @@ def test_one_text_gives_what_a_stream_does(nlp: spacy.Language, docs: list[Doc])
     assert [found(nlp(text)) for text in TEXTS] == [found(doc) for doc in docs]
 
 
+def test_other_types_are_left_out(exported: Path, docs: list[Doc]):
+    label = next(relation.label for doc in docs for relation in doc._.relations)
+    nlp = pipeline(exported, relations=[label])
+    for doc, everything in zip(nlp.pipe(TEXTS), docs, strict=True):
+        expected = [relation for relation in everything._.relations if relation.label == label]
+        assert [(r.head.text, r.tail.text) for r in doc._.relations] == [(r.head.text, r.tail.text) for r in expected]
+        arguments = {span.start for relation in doc._.relations for span in (relation.head, relation.tail)}
+        assert {span.start for span in doc.ents} == arguments
+    assert pickle.loads(pickle.dumps(nlp.get_pipe("unire"))).relations == [label]
+
+
 @given(st.text(alphabet="ab. ()\n'-", max_size=40), st.lists(st.integers(0, 40), max_size=4))
 def test_given_sentences_hold_every_character_in_one_word(text: str, cuts: list[int]):
     bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})

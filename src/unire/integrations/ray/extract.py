@@ -75,6 +75,8 @@ def extract(
     gpus: int = 0,
     min_score: float = 0.0,
     types: str | None = None,
+    entities: str | None = None,
+    relations: str | None = None,
     constraints: str | None = None,
     resume: bool = False,
     on_shard: Callable[[Shard, ExtractionResult, bool], None] = lambda shard, result, earlier: None,
@@ -91,13 +93,16 @@ def extract(
         gpus: Number of workers with one GPU each, instead of workers on CPU cores.
         min_score: Entities and relations with a lower score are dropped.
         types: Only entities and relations of these types, separated by commas, are kept. [default: all]
+        entities: Only entities of these types, and relations between them, are kept. [default: all]
+        relations: Only relations of these types are kept; without `entities`, only their arguments. [default: all]
         constraints: As for `Extractor.load`.
         resume: Continue an interrupted run; finished shards are kept.
         on_shard: Called for every finished shard, with its result and whether an earlier run did it.
     """
     ray = import_ray()
     address = "" if ray.is_initialized() else resolve_address(address)
-    job = _build_job(inputs, out, model, gpus, min_score, types, constraints)
+    keep = ResultFilter.build(ModelDir.open(model).labels, min_score, types, entities=entities, relations=relations)
+    job = _build_job(inputs, out, model, gpus, keep, constraints)
     files = stamp_files(inputs)
     with lock_output(out, inside=MANIFEST):
         folder = ResumableFolder(out, _fingerprint(job, files), resume=resume)
@@ -128,8 +133,7 @@ def _build_job(
     out: Path,
     model: str,
     gpus: int,
-    min_score: float,
-    types: str | None,
+    keep: ResultFilter,
     constraints: str | None,
 ) -> RayJob:
     """Build the description for workers, and check all arguments before any worker starts."""
@@ -153,7 +157,7 @@ def _build_job(
         fingerprint=fingerprint(opened.path),
         working_dir=Path.cwd(),
         run=secrets.token_hex(4),
-        filter=ResultFilter.build(opened.labels, min_score, types),
+        filter=keep,
         constraints=signatures,
         device="cuda" if gpus else "cpu",
     )

@@ -27,6 +27,7 @@ from unire.integrations.spacy.annotation import (
     get_unaligned,
     register_extensions,
 )
+from unire.result_filter import ResultFilter
 from unire.segmentation import segment
 
 __all__ = ["UnirePipe", "make_pipe"]
@@ -37,6 +38,8 @@ __all__ = ["UnirePipe", "make_pipe"]
     default_config={
         "model": "science",
         "min_score": 0.0,
+        "entities": None,
+        "relations": None,
         "overwrite_ents": True,
         "spans_key": "sc",
         "prefix": "",
@@ -51,6 +54,8 @@ def make_pipe(
     name: str,
     model: str,
     min_score: float,
+    entities: list[str] | None,
+    relations: list[str] | None,
     overwrite_ents: bool,
     spans_key: str | None,
     prefix: str,
@@ -62,6 +67,8 @@ def make_pipe(
         name,
         model,
         min_score=min_score,
+        entities=entities,
+        relations=relations,
         overwrite_ents=overwrite_ents,
         spans_key=spans_key,
         prefix=prefix,
@@ -81,6 +88,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         name: Name of the component in its pipeline.
         model: A bundled model, a folder, or a model on the Hub.
         min_score: Entities and relations with a lower score are dropped.
+        entities: Only entities of these types, and relations between them, are kept. [default: all]
+        relations: Only relations of these types are kept; without `entities`, only their arguments. [default: all]
         overwrite_ents: Whether the model's entities replace overlapping ones in `doc.ents`, or the other way round.
         spans_key: Group in `doc.spans` for all entities of the model, or `None` for no group.
         prefix: Prefix of the extensions `relations`, `unaligned` and `score`, if another package has these names.
@@ -94,6 +103,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         model: str | Path,
         *,
         min_score: float = 0.0,
+        entities: list[str] | None = None,
+        relations: list[str] | None = None,
         overwrite_ents: bool = True,
         spans_key: str | None = "sc",
         prefix: str = "",
@@ -106,6 +117,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         self.name = name
         self.model = model
         self.min_score = min_score
+        self.entities = entities
+        self.relations = relations
         self.overwrite_ents = overwrite_ents
         self.spans_key = spans_key
         self.prefix = prefix
@@ -146,10 +159,12 @@ class UnirePipe(Pipe):  # type: ignore[misc]
                 yield from (doc for doc, _ in readable)
 
     def _annotate(self, readable: Sequence[tuple[Doc, Document]]) -> None:
+        keep = ResultFilter.build(
+            self.extractor.labels, self.min_score, entities=self.entities, relations=self.relations
+        )
         documents = self.extractor.annotate([document for _, document in readable], notes=self.notes)
         for (doc, _), document in zip(readable, documents, strict=True):
-            filtered = document.confident(self.min_score) if self.min_score > 0 else document
-            notes = annotate(doc, filtered, spans_key=self.spans_key, overwrite_ents=self.overwrite_ents)
+            notes = annotate(doc, keep(document), spans_key=self.spans_key, overwrite_ents=self.overwrite_ents)
             if notes and not self.notes[WIDENED_ENTITY] + self.notes[DROPPED_ENTITY]:
                 warnings.warn(
                     f"an entity at the characters {get_unaligned(doc)[0][:2]} does not align with the tokens; "
@@ -193,7 +208,7 @@ class UnirePipe(Pipe):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle for spawned processes, which load the model from its folder."""
-        names = ("min_score", "overwrite_ents", "spans_key", "prefix", "engine", "device")
+        names = ("min_score", "entities", "relations", "overwrite_ents", "spans_key", "prefix", "engine", "device")
         options = {name: getattr(self, name) for name in names}
         return _restore, (self.name, self.model, options, self.get_error_handler())
 
