@@ -116,3 +116,13 @@ def test_a_symmetric_relation_goes_both_ways_and_any_other_one_way() -> None:
     labels = LabelSpace(("X",), ("R", "S"), frozenset({"S"}))
     assert labels.directions("R", 1, 2) == [(1, 2)]
     assert labels.directions("S", 1, 2) == [(1, 2), (2, 1)]
+
+
+def test_generic_types_are_part_of_a_label_space_but_not_of_its_tables():
+    space = LabelSpace(("Method", "Generic"), generic=frozenset({"Generic"}))
+    assert LabelSpace.from_dict(space.to_dict()).generic == {"Generic"}
+    assert space == LabelSpace(("Method", "Generic"))
+    assert "generic" not in LabelSpace(("Method",)).to_dict()
+    assert LabelSpace.load("scierc").generic == {"Generic"}
+    with pytest.raises(UnireError, match="generic type 'It' is not an entity type"):
+        LabelSpace(("Method",), generic=frozenset({"It"}))

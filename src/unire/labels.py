@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from itertools import islice
@@ -58,6 +58,8 @@ class LabelSpace:
     """The relation types Y_r."""
     symmetric: frozenset[str] = frozenset()
     """Relation types whose two directions mean the same. Y_sym consists of these and of all entity types."""
+    generic: frozenset[str] = field(default=frozenset(), compare=False)
+    """Entity types of mentions that name nothing, such as "our method". A knowledge graph leaves them out."""
 
     NONE = 0
     """The id of ⊥."""
@@ -73,6 +75,11 @@ class LabelSpace:
                 )
         if len(self) > MAX_LABELS:
             raise UnireError(f"a label space has at most {MAX_LABELS:,} labels, not {len(self):,}")
+        if unknown := sorted(self.generic - set(self.entity_types)):
+            raise UnireError(
+                f"generic type {shorten(unknown[0])} is not an entity type of the label space; "
+                f"it has {_enumerate(self.entity_types)}"
+            )
         if unknown := sorted(self.symmetric - set(self.relation_types)):
             raise UnireError(
                 f"symmetric relation type {shorten(unknown[0])} is not a relation type of the label space; "
@@ -125,7 +132,7 @@ class LabelSpace:
 
         Args:
             name: `ace04`, `ace05`, `ade`, `conll04`, `scierc`, a model folder, or a JSON file with `entity_types`,
-                `relation_types` and `symmetric`.
+                `relation_types`, `symmetric` and `generic`.
 
         Returns:
             The label space.
@@ -158,21 +165,23 @@ class LabelSpace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LabelSpace:
-        """Build a label space from plain JSON values: `entity_types`, `relation_types` and `symmetric`."""
+        """Build a label space from plain JSON values: `entity_types`, `relation_types`, `symmetric` and `generic`."""
         if not isinstance(data, Mapping) or "entity_types" not in data:
             raise UnireError('a label space is a JSON object with "entity_types", "relation_types" and "symmetric"')
-        lists = {key: data.get(key, []) for key in ("entity_types", "relation_types", "symmetric")}
+        lists = {key: data.get(key, []) for key in ("entity_types", "relation_types", "symmetric", "generic")}
         for key, names in lists.items():
             if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
                 raise UnireError(f'"{key}" of a label space must be a list of names')
-        return cls(tuple(lists["entity_types"]), tuple(lists["relation_types"]), frozenset(lists["symmetric"]))
+        entity_types, relation_types, symmetric, generic = lists.values()
+        return cls(tuple(entity_types), tuple(relation_types), frozenset(symmetric), frozenset(generic))
 
     def to_dict(self) -> dict[str, list[str]]:
-        """Convert to plain JSON values."""
+        """Convert to plain JSON values. `generic` is left out if no type is."""
         return {
             "entity_types": list(self.entity_types),
             "relation_types": list(self.relation_types),
             "symmetric": sorted(self.symmetric),
+            **({"generic": sorted(self.generic)} if self.generic else {}),
         }
 
     def __len__(self) -> int:

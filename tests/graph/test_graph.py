@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.graph import WRITERS, build, write_graphml
-from unire.graph.build import Graph, normalize_text
+from unire.graph.build import Graph
 from unire.graph.export import CSV, ENTITIES, TRIPLES, TSV, _dump_string, get_evidence
+from unire.graph.names import normalize_text
 
 HOSTILE = [
     'it\'s "quoted"',

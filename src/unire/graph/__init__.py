@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from unire.graph.build import Edge, Graph, Node, normalize_text
+from unire.graph.build import Edge, Graph, Node
 from unire.graph.export import WRITERS, write_cypher, write_graphml
+from unire.graph.names import find_acronyms, fold_name, normalize_text
 
-__all__ = ["WRITERS", "Edge", "Graph", "Node", "normalize_text", "write_cypher", "write_graphml"]
+__all__ = [
+    "WRITERS",
+    "Edge",
+    "Graph",
+    "Node",
+    "find_acronyms",
+    "fold_name",
+    "normalize_text",
+    "write_cypher",
+    "write_graphml",
+]

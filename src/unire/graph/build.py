@@ -7,7 +7,6 @@ directions in which it was predicted. Memory grows only with the number of diffe
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,8 +14,9 @@ from typing import Any
 
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
+from unire.graph.names import normalize_text
 
-__all__ = ["MAX_NAMES", "Edge", "Graph", "Node", "normalize_text"]
+__all__ = ["MAX_NAMES", "Edge", "Graph", "Node"]
 
 MAX_NAMES = 100
 """The number of surface forms of a node, and of sources of a node or an edge, that are kept by name."""
@@ -25,15 +25,6 @@ NodeKey = tuple[str, str]
 """A node's label and normalized text."""
 EdgeKey = tuple[NodeKey, str, NodeKey]
 """Head, relation type, tail."""
-
-
-def normalize_text(text: str) -> str:
-    """Normalize a text: Unicode NFKC, case folding, and one space for every run of white space.
-
-    >>> normalize_text("Part-of-Speech\\n  TAGGING")
-    'part-of-speech tagging'
-    """
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 @dataclass(kw_only=True)
