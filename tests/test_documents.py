@@ -232,3 +232,18 @@ def test_a_subclass_makes_objects_of_its_own() -> None:
 
     mention = Mention(0, 1, "Peop", 0, 3, "Ada")
     assert type(mention) is type(copy.copy(mention)) is Mention
+
+
+def test_clusters_are_sorted_and_checked():
+    words = [["Ada", "met", "Max", "."], ["She", "left", "him", "."]]
+    clusters = [[(6, 7), (2, 3), (2, 3)], [], [[4, 5], [0, 1]]]
+    document = Document.from_words(words, [(0, 1, "Peop")], clusters=clusters)
+    assert document.clusters == (((0, 1), (4, 5)), ((2, 3), (6, 7)))
+    assert document.annotated(document.entities).clusters == ()
+    assert document.bare.clusters == ()
+    assert document != document.annotated(document.entities)
+    for wrong in [(0, 0), (7, 9), (-1, 1), (0,), "ab", None, (0.0, 1)]:
+        with pytest.raises(
+            UnireError, match=r"document 'a': mention .* of a cluster must be \(start, end\), inside the 8"
+        ):
+            Document.from_words(words, clusters=[[wrong]], id="a")

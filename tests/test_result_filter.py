@@ -115,3 +115,11 @@ def test_an_unknown_type_is_an_error_that_lists_the_known_ones():
     )
     with pytest.raises(UnireError, match="the relation types are none"):
         ResultFilter.build(LabelSpace(("A",)), types="B")
+
+
+def test_clusters_keep_the_mentions_that_are_kept():
+    words = [["Ada", "met", "Bob", ".", "She", "and", "he", "left"]]
+    entities = [(0, 1, "Peop", 0.9), (2, 3, "Peop", 0.9), (4, 5, "Peop", 0.9), (6, 7, "Peop", 0.1)]
+    document = Document.from_words(words, entities, clusters=[[(0, 1), (4, 5)], [(2, 3), (6, 7)]])
+    assert ResultFilter(0.5)(document).clusters == (((0, 1), (4, 5)),)
+    assert ResultFilter()(document).clusters == document.clusters

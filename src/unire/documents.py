@@ -1,4 +1,4 @@
-"""The data model: documents, sentences, entities and relations.
+"""Documents: a text, its sentences, and the entities, relations and coreference clusters in it.
 
 Spans are given in words of the document (`start`, `end`) and in characters of its text (`char_start`, `char_end`). Ends
 are exclusive.
@@ -8,110 +8,26 @@ from __future__ import annotations
 
 import reprlib
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, overload
 
-from unire.errors import UnireError, are_fragments, check_annotation, check_offsets, check_split_words
+from unire.annotations import CHARACTERS, Entity, Relation, Sentence
+from unire.errors import UnireError, are_fragments, check_annotation, check_clusters, check_offsets, check_split_words
 
-__all__ = ["CHARACTERS", "Document", "Entity", "Relation", "Sentence", "count_annotations", "shorten"]
-
-CHARACTERS = "characters"
-"""The attribute with the exact `[start, end]` of each fragment of an entity, if these are not whole words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """A labelled span of words.
-
-    >>> entity = Document.from_words([["Ada", "lives", "in", "London"]]).entity(3, 4, "Loc")
-    >>> entity.text, entity.char_start, entity.char_end
-    ('London', 13, 19)
-    """
-
-    start: int
-    """The index of its first word in the document."""
-    end: int
-    """The index after its last word."""
-    label: str
-    """Its type."""
-    char_start: int
-    """The position of its first character in the text of the document."""
-    char_end: int
-    """The position after its last character."""
-    text: str
-    """The text between the two."""
-    score: float | None = None
-    """The probability that it is correct, calibrated if the model is; `None` for gold annotation."""
-    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further information of a format (for example a subtype) as plain JSON values; see `CHARACTERS`."""
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """`(start, end)`, in words of the document."""
-        return self.start, self.end
-
-    @property
-    def fragments(self) -> list[tuple[int, int]]:
-        """The exact character spans: those in the attribute `CHARACTERS`, or else that of its words."""
-        parts = self.attributes.get(CHARACTERS) or [(self.char_start, self.char_end)]
-        return [(start, end) for start, end in parts]
-
-    def __str__(self) -> str:
-        return f"{self.text} [{self.label}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A labelled, ordered pair of entities."""
-
-    head: Entity
-    """The first argument."""
-    tail: Entity
-    """The second argument."""
-    label: str
-    """Its type."""
-    score: float | None = None
-    """The probability that it and both entities are correct, calibrated if the model is; `None` for gold annotation."""
-    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further information of a format, as plain JSON values."""
-
-    def __str__(self) -> str:
-        return f"{self.head} –{self.label}→ {self.tail}"
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """Consecutive words of a document, and the annotation inside them."""
-
-    start: int
-    """The index of its first word in the document."""
-    words: tuple[str, ...]
-    """Its words."""
-    offsets: tuple[tuple[int, int], ...]
-    """The character span of each word in the text of the document."""
-    entities: tuple[Entity, ...] = ()
-    """The entities inside it."""
-    relations: tuple[Relation, ...] = ()
-    """The relations inside it."""
-    cuts: tuple[int, ...] | None = None
-    """The split positions of the decoder: a cut at `i` is between words `i - 1` and `i` of the document."""
-
-    @property
-    def end(self) -> int:
-        """The index after its last word in the document."""
-        return self.start + len(self.words)
-
-    @property
-    def bare(self) -> Sentence:
-        """The same words without annotation."""
-        return Sentence(self.start, self.words, self.offsets)
-
-    def __len__(self) -> int:
-        return len(self.words)
+__all__ = [
+    "CHARACTERS",
+    "Document",
+    "Entity",
+    "Relation",
+    "Sentence",
+    "count_annotations",
+    "restrict_clusters",
+    "shorten",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,8 +47,11 @@ class Document:
     """Entities that cross a sentence boundary, which no table can represent."""
     spanning_relations: tuple[Relation, ...] = ()
     """Relations between different sentences, which no table can represent."""
+    clusters: tuple[tuple[tuple[int, int], ...], ...] = ()
+    """Coreference: the `(start, end)` of all mentions of the same thing, in words of the document, sorted. Most are
+    entities. A mention without a cluster corefers with no other."""
     meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Further data of a format (for example coreference clusters), which is written back if the format has it."""
+    """Further data of a format, which is written back if the format has it."""
 
     @classmethod
     def from_words(
@@ -141,6 +60,7 @@ class Document:
         entities: Iterable[tuple[int, int, str] | tuple[int, int, str, float | None]] = (),
         relations: Iterable[tuple[int, int, str] | tuple[int, int, str, float | None]] = (),
         *,
+        clusters: Iterable[Iterable[tuple[int, int]]] = (),
         text: str | None = None,
         offsets: Sequence[tuple[int, int]] | None = None,
         id: str = "",
@@ -156,6 +76,7 @@ class Document:
             sentences: The words of each sentence.
             entities: `(start, end, label)` or `(start, end, label, score)`, in words of the document.
             relations: `(head, tail, label)` or `(head, tail, label, score)`, head and tail as positions in `entities`.
+            clusters: The mentions of each thing that is mentioned several times, as `(start, end)`.
             text: The original text. [default: the words joined by spaces, the sentences by line ends]
             offsets: The character span of every word in `text`; required with it.
             id: A name for the document.
@@ -182,14 +103,17 @@ class Document:
         for words, spans in zip(split, placed, strict=True):
             built_sentences.append(Sentence(start, words, spans))
             start += len(words)
-        bare = cls(text, tuple(built_sentences), id, meta=dict(meta or {}))
+        n_words = sum(map(len, split))
+        bare = cls(
+            text, tuple(built_sentences), id, clusters=check_clusters(clusters, n_words, id), meta=dict(meta or {})
+        )
         bare.__dict__["offsets"] = tuple(chain(*placed))
         if joined:
             bare.__dict__["is_joined"] = True
         built = [bare.entity(*check_annotation(entity, "entity", "start, end", id)) for entity in entities]
         items = [check_annotation(relation, "relation", "head, tail", id) for relation in relations]
         linked = [_build_relation(item, built, id) for item in items]
-        return bare.annotated(built, linked) if built else bare
+        return bare.annotated(built, linked, clusters=bare.clusters) if built else bare
 
     def entity(
         self, start: int, end: int, label: str, score: float | None = None, attributes: Mapping[str, Any] | None = None
@@ -216,6 +140,7 @@ class Document:
         entities: Iterable[Entity],
         relations: Iterable[Relation] = (),
         cuts: Sequence[tuple[int, ...] | None] | None = None,
+        clusters: Iterable[Iterable[tuple[int, int]]] | None = None,
     ) -> Document:
         """Return the document with other annotation in place of its own.
 
@@ -227,9 +152,10 @@ class Document:
             entities: The entities. Each is assigned to the sentence that contains it.
             relations: The relations between them.
             cuts: The split positions of every sentence, if a decoder has recorded them.
+            clusters: Coreference, as in `from_words`. [default: none]
 
         Raises:
-            UnireError: The document does not have the words of an entity.
+            UnireError: The document does not have the words of an entity or of a mention in a cluster.
         """
         ends = [sentence.end for sentence in self.sentences]
         inside: list[list[Entity]] = [[] for _ in ends]
@@ -261,7 +187,8 @@ class Document:
             Sentence(sentence.start, sentence.words, sentence.offsets, tuple(e), tuple(r), c)
             for sentence, e, r, c in zip(self.sentences, inside, linked, cuts or [None] * len(inside), strict=True)
         ]
-        return self.with_sentences(tuple(sentences), tuple(spanning_entities), tuple(spanning_relations))
+        checked = check_clusters(clusters, self.n_words, self.id) if clusters else ()
+        return self.with_sentences(tuple(sentences), tuple(spanning_entities), tuple(spanning_relations), checked)
 
     def _find_sentence(self, entity: Entity, ends: Sequence[int]) -> int:
         """The index of the sentence in which an entity starts. Raises an error if the document lacks its words."""
@@ -280,9 +207,10 @@ class Document:
         sentences: tuple[Sentence, ...],
         spanning_entities: tuple[Entity, ...] = (),
         spanning_relations: tuple[Relation, ...] = (),
+        clusters: tuple[tuple[tuple[int, int], ...], ...] = (),
     ) -> Document:
         """Return the document with other sentences of the same words, which carry other annotation."""
-        document = Document(self.text, sentences, self.id, spanning_entities, spanning_relations, self.meta)
+        document = Document(self.text, sentences, self.id, spanning_entities, spanning_relations, clusters, self.meta)
         document.__dict__.update({name: self.__dict__[name] for name in WORD_PROPERTIES if name in self.__dict__})
         return document
 
@@ -298,7 +226,11 @@ class Document:
     @property
     def bare(self) -> Document:
         """The same text without annotation."""
-        has_none = not self.spanning_entities and all(s.entities == () and s.cuts is None for s in self.sentences)
+        has_none = (
+            not self.spanning_entities
+            and not self.clusters
+            and all(s.entities == () and s.cuts is None for s in self.sentences)
+        )
         return self if has_none else self.with_sentences(tuple([s.bare for s in self.sentences]))
 
     @cached_property
@@ -341,7 +273,7 @@ class Document:
         >>> sorted(Document("Ada lives in London.").to_dict())
         ['entities', 'id', 'relations', 'text']
         """
-        return {
+        plain: dict[str, Any] = {
             "id": self.id,
             "text": self.text,
             "entities": [{**_to_plain(entity), "score": _round(entity.score)} for entity in self.entities],
@@ -350,6 +282,13 @@ class Document:
                 for r in self.relations
             ],
         }
+        if self.clusters:
+            plain["clusters"] = [[self._mention_to_plain(*span) for span in cluster] for cluster in self.clusters]
+        return plain
+
+    def _mention_to_plain(self, start: int, end: int) -> dict[str, Any]:
+        first, last = self.offsets[start][0], self.offsets[end - 1][1]
+        return {"text": self.text[first:last], "char_start": first, "char_end": last}
 
     def to_networkx(self) -> Any:
         """Return a `networkx.MultiDiGraph` in which equal mentions are one node; see `unire.graph.Graph`."""
@@ -404,6 +343,14 @@ MAX_REPR_CHARACTERS = 60
 
 WORD_PROPERTIES = ("words", "offsets", "is_joined")
 """Cached properties that copies with other annotation share."""
+
+
+def restrict_clusters(
+    clusters: Iterable[Iterable[tuple[int, int]]], mentions: Container[tuple[int, int]]
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Coreference clusters without all other mentions, and without clusters that are left with one mention."""
+    kept = (tuple(span for span in cluster if span in mentions) for cluster in clusters)
+    return tuple(cluster for cluster in kept if len(cluster) > 1)
 
 
 def _build_relation(item: Any, entities: Sequence[Entity], name: str) -> Relation:

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -26,6 +26,7 @@ __all__ = [
     "UnireError",
     "are_fragments",
     "check_annotation",
+    "check_clusters",
     "check_kinds",
     "check_offsets",
     "check_ranges",
@@ -288,6 +289,27 @@ def check_offsets(offsets: Sequence[tuple[int, int]], length: int, name: str) ->
                 f"{length} characters and after the previous word"
             ) from None
         first, last = start, end
+
+
+def check_clusters(clusters: Iterable[Any], n_words: int, name: str) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Coreference clusters in order, without repeated mentions. Refuse mentions outside the words of the document."""
+    checked = []
+    for cluster in clusters:
+        mentions = set()
+        for mention in cluster:
+            try:
+                start, end = map(index, mention)
+                if not 0 <= start < end <= n_words:
+                    raise ValueError
+            except (TypeError, ValueError):
+                raise UnireError(
+                    f"document {name!r}: mention {reprlib.repr(mention)} of a cluster must be (start, end), inside the "
+                    f"{n_words} words of the document"
+                ) from None
+            mentions.add((start, end))
+        if mentions:
+            checked.append(tuple(sorted(mentions)))
+    return tuple(sorted(checked))
 
 
 def check_annotation(item: Any, kind: str, places: str, name: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
 
-from unire.documents import Document
+from unire.documents import Document, restrict_clusters
 from unire.errors import UnireError, shorten
 from unire.labels import LabelSpace
 
@@ -17,6 +17,8 @@ __all__ = ["ResultFilter"]
 @dataclass(frozen=True)
 class ResultFilter:
     """Drops entities and relations by score and by type, and relations that lose an argument.
+
+    Clusters keep the mentions that are still entities.
 
     >>> keep = ResultFilter.build(extractor.labels, min_score=0.5, relations=["USED-FOR"])  # doctest: +SKIP
     >>> keep(document)  # doctest: +SKIP
@@ -105,6 +107,7 @@ class ResultFilter:
             (entity for entity in document.entities if entity in kept),
             relations,
             [sentence.cuts for sentence in document.sentences],
+            restrict_clusters(document.clusters, {entity.span for entity in kept}),
         )
 
     def _keeps(self, score: float | None, label: str, types: tuple[str, ...] | None) -> bool:

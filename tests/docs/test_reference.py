@@ -39,6 +39,7 @@ CAPABILITIES = {
     "attributes": Capability.ATTRIBUTES,
     "meta": Capability.META,
     "cuts": Capability.CUTS,
+    "clusters": Capability.CLUSTERS,
 }
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.formats.base import Capability, Format
 from unire.labels import LabelSpace
+from unire.segmentation import segment
 from unire.sources.lines import iter_raw_lines, iter_tokenized
 
 NAMES = {"twenty.jsonl": "dygie", "overlaps.jsonl": "dygie", "people.json": "spert", "ade.json": "spert"}
@@ -203,6 +205,8 @@ def test_a_data_set_survives_every_format_that_can_hold_it(tmp_path: Path, name:
     documents = list(formats.read(FIXTURES / name))
     assert formats.write(documents, tmp_path / "out", format) == len(documents)
     found = list(formats.read(tmp_path / "out"))
+    if Capability.CLUSTERS not in formats.FORMATS[format].capabilities:
+        documents = [replace(document, clusters=()) for document in documents]
     assert found == documents
     assert [d.meta for d in found] == [d.meta for d in documents]
 
@@ -219,6 +223,55 @@ def test_a_dygie_file_is_written_back_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
 
 
+CLUSTERS = [[(0, 1), (4, 5)]]
+
+
+@pytest.mark.parametrize(
+    "format",
+    [name for name, form in formats.FORMATS.items() if form.write and Capability.CLUSTERS in form.capabilities],
+)
+def test_clusters_are_written_back(tmp_path: Path, format: str) -> None:
+    words = [["Ada", "lives", "here", "."], ["She", "works", "."]]
+    document = Document.from_words(words, [(0, 1, "Peop")], clusters=CLUSTERS, id="a")
+    formats.write([document], tmp_path / "out", format)
+    assert next(formats.read(tmp_path / "out", format)).clusters == (((0, 1), (4, 5)),)
+
+
+def test_extraction_writes_clusters_as_characters(tmp_path: Path) -> None:
+    document = segment("Ada lives here. She works.", id="a").annotated([], clusters=CLUSTERS)
+    ((ada, she),) = document.to_dict()["clusters"]
+    assert ada == {"text": "Ada", "char_start": 0, "char_end": 3}
+    assert she == {"text": "She", "char_start": 16, "char_end": 19}
+    (tmp_path / "a.jsonl").write_text(json.dumps(document.to_dict()), encoding="utf-8")
+    assert next(formats.read(tmp_path / "a.jsonl")).clusters == document.clusters
+
+
+def test_gold_clusters_are_not_taken_for_predictions(tmp_path: Path) -> None:
+    item = {"sentences": [["Ada", "knows", "her"]], "ner": [[[0, 0, "Peop"]]], "clusters": [[[0, 0], [2, 2]]]}
+    lines = [item, item | {"predicted_ner": [[]]}, item | {"predicted_clusters": [[[1, 1, 0.5], [2, 2, 0.5]]]}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = [[list(cluster) for cluster in d.clusters] for d in formats.read(tmp_path / "a.jsonl", predicted=True)]
+    assert found == [[[(0, 1), (2, 3)]], [], [[(1, 2), (2, 3)]]]
+    assert [d.clusters for d in formats.read(tmp_path / "a.jsonl")] == 3 * [(((0, 1), (2, 3)),)]
+
+
+@pytest.mark.parametrize("format", ["dygie", "unire"])
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ([[[0]]], r"mention \[0\] of a cluster is not \[start, end\]"),
+        ([0], 'a cluster of "clusters" must be a list, but is 0'),
+        ([[[2, 1]]], r"mention \[2, 1\] is reversed or empty"),
+        ([[[0, 9]]], r"mention \[0, 9\] is outside the document, which has 2 words"),
+    ],
+)
+def test_bad_clusters_are_refused(tmp_path: Path, format: str, clusters: object, message: str) -> None:
+    item = {"text": "Ada left", "sentences": [["Ada", "left"]], "clusters": clusters}
+    (tmp_path / "a.jsonl").write_text(json.dumps(item), encoding="utf-8")
+    with pytest.raises(UnireError, match=message):
+        list(formats.read(tmp_path / "a.jsonl", format))
+
+
 def test_a_spert_file_is_written_back_as_it_was_but_for_the_kind_of_name(tmp_path: Path) -> None:
     source = json.loads((FIXTURES / "people.json").read_text(encoding="utf-8"))
     formats.write(formats.read(FIXTURES / "people.json"), tmp_path / "out", "spert")
@@ -230,7 +283,7 @@ def test_a_spert_file_is_written_back_as_it_was_but_for_the_kind_of_name(tmp_pat
     "format", [name for name, form in formats.FORMATS.items() if form.write and Capability.META in form.capabilities]
 )
 def test_keys_that_unire_does_not_read_are_written_back(tmp_path: Path, format: str) -> None:
-    document = Document.from_words([["a"]], id="a", meta={"clusters": [[[0, 0]]], "weight": 0.5})
+    document = Document.from_words([["a"]], id="a", meta={"topics": [[[0, 0]]], "weight": 0.5})
     formats.write([document], tmp_path / "out", format)
     (again,) = formats.read(tmp_path / "out", format)
     assert again.meta == document.meta

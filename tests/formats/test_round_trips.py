@@ -66,9 +66,12 @@ def documents(draw: st.DrawFn) -> Document:
     argument = st.integers(0, len(entities) - 1)
     relations = draw(st.lists(st.tuples(argument, argument, names, scores, described), max_size=3)) if entities else []
     meta = draw(described)
+    start = st.integers(0, n - 1)
+    mention = start.flatmap(lambda first: st.tuples(st.just(first), st.integers(first + 1, n)))
+    clusters = draw(st.lists(st.lists(mention, max_size=3), max_size=2)) if n else []
     name = draw(st.sampled_from(["a", "b/c", "../x", "."]) | st.text(max_size=3))
     if draw(st.booleans()):
-        return Document.from_words(split, entities, relations, id=name, meta=meta)
+        return Document.from_words(split, entities, relations, clusters=clusters, id=name, meta=meta)
     gap = draw(st.text(max_size=2))
     text, offsets = gap, []
     for word in (word for words in split for word in words):
@@ -76,7 +79,7 @@ def documents(draw: st.DrawFn) -> Document:
         text += word + gap
     spread = Document.from_words(split, entities, relations, text=text, offsets=offsets, id=name, meta=meta)
     cuts = [draw(st.none() | st.lists(st.integers(s.start, s.end), max_size=2).map(tuple)) for s in spread.sentences]
-    return spread.annotated(spread.entities, spread.relations, cuts)
+    return spread.annotated(spread.entities, spread.relations, cuts, clusters)
 
 
 def again(given: list[Document], format: str, **how: Any) -> tuple[list[Document], list[UnireError]]:
@@ -113,6 +116,7 @@ def assert_same(found: list[Document], expected: list[Document]) -> None:
     assert [d.bare for d in found] == [d.bare for d in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.meta == other.meta
+        assert one.clusters == other.clusters
         assert [s.cuts for s in one.sentences] == [s.cuts for s in other.sentences]
         assert in_order(one.entities) == in_order(other.entities)
         assert in_order(one.relations) == in_order(other.relations)
@@ -221,7 +225,7 @@ def test_losses_are_said_by_kind_and_number() -> None:
         offsets=[(0, 3), (4, 9), (11, 13), (14, 20)],
         meta={"source": "x"},
     )
-    document = document.annotated(document.entities, document.relations, [(0, 1), None, None])
+    document = document.annotated(document.entities, document.relations, [(0, 1), None, None], [[(0, 1), (3, 4)]])
     lost: Counter[str] = Counter()
     parts = project(document, formats.FORMATS["conll04"].capabilities, lost)
     assert [part.words for part in parts] == [("Ada", "lives"), ("in", "London")]
@@ -229,6 +233,7 @@ def test_losses_are_said_by_kind_and_number() -> None:
     assert lost == {
         "document with meta data": 1,
         "sentence with the cuts of a decoder": 1,
+        "document with coreference clusters": 1,
         "entity across sentences": 1,
         "relation whose entity is left out": 2,
         "relation across sentences": 1,
@@ -246,12 +251,21 @@ REAL = [
 LOSSES = {
     ("scierc", "spert"): {
         Capability.SENTENCES,
-        Capability.META,
+        Capability.CLUSTERS,
         Capability.SPANNING_ENTITIES,
         Capability.SPANNING_RELATIONS,
     },
-    ("scierc", "conll04"): {Capability.SENTENCES, Capability.META, Capability.OVERLAPS, Capability.SPANNING_RELATIONS},
-    ("scierc", "brat"): {Capability.META},
+    ("scierc", "conll04"): {
+        Capability.SENTENCES,
+        Capability.CLUSTERS,
+        Capability.OVERLAPS,
+        Capability.SPANNING_RELATIONS,
+    },
+    **{
+        ("scierc", name): {Capability.CLUSTERS}
+        for name in WRITTEN
+        if name not in ("spert", "conll04") and Capability.CLUSTERS not in formats.FORMATS[name].capabilities
+    },
     ("conll04", "conll04"): set(),
     ("ade", "conll04"): {Capability.OVERLAPS},
 }

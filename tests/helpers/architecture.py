@@ -3,6 +3,7 @@
 LAYERS = (
     ("errors", "utils", "limits", "files", "output_files", "model_files"),
     (
+        "annotations",
         "documents",
         "document_list",
         "labels",

@@ -339,6 +339,7 @@ def build_schema() -> Any:
             ("entities", pa.list_(entity)),
             ("relations", pa.list_(relation)),
             ("cuts", pa.list_(pa.list_(pa.int64()))),
+            ("clusters", pa.list_(pa.list_(pa.list_(pa.int64())))),
             ("meta", pa.string()),
         ]
     )

@@ -41,6 +41,7 @@ class Capability(Enum):
 
     META = "document with meta data"
     CUTS = "sentence with the cuts of a decoder"
+    CLUSTERS = "document with coreference clusters"
     WORDS = "document whose words are not separated by spaces"
     SPANNING_ENTITIES = "entity across sentences"
     SPANNING_RELATIONS = "relation across sentences"
@@ -163,7 +164,14 @@ def _remove_meta(document: Document, lost: Counter[str]) -> Document:
 def _remove_cuts(document: Document, lost: Counter[str]) -> Document:
     if cut := sum(sentence.cuts is not None for sentence in document.sentences):
         lost[Capability.CUTS.value] += cut
-        document = document.annotated(document.entities, document.relations)
+        document = document.annotated(document.entities, document.relations, clusters=document.clusters)
+    return document
+
+
+def _remove_clusters(document: Document, lost: Counter[str]) -> Document:
+    if document.clusters:
+        lost[Capability.CLUSTERS.value] += 1
+        document = replace(document, clusters=())
     return document
 
 
@@ -254,6 +262,7 @@ def _remove_empty(document: Document, lost: Counter[str]) -> Document:
 REMOVALS: dict[Capability, Callable[[Document, Counter[str]], Document]] = {
     Capability.META: _remove_meta,
     Capability.CUTS: _remove_cuts,
+    Capability.CLUSTERS: _remove_clusters,
     Capability.WORDS: _count_words,
     Capability.SPANNING_ENTITIES: _remove_spanning_entities,
     Capability.SPANNING_RELATIONS: _remove_spanning_relations,
@@ -288,7 +297,7 @@ def _split_sentences(document: Document, lost: Counter[str]) -> list[Document]:
 def _with_words(document: Document, words: Sequence[Sequence[str]]) -> Document:
     """The same annotation on words joined by spaces."""
     bare = Document.from_words(words, id=document.id, meta=document.meta)
-    return _transfer(bare, document.entities, document.relations)
+    return replace(_transfer(bare, document.entities, document.relations), clusters=document.clusters)
 
 
 def _transfer(bare: Document, entities: Iterable[Entity], relations: Iterable[Relation], shift: int = 0) -> Document:
@@ -357,4 +366,5 @@ def _with_relations(document: Document, kept: list[Relation], capability: Capabi
 
 
 def _annotate(document: Document, entities: Iterable[Entity], relations: Iterable[Relation]) -> Document:
-    return document.annotated(entities, relations, [sentence.cuts for sentence in document.sentences])
+    cuts = [sentence.cuts for sentence in document.sentences]
+    return document.annotated(entities, relations, cuts, document.clusters)

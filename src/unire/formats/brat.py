@@ -42,6 +42,7 @@ CAPABILITIES = ALL_CAPABILITIES - {
     Capability.SCORES,
     Capability.META,
     Capability.CUTS,
+    Capability.CLUSTERS,
     Capability.CHARACTERLESS,
 }
 NOTE_TYPE, ATTRIBUTES_TYPE = "AnnotatorNotes", "Attributes"

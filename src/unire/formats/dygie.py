@@ -4,9 +4,9 @@
      "ner": [[[0, 0, "Peop"], [3, 3, "Loc"]]], "relations": [[[0, 0, 3, 3, "Live_In"]]]}
 
 Words are counted from the start of the document, and ends are inclusive. `ner` and `relations` hold one list per
-sentence, or are missing. Numbers after the label are scores, of which the reader takes the last (DyGIE++ writes a logit
-before its probability). It ignores anything else there. Other keys, such as coreference clusters, are kept in
-`Document.meta` and written back.
+sentence, or are missing. `clusters` holds one list of mentions `[start, end]` for each thing that is mentioned several
+times. Numbers after the label are scores, of which the reader takes the last (DyGIE++ writes a logit
+before its probability). It ignores anything else there. Other keys are kept in `Document.meta` and written back.
 
 A relation names the words of its arguments, not the entities. If two entities cover the same words, it means the first;
 the format cannot refer to the second. Nor can it represent the text, the attributes and the cuts of a document. Its
@@ -30,7 +30,8 @@ from unire.formats.json_utils import Json
 __all__ = ["CAPABILITIES", "from_json", "read", "select_predictions", "to_json", "write"]
 
 CAPABILITIES = ALL_CAPABILITIES - {Capability.TEXT, Capability.CUTS, Capability.ATTRIBUTES, Capability.TWINS}
-KEYS = ("doc_key", "sentences", "ner", "relations", "predicted_ner", "predicted_relations")
+PREDICTED_KEYS = ("predicted_ner", "predicted_relations", "predicted_clusters")
+KEYS = ("doc_key", "sentences", "ner", "relations", "clusters", *PREDICTED_KEYS)
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
@@ -45,22 +46,25 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
 
 
 def from_json(item: Json, position: int) -> Document:
-    """Read the annotation in `ner` and `relations`, without the predictions beside them."""
+    """Read the annotation in `ner`, `relations` and `clusters`, without the predictions beside them."""
     document = Document.from_words(
         json_utils.parse_sentences(item),
         id=json_utils.parse_id(item, "doc_key", position),
         meta=json_utils.get_other_keys(item, KEYS),
     )
     entities = _parse_entities(item, document)
-    return document.annotated(entities, _parse_relations(item, document, entities))
+    clusters = json_utils.parse_clusters(item, "clusters", document.n_words, last_word=1)
+    return document.annotated(entities, _parse_relations(item, document, entities), clusters=clusters)
 
 
 def select_predictions(item: Json) -> Json:
-    """The same item with `predicted_ner` and `predicted_relations`, if it has them, as its annotation.
+    """The same item with its predictions, if it has them, as its annotation.
 
     Predicted relations alone belong to the gold entities. Predicted entities alone have no relations, because the gold
-    relations were not predicted.
+    relations were not predicted. Nor were the gold clusters.
     """
+    if any(key in item for key in PREDICTED_KEYS):
+        item = {**item, "clusters": item.get("predicted_clusters", [])}
     if "predicted_ner" in item:
         item = {**json_utils.get_other_keys(item, ("relations",)), "ner": item["predicted_ner"]}
     if "predicted_relations" in item:
@@ -78,6 +82,8 @@ def to_json(document: Document) -> Iterator[Json]:
         relations[bisect_right(starts, relation.head.start) - 1].append(_dump_relation(relation))
     words = [sentence.words for sentence in document.sentences]
     item = {"doc_key": document.id, "sentences": words, "ner": ner, "relations": relations}
+    if document.clusters:
+        item["clusters"] = [[[start, end - 1] for start, end in cluster] for cluster in document.clusters]
     yield {**item, **document.meta}
 
 

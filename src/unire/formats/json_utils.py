@@ -32,6 +32,7 @@ __all__ = [
     "is_number",
     "iter_lines",
     "iter_objects",
+    "parse_clusters",
     "parse_entities",
     "parse_id",
     "parse_integer",
@@ -157,6 +158,27 @@ def parse_relations(item: Json, entities: Sequence[Entity], key: str) -> list[Re
         label = parse_label(value, key, what)
         relations.append(Relation(entities[head], entities[tail], label, *parse_properties(value, what)))
     return relations
+
+
+def parse_clusters(item: Json, key: str, n_words: int, last_word: int = 0) -> list[list[tuple[int, int]]]:
+    """Coreference clusters: lists of mentions `[start, end]`. Anything after the two numbers is ignored.
+
+    Args:
+        item: The document.
+        key: The key of its clusters, which may be missing.
+        n_words: Its number of words.
+        last_word: 1 if `end` is the last word of a mention, 0 if it is the word after it.
+    """
+    clusters = []
+    for cluster in get_list(item, key):
+        mentions = []
+        for value in expect(cluster, list, f'a cluster of "{key}"'):
+            what = ErrorSubject("mention", value)
+            if not (isinstance(value, list) and len(value) > 1 and all(map(is_integer, value[:2]))):
+                raise UnireError(f"{what} of a cluster is not [start, end]")
+            mentions.append(check_span(value[0], value[1] + last_word, n_words, what))
+        clusters.append(mentions)
+    return clusters
 
 
 class ErrorSubject(NamedTuple):

@@ -4,10 +4,12 @@
      "entities": [{"text": "Ada", "label": "Peop", "char_start": 0, "char_end": 3, "score": 0.98}, …],
      "relations": [{"head": {"text": "Ada", "label": "Peop", "char_start": 0, "char_end": 3},
                     "tail": {"text": "London", "label": "Loc", "char_start": 13, "char_end": 19},
-                    "label": "Live_In", "score": 0.91}]}
+                    "label": "Live_In", "score": 0.91}],
+     "clusters": [[{"text": "Ada", "char_start": 0, "char_end": 3}, …], …]}
 
 The reader splits the text into sentences and words as extraction does. `head` and `tail` name entities by their
-characters and label. All other keys are the document's meta data.
+characters and label. `clusters` lists the mentions of each thing that is mentioned several times; the key is missing if
+there is none. All other keys are the document's meta data.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
 from unire.formats import json_utils
-from unire.formats.alignment import EntityAligner, split_text
+from unire.formats.alignment import EntityAligner, find_words, split_text
 from unire.formats.base import LOST_ARGUMENT, ReadOptions
 from unire.formats.json_utils import Json
 
 __all__ = ["read"]
 
-KEYS = ("id", "text", "entities", "relations")
+KEYS = ("id", "text", "entities", "relations", "clusters")
 FOREIGN_KEYS = {"sentences": "unire", "tokens": "prodigy", "spans": "prodigy"}
 """Keys that do not belong into the meta data, and the format that defines them."""
 
@@ -63,7 +65,22 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
         else:
             label = json_utils.parse_label(value, "label", what)
             relations.append(Relation(head, tail, label, *json_utils.parse_properties(value, what)))
-    return aligner.document.annotated(filter(None, entities), relations)
+    clusters = [_parse_cluster(value, aligner) for value in json_utils.get_list(item, "clusters")]
+    return aligner.document.annotated(filter(None, entities), relations, clusters=clusters)
+
+
+def _parse_cluster(value: Any, aligner: EntityAligner) -> list[tuple[int, int]]:
+    """The mentions of a cluster, without those that cover no word."""
+    mentions = []
+    for mention in json_utils.expect(value, list, 'a cluster of "clusters"'):
+        what = json_utils.ErrorSubject("mention", mention)
+        json_utils.expect(mention, dict, what)
+        span = (
+            json_utils.parse_integer(mention, "char_start", what),
+            json_utils.parse_integer(mention, "char_end", what),
+        )
+        mentions.append(find_words(aligner.document.offsets, *span))
+    return [mention for mention in mentions if mention]
 
 
 def _parse_key(value: Any, what: object) -> EntityKey:

@@ -33,7 +33,7 @@ from unire.formats.json_utils import Json
 
 __all__ = ["CAPABILITIES", "read", "to_json", "write"]
 
-CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS, Capability.CHARACTERLESS}
+CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS, Capability.CLUSTERS, Capability.CHARACTERLESS}
 KEYS = ("id", "text", "sentences", "offsets")
 REGION_TYPES = ("labels", "hypertextlabels")
 

@@ -10,8 +10,9 @@
 `start` and `end` count words of the document, `char_start` and `char_end` characters of its text; ends are exclusive.
 `offsets` holds the characters of every word in `sentences`. It is omitted if the text is the words joined by spaces and
 the sentences joined by line ends. `head` and `tail` are positions in `entities`. Gold annotation has no `score`. `cuts`
-holds one list (or null) per sentence if a decoder recorded its cuts. `meta`, and `attributes` of an entity or a
-relation, hold data of other formats. A document is read back exactly as it was written.
+holds one list (or null) per sentence if a decoder recorded its cuts. `clusters` holds one list for each thing that is
+mentioned several times, with the `[start, end]` of its mentions. `meta`, and `attributes` of an entity or a relation,
+hold data of other formats. A document is read back exactly as it was written.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def from_json(item: Json, position: int) -> Document:
     for entity, value in zip(entities, json_utils.get_list(item, "entities"), strict=True):
         _check_characters(entity, value)
     cuts = _parse_cuts(item, document.sentences) if "cuts" in item else None
-    return document.annotated(entities, json_utils.parse_relations(item, entities, "label"), cuts)
+    clusters = json_utils.parse_clusters(item, "clusters", document.n_words)
+    return document.annotated(entities, json_utils.parse_relations(item, entities, "label"), cuts, clusters)
 
 
 def to_json(document: Document) -> Iterator[Json]:
@@ -68,6 +70,8 @@ def to_json(document: Document) -> Iterator[Json]:
             entry.update(json_utils.dump_properties(relation))
     if any(sentence.cuts is not None for sentence in document.sentences):
         item["cuts"] = [None if sentence.cuts is None else list(sentence.cuts) for sentence in document.sentences]
+    if document.clusters:
+        item["clusters"] = document.clusters
     if document.meta:
         item["meta"] = dict(document.meta)
     yield item

@@ -32,7 +32,7 @@ from unire.formats.json_utils import Json
 
 __all__ = ["CAPABILITIES", "read", "to_json", "write"]
 
-CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS}
+CAPABILITIES = ALL_CAPABILITIES - {Capability.CUTS, Capability.CLUSTERS}
 KEYS = ("text", "id", "tokens", "sentences", "spans", "relations", "meta", "answer")
 
 SpanEntities = list[tuple[Json, Entity | None]]

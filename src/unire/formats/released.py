@@ -32,6 +32,7 @@ CAPABILITIES = ALL_CAPABILITIES - {
     Capability.NOTHING,
     Capability.TEXT,
     Capability.CUTS,
+    Capability.CLUSTERS,
     Capability.SPANNING_ENTITIES,
     Capability.SPANNING_RELATIONS,
 }

@@ -3,7 +3,8 @@
 Words, spaces and sentence starts are those of the tokens. `doc.spans["sc"]`, the group that spaCy's span categoriser
 reads, holds all entities. `doc.ents` holds those that do not overlap. `doc._.relations` holds relations as
 `{"head": 0, "tail": 1, "label": "Live_In"}`, where head and tail are positions in the group. `doc.user_data["unire"]`
-holds what a `Doc` cannot represent: names, scores, attributes, meta data, cuts, and texts with other white space.
+holds what a `Doc` cannot represent: names, scores, attributes, meta data, cuts, clusters, and texts with other white
+space.
 
 The reader takes the group `sc`, or the only group, or `doc.ents` if there is no group. If the group was written by our
 pipeline component, relations and scores come from its `SpanAnnotations`.
@@ -150,6 +151,8 @@ def _build_user_data(document: Document) -> Json:
         user_data["entities"] = [json_utils.dump_properties(entity) for entity in document.entities]
     if any(sentence.cuts is not None for sentence in document.sentences):
         user_data["cuts"] = [sentence.cuts for sentence in document.sentences]
+    if document.clusters:
+        user_data["clusters"] = document.clusters
     if document.meta:
         user_data["meta"] = dict(document.meta)
     return user_data
@@ -188,7 +191,7 @@ def from_doc(doc: Any, position: int, options: ReadOptions) -> Document:
         "offsets": json_utils.split_by_lengths(json_utils.expect(offsets, list, '"offsets"'), lengths),
         "entities": entities,
         "relations": linked,
-        **{key: user_data[key] for key in ("cuts", "meta") if key in user_data},
+        **{key: user_data[key] for key in ("cuts", "clusters", "meta") if key in user_data},
     }
     return native.from_json(item, position)
 

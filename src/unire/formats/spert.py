@@ -29,6 +29,7 @@ CAPABILITIES = ALL_CAPABILITIES - {
     Capability.NOTHING,
     Capability.TEXT,
     Capability.CUTS,
+    Capability.CLUSTERS,
     Capability.SENTENCES,
     Capability.SPANNING_ENTITIES,
     Capability.SPANNING_RELATIONS,

@@ -94,7 +94,8 @@ def _annotation_writer(name: str) -> FileWriter:
     cuts = Capability.CUTS in formats.FORMATS[name].capabilities
 
     def prepare(document: Document, number: int) -> Document:
-        kept = document if cuts else document.annotated(document.entities, document.relations)
+        annotation = document.entities, document.relations
+        kept = document if cuts else document.annotated(*annotation, clusters=document.clusters)
         return kept if kept.id else replace(kept, id=f"text-{number}")
 
     def write(documents: Iterable[Document], path: Path, lost: Counter[str]) -> int:
