@@ -120,7 +120,10 @@ def test_torch_is_imported_only_where_it_is_needed():
 
 
 def test_the_package_its_extractor_and_its_command_start_without_torch():
-    code = f"import sys, unire.cli.main, unire.extractor; print(sorted({HEAVY!r} & sys.modules.keys()))"
+    code = (
+        "import sys, unire.extractor; from unire.cli.main import build_app; build_app(); "
+        f"print(sorted({HEAVY!r} & sys.modules.keys()))"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 

@@ -27,7 +27,7 @@ def test_help_for_training_begins_with_the_data_and_shows_the_defaults(monkeypat
     assert panels == sorted(panels)
     for default in ("best", "10.0"):
         assert f"[default: {default}]" in text
-    assert "--test test.jsonl --out models/mine" in text  # no line of the example is broken
+    assert "--data train.jsonl --dev dev.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output
 
 

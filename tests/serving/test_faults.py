@@ -77,7 +77,7 @@ def test_under_far_too_much_load_requests_are_answered_or_asked_to_come_again(sc
     with Running(science, ServingLimits(queue_requests=16, connections=64)) as server:
         tally, _ = run_async(open_loop(server.port, BODIES, 600, 1))
     assert {200, 429} <= set(tally.statuses) <= {200, 429, CLOSED, RESET}
-    assert tally.statuses[CLOSED] + tally.statuses[RESET] <= 0.05 * tally.statuses.total()
+    assert tally.statuses[CLOSED] + tally.statuses[RESET] <= 0.1 * tally.statuses.total()
 
 
 # Broken requests

@@ -230,7 +230,7 @@ def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
 @pytest.mark.slow
 def test_two_signals_end_a_process_that_has_much_to_do_within_seconds():
     body = {"texts": ["We train a parser on a treebank. " * 500] * 6}
-    with command("--timeout", 300) as (process, address), ThreadPoolExecutor(4) as pool:
+    with command("--timeout", 3000) as (process, address), ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(address.extract, body) for _ in range(4)]
         until(lambda: b"unire_batch_texts_count 0.0" not in address.get("/metrics").body, 60)
         process.send_signal(signal.SIGTERM)

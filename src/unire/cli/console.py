@@ -28,6 +28,7 @@ from unire.training.callbacks import Callback
 from unire.utils import escape_controls, escape_json_controls
 
 __all__ = [
+    "INTERRUPTED",
     "THEME",
     "ProgressMeter",
     "errors",
@@ -59,6 +60,8 @@ out = Console(theme=THEME)
 errors = Console(stderr=True, theme=THEME)
 """Progress, notes and errors; standard output is for results only."""
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C stopped."""
 MAX_FILE_WIDTH = 10_000
 """Width of tables, in columns, if the output is not a terminal."""
 

@@ -19,6 +19,7 @@ from unire.analysis.splits import draw_folds, read_lists, split_by_lists, strati
 from unire.analysis.statistics import TABLE_2, compare_with_paper
 from unire.cli import console
 from unire.cli.data_reports import check, show, stats
+from unire.cli.main import name_options
 from unire.cli.options import (
     INPUT,
     OUTPUT,
@@ -128,8 +129,6 @@ def convert(
     reasons: Counter[str] = Counter()
 
     def report(error: UnireError) -> None:
-        from unire.cli.main import name_options  # which imports this module
-
         sentence = name_options(str(error), ["data", "convert"])
         errors.append(sentence)
         _, _, reason = sentence.partition(": ")  # after the location

@@ -16,6 +16,7 @@ from rich.console import Console
 from unire import pretrained
 from unire.cli import console
 from unire.cli.console import ProgressMeter
+from unire.cli.main import name_options
 from unire.cli.options import (
     INPUT,
     MODEL,
@@ -41,12 +42,10 @@ from unire.writers import WRITERS, LineWriter
 from unire.writers.extraction_run import ExtractionCallback, ExtractionRun, default_format
 from unire.writers.resumable import count_documents
 
-__all__ = ["INTERRUPTED", "extract", "split_address", "tune_gc"]
+__all__ = ["extract", "split_address", "tune_gc"]
 
 CLUSTER = "Cluster (Ray)"
 """Panel of `--help`."""
-INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C stopped."""
 JSON_FORMATS = ("jsonl", "unire")
 """Formats of standard output in which a control character can be escaped without a change."""
 GC_THRESHOLD_OBJECTS = 100_000
@@ -304,7 +303,7 @@ def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -
         elif interrupted and not isinstance(WRITERS[format], LineWriter):
             console.say(f"stopped; {format} is written at the end, so nothing was saved; --format jsonl can be resumed")
         if interrupted:
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(console.INTERRUPTED) from None
         raise
     if run.truncated_page is not None:
         shown = f" the page shows only the first {run.truncated_page:,} documents"
@@ -318,7 +317,7 @@ def _show(run: ExtractionRun, *, tables: bool) -> None:
         for document in run.documents():
             console.out.print(terminal.TerminalView(document, palette, tables))
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(console.INTERRUPTED) from None
 
 
 class _Messages(ExtractionCallback):
@@ -339,8 +338,6 @@ class _Messages(ExtractionCallback):
             )
 
     def on_skip(self, error: UnireError) -> None:
-        from unire.cli.main import name_options  # which imports this module
-
         console.say(("skipped:", "warning"), f" {name_options(str(error), ['extract'])}")
 
 
@@ -423,7 +420,7 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
             total = extract_with_ray(sources, out, model=model, on_shard=advance, **options)
         except KeyboardInterrupt:
             console.say(f"stopped: {out} keeps the finished blocks; continue with --resume")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(console.INTERRUPTED) from None
     if json:
         summary = {"documents": total.documents, "failed": total.failed, "errors": total.errors}
         console.print_json({**summary, "model": model, "out": str(out), "notes": dict(total.notes)})
@@ -432,8 +429,6 @@ def _extract_on_cluster(sources: TextSources, out: Path | None, *, json: bool, m
     console.print_notes(total.notes)
     if total.failed:
         console.print_notes({"document that failed; its row has an `error`": total.failed}, "failed")
-        from unire.cli.main import name_options  # which imports this module
-
         for reason in total.errors:
             console.fail(name_options(reason, ["extract"]))
         raise typer.Exit(1)

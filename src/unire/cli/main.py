@@ -11,25 +11,18 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
 from unire import __version__
-from unire.cli import adapt as adapt_module
-from unire.cli import console, data, study
-from unire.cli import distill as distill_module
-from unire.cli import evaluate as evaluate_module
-from unire.cli import extract as extract_module
-from unire.cli import markers as markers_module
-from unire.cli import models as models_module
-from unire.cli import serve as serve_module
-from unire.cli import train as train_module
+from unire.cli import console
 from unire.errors import UnireError, describe_os_error, describe_out_of_memory, require_extra
 from unire.limits import DEFAULT_LIMITS
 
-__all__ = ["app", "main"]
+__all__ = ["build_app", "main"]
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """The base class `UsageError`, which is in click or in typer, depending on the version."""
@@ -51,32 +44,29 @@ Examples:
 `unire COMMAND --help` shows the options of a command, with examples.
 """
 
-app = typer.Typer(
-    name="unire",
-    help=HELP,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 USE, DATA, TRAIN, STUDY = "Use", "Data", "Train", "Study"
 """Panels of `unire --help`."""
-app.command(rich_help_panel=USE)(extract_module.extract)  # without arguments it reads standard input
-app.command(rich_help_panel=USE)(serve_module.serve)
-app.command(rich_help_panel=USE)(models_module.models)
-app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.evaluate)
-app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.score)
-app.command(rich_help_panel=USE, no_args_is_help=True)(evaluate_module.calibrate)
-app.command(rich_help_panel=USE, no_args_is_help=True)(models_module.export)
-app.command(rich_help_panel=USE, no_args_is_help=True)(models_module.push)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(train_module.train)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(adapt_module.adapt)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(distill_module.teach)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(distill_module.distill)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(markers_module.markers)
-app.command(rich_help_panel=TRAIN, no_args_is_help=True)(markers_module.relabel)
-app.add_typer(data.app, name="data", rich_help_panel=DATA)
-app.add_typer(study.app, name="study", rich_help_panel=STUDY)
+COMMANDS = {
+    "extract": ("extract", USE),
+    "serve": ("serve", USE),
+    "models": ("models", USE),
+    "evaluate": ("evaluate", USE),
+    "score": ("evaluate", USE),
+    "calibrate": ("evaluate", USE),
+    "export": ("models", USE),
+    "push": ("models", USE),
+    "train": ("train", TRAIN),
+    "adapt": ("adapt", TRAIN),
+    "teach": ("distill", TRAIN),
+    "distill": ("distill", TRAIN),
+    "markers": ("markers", TRAIN),
+    "relabel": ("markers", TRAIN),
+}
+"""Each command, with its module and its panel."""
+GROUPS = {"data": DATA, "study": STUDY}
+"""Each group of commands, which is a module too, with its panel."""
+RUN_WITHOUT_ARGUMENTS = ("extract", "serve", "models")
+"""Other commands without arguments print their help."""
 
 
 def _show_version(requested: bool) -> None:
@@ -85,7 +75,6 @@ def _show_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,
@@ -96,6 +85,41 @@ def _options(
 ) -> None: ...
 
 
+def build_app(*names: str) -> typer.Typer:
+    """Build the command line from the modules of some commands or groups, or of all.
+
+    Each command imports only what it needs, so that the first result comes soon.
+    """
+    app = typer.Typer(
+        name="unire",
+        help=HELP,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name, (module, panel) in COMMANDS.items():
+        if not names or name in names:
+            function = getattr(import_module(f"unire.cli.{module}"), name)
+            app.command(rich_help_panel=panel, no_args_is_help=name not in RUN_WITHOUT_ARGUMENTS)(function)
+    for name, panel in GROUPS.items():
+        if not names or name in names:
+            app.add_typer(import_module(f"unire.cli.{name}").app, name=name, rich_help_panel=panel)
+    return app
+
+
+def _build_called(words: Sequence[str]) -> typer.Typer:
+    """Build the command that the words call. Without a known one, build all, for the help and for suggestions."""
+    return build_app(*(name for name in words[:1] if name in {**COMMANDS, **GROUPS}))
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name == "app":
+        return build_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def main() -> None:
     """Run the command. A mistake of the user gives one sentence instead of a traceback."""
     words = sys.argv[1:]
@@ -104,11 +128,11 @@ def main() -> None:
     try:
         try:
             with require_extra():
-                status = _run()
+                status = _run(words)
         finally:
             if sys.stdout is not None:  # report a failing write now, not after the end
                 sys.stdout.flush()
-        if status == extract_module.INTERRUPTED:
+        if status == console.INTERRUPTED:
             # threads finish their work at exit; an interrupt then would look like a crash
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(status)
@@ -137,9 +161,9 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _run() -> Any:
+def _run(words: Sequence[str]) -> Any:
     try:
-        return app(prog_name="unire", standalone_mode=False)
+        return _build_called(words)(prog_name="unire", standalone_mode=False)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer would exit with status 1
             raise end.__context__ from None
@@ -190,7 +214,7 @@ def _describe_value(command: Any, param: Any, words: Sequence[str]) -> str:
 
 def find_command(words: Sequence[str]) -> tuple[Any, list[str], list[str]]:
     """Return the command that the words call, its full name, and the words after it."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(_build_called(words))
     name, rest = ["unire"], list(words)
     while rest and rest[0] in getattr(command, "commands", {}):
         command = command.commands[rest[0]]
