@@ -7,7 +7,8 @@
 | `hard` | `HardDecoder` | `reference.decode_hard`, the paper's baseline |
 
 To add a decoder, write it for one sentence in `reference.py`, subclass `SpanDecoder` (if it only chooses spans) or
-`Decoder`, and register it in `DECODERS`. All decoders take numpy arrays and torch tensors on any device.
+`Decoder`, register it in `DECODERS`, and allow its name in `TrainingConfig.decoder`. All decoders take numpy arrays and
+torch tensors on any device.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@
 
 Every format is a module, and `FORMATS` lists them. Readers check everything and report file, line (or item) and reason.
 Writers count what a format cannot represent, or refuse it.
+
+Other outputs of `unire extract`, such as graphs and pages, are in `unire.writers`. `unire.sources` reads raw text.
 """
 
 from __future__ import annotations

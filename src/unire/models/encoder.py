@@ -28,7 +28,7 @@ from unire.files import is_stream
 from unire.hub.client import is_reachable, quiet_client
 from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.model_files import check_tokenizer_file, is_panic, load_json
-from unire.models.attention import freeze_position_bias, use_fast_attention
+from unire.models.fused_attention import freeze_position_bias, use_fast_attention
 from unire.pretrained import list_bundled
 
 __all__ = [
@@ -190,7 +190,7 @@ def supports_position_ids(encoder: Any) -> bool:
     would compute something else without an error. So this is true only for model types that were checked.
     """
     config = encoder.config
-    if config.model_type == "mpnet":  # its attention is our own, see attention.py
+    if config.model_type == "mpnet":  # its attention is our own, see fused_attention.py
         return True
     return config.model_type in POSITION_ID_MODELS and config._attn_implementation == "sdpa"
 

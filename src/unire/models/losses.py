@@ -3,6 +3,9 @@
 Each loss is a sum over the cells (or words) of a padded batch of tables, with one weight per table. The weights define
 the mean of the paper. They also let a large step be computed batch by batch: the losses of its batches add up exactly.
 
+To add a loss, write it as a function here, add it to `compute_losses` and to `LOSSES`, and give it a setting in
+`TrainingConfig`, which `TableTask` passes on.
+
 Shapes: T tables, N words of the longest table, |Y| labels.
 """
 

@@ -25,9 +25,9 @@ from torch.nn import functional as F
 from unire.config import ModelConfig
 from unire.hub.model_dir import push_to_hub
 from unire.labels import LabelSpace
-from unire.models.attention import attention_kernels
 from unire.models.batch import TensorBatch
 from unire.models.encoder import build_encoder, first_position
+from unire.models.fused_attention import attention_kernels
 
 __all__ = ["MLP", "Biaffine", "UniRE", "encode_tokens"]
 

@@ -1,4 +1,6 @@
-"""The queue of the server: which part of which request is computed next, and whether there is too much to do.
+"""The queue of the server: which part of which request is computed next, and how long the waiting ones will take.
+
+`ServingLimits` (limits.py) says how much may wait, and `Batcher` refuses what is too much.
 
 Clients take turns (round robin), and so do the requests of a client. A small request does not wait for all of a large
 one, and a client with one request does not wait for all requests of another client. Requests that have waited for long

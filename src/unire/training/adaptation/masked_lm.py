@@ -18,7 +18,7 @@ from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
 from unire.errors import UnireError
-from unire.models.attention import attention_kernels
+from unire.models.fused_attention import attention_kernels
 from unire.training.adaptation.packed_corpus import PackedCorpus
 from unire.training.config import AdaptationConfig
 from unire.training.optimizer import Schedule

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unire.errors import UnireError
-from unire.models.attention import attention_kernels
 from unire.models.batch import Tensors
 from unire.models.encoder import first_position, supports_position_ids
+from unire.models.fused_attention import attention_kernels
 from unire.training.markers.data import MarkerVocabulary, build_attention_mask
 
 __all__ = ["MarkerEnsemble", "MarkerModel", "NoPositionsError"]

@@ -11,8 +11,8 @@ from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
 from helpers.tiny_encoders import tiny_encoder
-from unire.models.attention import freeze_position_bias, use_fast_attention
 from unire.models.batch import TensorBatch
+from unire.models.fused_attention import freeze_position_bias, use_fast_attention
 from unire.models.unire import encode_tokens
 
 WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "lazy", "dog")
