@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from helpers.noisy_extractor import noisy_extractor
 from unire.decoding import decoders
 from unire.documents import Document
-from unire.rendering import html
+from unire.rendering import html, merge_symmetric
 from unire.rendering.html.page import SCALE
 from unire.rendering.views import View, decode_again, gold_views, views
 from unire.tables import fill_sentence, read_table
@@ -48,7 +48,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         classes = [name for _, names in self.open for name in names.split()]
-        if "sentence" in classes and "label" not in classes:
+        if ("sentence" in classes and "label" not in classes) or classes[-1:] == ["row"]:
             self.text += data
         if "application/json" in classes or "data" in classes:
             self.data.append(json.loads(data))
@@ -89,7 +89,7 @@ def test_a_fragment_nests_its_elements_and_shows_the_whole_text(document):
     both = sum(min(n, directions[tail, head, label]) for (head, tail, label), n in directions.items() if head != tail)
     assert reader.tags.count("li") == len(document.relations) - both // 2
     assert reader.tags.count("mark") + reader.tags.count("rect") >= len(document.entities)
-    assert set(reader.tags) <= {"div", "style", "mark", "span", "small", "ul", "li"} | DRAWING
+    assert set(reader.tags) <= {"div", "style", "mark", "span", "small", "bdi", "ul", "li"} | DRAWING
 
 
 @given(st.composite(overlapping)())
@@ -97,7 +97,9 @@ def test_a_page_nests_its_elements_and_shows_the_whole_text(document):
     reader = Reader(page([View(document)], title=document.id))
     assert reader.text == escape_controls(document.text)
     assert reader.tags.count("script") == 3
-    assert len(reader.data[1]["relations"]) == len(document.relations)
+    positions = [position for relation in reader.data[1]["relations"] for position in relation["positions"]]
+    assert sorted(positions) == list(range(len(document.relations)))
+    assert len(reader.data[1]["relations"]) == len(merge_symmetric(document.relations))
 
 
 def test_a_fragment_is_for_light_and_dark_and_brings_its_style():
@@ -221,7 +223,7 @@ def test_a_page_stops_at_its_limit_and_says_so(noisy, twenty, scierc_labels, tmp
 
 def test_only_the_first_document_is_open():
     seen = [View(Document.from_words([["Ada"]], id=str(i))) for i in range(3)]
-    assert re.findall(r'<details class="document"( open)?>', page(seen)) == [" open", "", ""]
+    assert re.findall(r'<details class="document" id="document-\d"( open)?>', page(seen)) == [" open", "", ""]
 
 
 def test_a_page_allows_nothing_but_its_own_style_and_script():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from unire.documents import Document
-from unire.rendering.terminal import Grid, abbreviate_labels, render_text
+from unire.rendering import Palette, abbreviate_labels
+from unire.rendering.terminal import Grid, render_text
 from unire.tables import fill_sentence
 
 
@@ -25,6 +26,12 @@ def test_different_labels_have_different_codes(labels):
     assert list(found) == labels
     assert len(set(found.values())) == len(labels)
     assert all(found.values())
+
+
+@given(st.lists(st.text(max_size=6), unique=True))
+def test_a_palette_has_the_same_codes(labels):
+    palette = Palette(labels)
+    assert {label: palette.code(label) for label in labels} == abbreviate_labels(labels)
 
 
 def test_a_code_is_short(scierc_labels):

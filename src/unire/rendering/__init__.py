@@ -1,10 +1,11 @@
 """Documents on a terminal, and as an HTML page with the tables.
 
-What both share is here: the colours of labels, the words with their entities, pairs of symmetric relations.
+What both share is here: colours and codes of labels, the words with their entities, pairs of symmetric relations.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,6 +18,7 @@ __all__ = [
     "N_COLOURS",
     "Palette",
     "TextStep",
+    "abbreviate_labels",
     "format_score",
     "iter_steps",
     "merge_symmetric",
@@ -29,15 +31,20 @@ HASH_MULTIPLIER = 209935065
 """Found by search: labels of `scierc`, `conll04` and `ade` never share a colour, and entity types differ clearly."""
 
 
+NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
 class Palette:
-    """Assigns every label a colour, a number below `N_COLOURS`.
+    """Assigns every label a colour, a number below `N_COLOURS`, and a code of a few letters.
 
     The hash of the label's name chooses the colour; if that is in use, the label gets the next free one. With a label
-    space, the colours do not depend on the order of the predictions.
+    space, colours and codes do not depend on the order of the predictions. Codes tell labels apart where a reader does
+    not see the colours.
     """
 
     def __init__(self, labels: LabelSpace | Iterable[str] = ()) -> None:
         self._colours: dict[str, int] = {}
+        self._codes: dict[str, str] = {}
         for label in labels.names[1:] if isinstance(labels, LabelSpace) else labels:
             self[label]
 
@@ -47,7 +54,33 @@ class Palette:
             used = set(self._colours.values())
             free = [(preferred + i) % N_COLOURS for i in range(N_COLOURS) if (preferred + i) % N_COLOURS not in used]
             self._colours[label] = free[0] if free else preferred
+            self._codes[label] = _abbreviate(label, set(self._codes.values()))
         return self._colours[label]
+
+    def code(self, label: str) -> str:
+        """The code of a label: no other label has it."""
+        self[label]
+        return self._codes[label]
+
+
+def abbreviate_labels(labels: Iterable[str]) -> dict[str, str]:
+    """Abbreviate labels to a few letters each. Different labels get different letters.
+
+    >>> abbreviate_labels(["Method", "Metric", "USED-FOR", "OtherScientificTerm"])
+    {'Method': 'M', 'Metric': 'ME', 'USED-FOR': 'UF', 'OtherScientificTerm': 'OST'}
+    """
+    abbreviations: dict[str, str] = {}
+    for label in labels:
+        abbreviations[label] = _abbreviate(label, set(abbreviations.values()))
+    return abbreviations
+
+
+def _abbreviate(label: str, used: set[str]) -> str:
+    parts: list[str] = NAME_PARTS.findall(label) or [label]
+    initials = "".join(part[0] for part in parts[:-1])
+    candidates = [initials + parts[-1][:n] for n in range(1, len(parts[-1]) + 1)]
+    numbered = (f"{initials}{n}" for n in range(len(used) + 1))
+    return next(code for code in (*(c.upper() for c in candidates), *numbered) if code not in used)
 
 
 def merge_symmetric(relations: Sequence[Relation]) -> list[tuple[int, ...]]:

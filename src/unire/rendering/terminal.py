@@ -9,8 +9,6 @@ Text is never interpreted as Rich's markup, and control characters never reach t
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rich.color import Color, ColorSystem, ColorType
@@ -20,10 +18,10 @@ from rich.style import Style
 from rich.text import Text
 
 from unire.documents import Document, Entity, Relation, Sentence
-from unire.rendering import Palette, format_score, iter_steps, merge_symmetric
+from unire.rendering import Palette, abbreviate_labels, format_score, iter_steps, merge_symmetric
 from unire.utils import escape_controls
 
-__all__ = ["COLOURS_16", "COLOURS_256", "Grid", "TerminalView", "abbreviate_labels", "label_style", "render_text"]
+__all__ = ["COLOURS_16", "COLOURS_256", "Grid", "TerminalView", "label_style", "render_text"]
 
 COLOURS_256 = (198, 29, 165, 100, 63, 130, 32, 167, 30, 163, 28, 99, 94, 27, 166, 31)
 """The palette in the 256 colours of a terminal: the hues of `html/text.css`, readable on black and on white."""
@@ -51,24 +49,6 @@ def label_style(palette: Palette, label: str) -> Style:
 
 MAX_WORD_COLUMNS = 16
 """Columns for the words at the side; longer ones are cut."""
-NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-
-def abbreviate_labels(labels: Iterable[str]) -> dict[str, str]:
-    """Abbreviate labels to a few letters each. Different labels get different letters.
-
-    >>> abbreviate_labels(["Method", "Metric", "USED-FOR", "OtherScientificTerm"])
-    {'Method': 'M', 'Metric': 'ME', 'USED-FOR': 'UF', 'OtherScientificTerm': 'OST'}
-    """
-    abbreviations: dict[str, str] = {}
-    for label in labels:
-        parts = NAME_PARTS.findall(label) or [label]
-        initials = "".join(part[0] for part in parts[:-1])
-        candidates = [initials + parts[-1][:n] for n in range(1, len(parts[-1]) + 1)]
-        numbered = (f"{initials}{n}" for n in range(len(abbreviations) + 1))
-        used = set(abbreviations.values())
-        abbreviations[label] = next(name for name in (*(c.upper() for c in candidates), *numbered) if name not in used)
-    return abbreviations
 
 
 @dataclass(frozen=True)

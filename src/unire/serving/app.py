@@ -108,7 +108,8 @@ def make_app(
 
 
 def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
-    metrics, page = service.metrics, LivePage(service.extractor, service.name)
+    metrics = service.metrics
+    page = LivePage(service.extractor, service.name, service.limits)
     locked: dict[int | str, dict[str, Any]] = UNAUTHORIZED if locks else {}
 
     @app.post(

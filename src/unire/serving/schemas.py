@@ -229,9 +229,11 @@ class Answer(BaseModel):
 class ViewAnswer(BaseModel):
     """What the page at `/` shows of a text."""
 
-    sentences: Annotated[list[str], Field(description="HTML of each sentence.")]
-    triples: Annotated[str, Field(description="HTML of the list of relations.")]
-    relations: Annotated[list[dict[str, Any]], Field(description="Arcs.")]
+    sentences: Annotated[list[dict[str, Any]], Field(description="Words and entities of each sentence.")]
+    entities: Annotated[list[dict[str, Any]], Field(description="Entities, with their colours.")]
+    relations: Annotated[
+        list[dict[str, Any]], Field(description="Relations; the two directions of a symmetric one are one.")
+    ]
     tables: Annotated[list[dict[str, Any]], Field(description="Tables by sentence.")]
     document: TextDocument
     tsv: Annotated[str, Field(description="The relations as tab-separated values.")]

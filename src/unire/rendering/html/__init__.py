@@ -1,6 +1,6 @@
 """Documents as HTML: a page with text, arcs and tables, or a fragment with text and arcs for a notebook.
 
-`markup.py` escapes all text from data. The scripts insert data as text, and as markup only what `markup.py` wrote.
+`markup.py` escapes all text from data, and the scripts insert it as text.
 """
 
 from __future__ import annotations

@@ -1,111 +1,100 @@
 "use strict";
 
-/** An SVG element; text goes in as text. */
-function svg(name, attributes = {}, text = "") {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.textContent = text;
-  return element;
-}
-
-/** The relations that an arc, or an item of the list, shows. */
-function relationsOf(element) {
-  return element.dataset.relations.split(" ").map(Number);
-}
-
 /**
  * The relations of a document as arcs above its text, which remains ordinary text and wraps.
  *
  * Every line of text gets space for the arcs above it, in lanes, shorter ones below longer ones. If head and
  * tail are in different lines, each gets a stub that names the other.
  *
- *     const arcs = new Arcs(text, [{ head: 0, tail: 1, label: "USED-FOR", colour: 3, score: 0.93 }]);
+ *     const arcs = new Arcs(text, [{ head: 0, tail: 1, label: "USED-FOR", colour: 3, positions: [0] }]);
+ *     arcs.shown = [true];  // whether each relation is drawn
  *     arcs.draw();          // call again after every new layout of the text
  *     arcs.point([0]);      // highlight some, or none
+ *
+ * The lines of all arcs are below the names of all arcs, so that no line crosses a name.
  */
 class Arcs {
-  static LANE = 19;
+  /** The height of a name: fingers need more than a mouse. */
+  static LANE = matchMedia("(pointer: coarse)").matches ? 24 : 19;
   static ROUND = 5;
   static STUB = 12;
   static PEN = document.createElement("canvas").getContext("2d");
 
-  /** `relations` point at the elements of `text` whose `data-entity` is their head and tail. */
+  /**
+   * `relations` point at the elements of `text` whose `data-entity` is their head and tail. A relation with two
+   * positions was found in both directions.
+   */
   constructor(text, relations) {
     this.text = text;
-    this.arcs = Arcs.merged(relations);
+    this.arcs = relations.map((relation, i) => ({ ...relation, i, both: relation.positions.length > 1 }));
+    this.shown = relations.map(() => true);
     this.layer = svg("svg", { class: "arcs", "aria-hidden": "true" });
+    this.lines = svg("g");
+    this.names = svg("g");
+    this.layer.append(this.lines, this.names);
     text.append(this.layer);
-  }
-
-  /** Relations found in both directions share an arc. */
-  static merged(relations) {
-    const arcs = new Map();
-    relations.forEach((relation, i) => {
-      const { head, tail, label } = relation;
-      const mirror = arcs.get(JSON.stringify([tail, head, label]));
-      if (mirror) mirror.relations.push(i);
-      else arcs.set(JSON.stringify([head, tail, label]), { ...relation, relations: [i] });
-    });
-    return [...arcs.values()];
   }
 
   draw() {
     if (!this.text.clientWidth) return; // folded away
-    this.layer.replaceChildren();
     for (const word of this.text.querySelectorAll(".w.first")) word.classList.remove("first");
+    const arcs = this.arcs.filter(({ i }) => this.shown[i]);
     const frame = this.text.getBoundingClientRect();
-    const lines = this.lines();
-    const groups = this.arcs.map((arc) => svg("g", { class: `arc c${arc.colour}`, "data-relations": arc.relations.join(" ") }));
+    const rows = this.rows();
     Arcs.PEN.font = `600 11px ${getComputedStyle(this.text).fontFamily}`;
-    const placed = this.placed(lines, frame);
-    const pieces = placed.flatMap((ends, i) => this.pieces(ends, this.arcs[i], groups[i], frame.width));
-    lines.forEach((line, i) => this.stack(line, pieces.filter((piece) => piece.line === i)));
-    // the space above the lines only moved them down
+    const pieces = this.placed(arcs, rows, frame).flatMap((ends, k) => this.pieces(ends, arcs[k], frame.width));
+    rows.forEach((row, k) => this.stack(row, pieces.filter((piece) => piece.row === k)));
+    // the space above the rows only moved them down
+    const upper = this.text.getBoundingClientRect().top;
+    for (const piece of pieces) piece.foot = rows[piece.row].words[0].getClientRects()[0].top - upper - 3;
+    const group = (kind, { i, colour }) => svg("g", { class: `${kind} c${colour}`, "data-relation": i });
+    const lines = new Map(arcs.map((arc) => [arc, group("arc", arc)]));
+    const names = new Map(arcs.map((arc) => [arc, group("name", arc)]));
     for (const piece of pieces) {
-      const top = lines[piece.line].words[0].getClientRects()[0].top - this.text.getBoundingClientRect().top;
-      piece.group.append(...this.elements(piece, top - 3));
+      lines.get(piece.arc).append(...this.line(piece));
+      names.get(piece.arc).append(...this.name(piece));
     }
+    this.lines.replaceChildren(...lines.values());
+    this.names.replaceChildren(...names.values());
     this.layer.setAttribute("width", frame.width);
     this.layer.setAttribute("height", this.text.clientHeight);
-    this.layer.append(...groups);
   }
 
   point(relations) {
     const on = new Set(relations);
     this.text.classList.toggle("pointing", on.size > 0);
-    for (const element of this.layer.children) {
-      element.classList.toggle("on", relationsOf(element).some((i) => on.has(i)));
+    for (const element of this.layer.querySelectorAll("[data-relation]")) {
+      element.classList.toggle("on", on.has(Number(element.dataset.relation)));
     }
   }
 
-  /** The lines of the text in its present layout. */
-  lines() {
-    const lines = [];
+  /** The rows of words of the text in its present layout. */
+  rows() {
+    const rows = [];
     for (const word of this.text.querySelectorAll(".w")) {
       const { top, height } = word.getClientRects()[0];
-      if (lines.length && Math.abs(lines.at(-1).top - top) < height / 2) lines.at(-1).words.push(word);
-      else lines.push({ top, words: [word] });
+      if (rows.length && Math.abs(rows.at(-1).top - top) < height / 2) rows.at(-1).words.push(word);
+      else rows.push({ top, words: [word] });
     }
-    return lines;
+    return rows;
   }
 
   /** Where the arcs begin and end: side by side if several meet at an entity. */
-  placed(lines, frame) {
-    const lineOf = new Map(lines.flatMap((line, i) => line.words.map((word) => [word, i])));
+  placed(arcs, rows, frame) {
+    const rowOf = new Map(rows.flatMap((row, k) => row.words.map((word) => [word, k])));
     const end = (entity, tipped) => {
       const mark = this.text.querySelector(`[data-entity="${entity}"]`);
       const { left, width } = mark.getClientRects()[0];
       const words = [...mark.querySelectorAll(".w")];
       const name = words.map((word) => word.textContent).join(" ");
-      return { entity, tipped, name, line: lineOf.get(words[0]), left: left - frame.left, width };
+      return { entity, tipped, name, row: rowOf.get(words[0]), left: left - frame.left, width };
     };
     const meeting = new Map();
-    const placed = this.arcs.map((arc) => {
-      const both = arc.relations.length > 1;
-      const [head, tail] = [end(arc.head, both), end(arc.tail, true)];
+    const placed = arcs.map(({ head: first, tail: second, label, both }) => {
+      const [head, tail] = [end(first, both), end(second, true)];
       for (const [here, there, arrow] of [[head, tail, both ? "↔" : "→"], [tail, head, both ? "↔" : "←"]]) {
-        if (here.line === there.line) here.reach = there.left - here.left;
-        else this.plan(here, there, `${arc.label} ${arrow} `, frame.width);
+        if (here.row === there.row) here.reach = there.left - here.left;
+        else this.plan(here, there, `${label} ${arrow} `, frame.width);
         meeting.set(here.entity, [...(meeting.get(here.entity) ?? []), here]);
       }
       return [head, tail];
@@ -121,41 +110,41 @@ class Arcs {
     return placed;
   }
 
-  /** A stub to another line: towards it if there is space, else to the other side; its name is shortened to fit. */
+  /** A stub to another row: towards it if there is space, else to the other side; its name is shortened to fit. */
   plan(here, there, label, width) {
     const room = { 1: width - here.left - here.width, "-1": here.left };
     const long = (name) => Arcs.STUB + Arcs.wide(label + name);
-    let [way, name] = [there.line > here.line ? 1 : -1, there.name];
+    let [way, name] = [there.row > here.row ? 1 : -1, there.name];
     if (long(name) > room[way] && room[-way] > room[way]) way = -way;
     while (name.length > 8 && (name.length > 24 || long(name) > room[way])) name = `${name.slice(0, -2)}…`;
-    // farther than anything in this line; more lines between them are farther
-    here.reach = way * (1e5 + Math.abs(there.line - here.line));
-    here.stub = label + name;
+    // farther than anything in this row; more rows between them are farther
+    here.reach = way * (1e5 + Math.abs(there.row - here.row));
+    here.stub = `${label}\u2068${name}\u2069`; // the name keeps its own direction
   }
 
   static wide(name) {
     return Arcs.PEN.measureText(name).width + 10;
   }
 
-  /** An arc in one line, or a stub in each of two: its position, and its width with its name. */
-  pieces([head, tail], arc, group, width) {
-    if (head.line !== tail.line) {
+  /** An arc in one row, or a stub in each of two: its position, and its width with its name. */
+  pieces([head, tail], arc, width) {
+    if (head.row !== tail.row) {
       return [head, tail].map((here) => {
         const way = Math.sign(here.reach);
         const [middle, tip] = [0.5, 1].map((share) => here.x + way * (Arcs.STUB + share * Arcs.wide(here.stub)));
         const [from, to] = way > 0 ? [here.x, tip] : [tip, here.x];
-        return { group, line: here.line, left: way > 0 ? here : null, right: way > 0 ? null : here, from, to, middle, name: here.stub };
+        return { arc, row: here.row, left: way > 0 ? here : null, right: way > 0 ? null : here, from, to, middle, name: here.stub };
       });
     }
     const [left, right] = head.x <= tail.x ? [head, tail] : [tail, head];
     const half = Arcs.wide(arc.label) / 2;
     const middle = Math.max(half, Math.min(width - half, (left.x + right.x) / 2));
     const [from, to] = [Math.min(left.x, middle - half), Math.max(right.x, middle + half)];
-    return [{ group, line: head.line, left, right, from, to, middle, name: arc.label }];
+    return [{ arc, row: head.row, left, right, from, to, middle, name: arc.label }];
   }
 
-  /** Give every arc of a line a lane, above all that begin or end below it, and the line space for them. */
-  stack(line, pieces) {
+  /** Give every arc of a row a lane, above all that begin or end below it, and the row space for them. */
+  stack(row, pieces) {
     const lanes = [];
     const stub = ({ left, right }) => !(left && right);
     const order = (piece) => (stub(piece) ? 1e5 + (piece.left ? -piece.from : piece.to) : piece.to - piece.from);
@@ -172,8 +161,8 @@ class Arcs {
     }
     for (const piece of pieces) Arcs.clear(piece, pieces, this.text.clientWidth);
     if (lanes.length) {
-      line.words[0].classList.add("first");
-      line.words[0].style.setProperty("--lift", `${lanes.length * Arcs.LANE + 8}px`);
+      row.words[0].classList.add("first");
+      row.words[0].style.setProperty("--lift", `${lanes.length * Arcs.LANE + 8}px`);
     }
   }
 
@@ -194,7 +183,7 @@ class Arcs {
     [piece.from, piece.to] = [Math.min(piece.from, piece.middle - half), Math.max(piece.to, piece.middle + half)];
   }
 
-  elements({ left, right, lane, middle, name }, foot) {
+  line({ left, right, lane, middle, name, foot }) {
     const y = foot - (lane + 0.75) * Arcs.LANE;
     const round = left && right ? Math.min(Arcs.ROUND, (right.x - left.x) / 2) : Arcs.ROUND;
     const half = Arcs.wide(name) / 2 - 2;
@@ -205,6 +194,12 @@ class Arcs {
         ? svg("path", { class: "tip", d: `M${x} ${foot + 3}l-4 -7h8z` })
         : svg("circle", { class: "tip", cx: x, cy: foot, r: 2.5 }),
     );
-    return [svg("path", { class: "line", d: rise + fall }), ...tips, svg("text", { x: middle, y }, name)];
+    return [svg("path", { class: "line", d: rise + fall }), ...tips];
+  }
+
+  name({ lane, middle, name, foot }) {
+    const [y, width] = [foot - (lane + 0.75) * Arcs.LANE, Arcs.wide(name)];
+    const target = { x: middle - width / 2, y: y - Arcs.LANE / 2, width, height: Arcs.LANE };
+    return [svg("rect", { class: "target", ...target }), svg("text", { x: middle, y }, name)];
   }
 }

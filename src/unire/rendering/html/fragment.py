@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from unire.documents import Document, Entity, Sentence
 from unire.rendering import Palette, TextStep, iter_steps, merge_symmetric
-from unire.rendering.html.markup import escape_text, mark_sentences, read_asset, render_relations
+from unire.rendering.html.markup import escape_text, mark_sentences, read_asset, render_items, render_relations
 from unire.rendering.html.text_layout import LABEL_SIZE, LINE_WIDTH, Mark, PlacedText, TextLine, lay_out, measure_text
 from unire.utils import escape_controls
 
@@ -37,8 +37,10 @@ def render_fragment(document: Document) -> str:
     palette = Palette()
     drawings = _draw_sentences(document, palette)
     sentences = (
-        drawings.get(i, f'<div class="sentence" dir="auto">{text}</div>')
-        for i, text in enumerate(mark_sentences(document, palette))
+        drawings.get(
+            i, f'<div class="sentence" dir="auto">{render_items(marked.items, document, palette)}{marked.gap}</div>'
+        )
+        for i, marked in enumerate(mark_sentences(document))
     )
     style = read_asset("text.css") + (read_asset("fragment.css") if drawings else "")
     relations = render_relations(document, palette)

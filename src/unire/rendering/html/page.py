@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from unire.documents import Document, Relation
+from unire.documents import Document
 from unire.files import open_text_output
 from unire.labels import LabelSpace
 from unire.rendering import Palette, merge_symmetric
-from unire.rendering.html.markup import PageTemplate, escape_text, mark_sentences, read_asset, render_relations
+from unire.rendering.html.markup import PageTemplate, escape_text, mark_sentences, read_asset, render_items
 from unire.rendering.views import SentenceTable, View
 from unire.tables import fill_sentence, read_table
 from unire.utils import escape_controls
@@ -29,6 +29,8 @@ from unire.utils import escape_controls
 __all__ = [
     "MAX_DOCUMENTS",
     "SCALE",
+    "SCRIPT",
+    "STYLE",
     "PageSummary",
     "embed_json",
     "encode_document",
@@ -45,8 +47,14 @@ SCALE = 1000
 
 Json = dict[str, Any]
 
+HEADING_CHARACTERS = 110
+"""Characters of a document that head it."""
+
+TABLE_HINT = '<span class="hint aside">opens the table that the model filled for a sentence</span>'
+
 STYLE = ("text.css", "page.css", "table.css")
-SCRIPT = ("arcs.js", "table.js", "document.js", "page.js")
+SCRIPT = ("elements.js", "arcs.js", "table.js", "document.js", "filters.js")
+"""Style sheets and scripts of all pages with documents, in order."""
 
 
 class PageSummary(NamedTuple):
@@ -97,11 +105,14 @@ def write(
 
 def _render_head(title: str, labels: LabelSpace | None, palette: Palette) -> str:
     known = embed_json({"labels": [] if labels is None else encode_labels(labels, palette)}, 'id="labels"')
-    shell = PageTemplate(title, "\n".join(map(read_asset, STYLE)), "\n".join(map(read_asset, SCRIPT)))
+    shell = PageTemplate(title, "\n".join(map(read_asset, STYLE)), "\n".join(map(read_asset, (*SCRIPT, "page.js"))))
     return f"""{shell.head}<body class="unire">
 <header><h1>{escape_text(title)}</h1></header>
 {known}
 <main>
+<div id="tools" class="tools"></div>
+<div id="legend" class="chips">{"" if labels is None else TABLE_HINT}</div>
+<div id="documents">
 """
 
 
@@ -109,21 +120,35 @@ def _render_document(view: View, number: int, labels: LabelSpace | None, palette
     """The first document is open. Scripts draw a document when it is first opened."""
     document = view.document
     with_table = set() if labels is None else {table.place.sentence for table in view.tables}
-    yield f'<details class="document"{" open" if number == 1 else ""}>\n<summary>'
-    yield f'<span class="id" dir="auto">{escape_text(document.id) or f"Document {number}"}</span> '
+    yield f'<details class="document" id="document-{number}"{" open" if number == 1 else ""}>\n'
+    yield f'<summary><h2 dir="auto">{escape_text(_heading(document)) or f"Document {number}"}</h2> <span class="facts">'
+    if document.id:
+        yield f'<bdi class="id">{escape_text(document.id)}</bdi> · '
     yield f'<span class="counts">{_count(len(document.entities), "entity", "entities")}, '
-    yield f"{_count(len(merge_symmetric(document.relations)), 'relation', 'relations')}</span></summary>\n"
-    yield '<div class="text">\n'
-    for i, text in enumerate(mark_sentences(document, palette)):
-        yield f'<div class="sentence" dir="auto">{text}</div>\n'
+    yield f"{_count(len(merge_symmetric(document.relations)), 'relation', 'relations')}</span></span></summary>\n"
+    yield '<div class="parts">\n<div class="text">\n'
+    for i, marked in enumerate(mark_sentences(document)):
+        if marked.starts_paragraph:
+            yield "</div>\n" * (i > 0) + '<div class="paragraph">\n'
+        text = render_items(marked.items, document, palette)
+        yield f'<div class="row" dir="auto"><span class="sentence">{text}</span>{marked.gap}'
         if i in with_table:
             words = _count(len(document.sentences[i]), "word", "words")
-            yield f'<details class="sentence-tables" data-sentence="{i}"><summary>Table of {words}</summary>'
-            yield "</details>\n"
-    yield "</div>\n"
-    yield render_relations(document, palette)
+            yield f'<details class="sentence-tables" dir="ltr" data-sentence="{i}"><summary title="Table of {words}">'
+            yield f'<span class="hidden">Table of {words}</span></summary></details>'
+        yield "</div>\n"
+    yield '</div>\n</div>\n<div class="side"></div>\n</div>\n'
     yield embed_json(encode_document(view, labels, palette), 'class="data"')
     yield "\n</details>\n"
+
+
+def _heading(document: Document) -> str:
+    """The first words of a document."""
+    start = document.text[: 4 * HEADING_CHARACTERS].split()
+    words = " ".join(start)
+    if len(words) <= HEADING_CHARACTERS:
+        return words
+    return f"{words[:HEADING_CHARACTERS].rpartition(' ')[0] or words[:HEADING_CHARACTERS]} …"
 
 
 def _render_foot(count: int, complete: bool) -> str:
@@ -131,9 +156,10 @@ def _render_foot(count: int, complete: bool) -> str:
         remark = "There are no documents."
     else:
         remark = "" if complete else f"This page shows the first {count:,} documents and leaves out the others."
-    return f"""</main>
-<footer>{remark}</footer>
-<noscript>Arcs and tables need scripts.</noscript>
+    return f"""</div>
+</main>
+<footer>{f'<p id="remark">{remark}</p>' if remark else ""}</footer>
+<noscript>Arcs, relations, tables and filters need scripts.</noscript>
 </body>
 </html>
 """
@@ -150,15 +176,27 @@ def embed_json(data: Json, attributes: str) -> str:
 
 
 def encode_labels(labels: LabelSpace, palette: Palette) -> list[Json]:
-    """Encode names and colours of the labels, by id. ⊥ has no colour."""
-    coloured = [{"name": escape_controls(name), "colour": palette[name]} for name in labels.names[1:]]
-    return [{"name": labels.names[LabelSpace.NONE], "colour": None}, *coloured]
+    """Encode names, codes and colours of the labels, by id. ⊥ has no colour."""
+    coloured = [
+        {
+            **_encode_label(name, palette),
+            "kind": "entity" if name in labels.entity_types else "relation",
+        }
+        for name in labels.names[1:]
+    ]
+    return [{"label": labels.names[LabelSpace.NONE], "code": "", "colour": None}, *coloured]
+
+
+def _encode_label(label: str, palette: Palette) -> Json:
+    return {"label": escape_controls(label), "code": escape_controls(palette.code(label)), "colour": palette[label]}
 
 
 def encode_document(
     view: View, labels: LabelSpace | None, palette: Palette, cells: Container[int] | None = None
 ) -> Json:
-    """Encode the relations, for the arcs, and the tables of the sentences.
+    """Encode the entities, the relations, and the tables of the sentences.
+
+    The two directions of a symmetric relation are one relation. `positions` are those in `document.relations`.
 
     Args:
         view: The document.
@@ -167,25 +205,25 @@ def encode_document(
         cells: The sentences whose tables include all probabilities. [default: all]
     """
     document = view.document
+    place = {entity: i for i, entity in enumerate(document.entities)}
+    groups = [(document.relations[positions[0]], positions) for positions in merge_symmetric(document.relations)]
     return {
+        "entities": [
+            {"text": escape_controls(e.text), **_encode_label(e.label, palette), "score": _round(e.score)}
+            for e in document.entities
+        ],
         "relations": [
             {
-                "head": head,
-                "tail": tail,
-                "label": escape_controls(r.label),
-                "colour": palette[r.label],
+                "head": place[r.head],
+                "tail": place[r.tail],
+                **_encode_label(r.label, palette),
                 "score": _round(r.score),
+                "positions": positions,
             }
-            for r, head, tail in _index_arguments(document)
+            for r, positions in groups
         ],
         "tables": [] if labels is None else [_encode_table(view, table, labels, cells) for table in view.tables],
     }
-
-
-def _index_arguments(document: Document) -> Iterable[tuple[Relation, int, int]]:
-    """The relations with the positions of their head and tail in `document.entities`."""
-    positions = {entity: i for i, entity in enumerate(document.entities)}
-    return ((relation, positions[relation.head], positions[relation.tail]) for relation in document.relations)
 
 
 def _encode_table(view: View, table: SentenceTable, labels: LabelSpace, cells: Container[int] | None) -> Json:
@@ -246,9 +284,11 @@ def _round(score: float | None) -> float | None:
 
 
 def encode_view(view: View, labels: LabelSpace, palette: Palette, cells: Container[int] = ()) -> dict[str, Any]:
-    """Encode a document for `DocumentView` in `document.js`, with the probabilities of the sentences `cells` only."""
+    """Encode a document for the server's page, with the probabilities of the sentences `cells` only."""
     return {
-        "sentences": list(mark_sentences(view.document, palette)),
-        "triples": render_relations(view.document, palette),
+        "sentences": [
+            {"items": marked.items, "gap": marked.gap, "paragraph": marked.starts_paragraph}
+            for marked in mark_sentences(view.document)
+        ],
         **encode_document(view, labels, palette, cells),
     }

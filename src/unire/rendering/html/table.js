@@ -1,13 +1,5 @@
 "use strict";
 
-/** An HTML element; text goes in as text. */
-function html(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
 /**
  * The table of a sentence: gold, the model's probabilities of every cell with the distances of rows, and the decoding.
  *
@@ -18,7 +10,7 @@ function html(name, attributes = {}, ...children) {
  *     host.addEventListener("point", ({ detail }) => ...);  // { row, column } of the cell pointed at, or null
  *     host.addEventListener("alpha", ({ detail }) => ...);  // where α is dragged to, if `view.draggable`
  *
- * `labels[id]` is `{ name, colour }`. `table` has `words`; `gold` (`entities` as [start, end, label], `relations` as
+ * `labels[id]` is `{ label, code, colour }`. `table` has `words`; `gold` (`entities` as [start, end, label], `relations` as
  * [head, tail, label]) or null; and `model` or null, with `P` (thousandths, n·n·|Y|) and `argmax` (n·n) as arrays,
  * `distances` (n - 1) and `alpha` or null, `cuts`, and `entities` and `relations` as in gold with a score more.
  */
@@ -64,7 +56,7 @@ class TableView {
     this.measure(kinds.length);
     this.panels = kinds.map((kind) => this.panel(kind));
     this.body.replaceChildren(...this.panels.map((panel) => panel.figure));
-    this.legend.replaceChildren(...this.used().map((id) => html("li", { class: `c${this.labels[id].colour}` }, this.labels[id].name)));
+    this.legend.replaceChildren(...this.used().map((id) => html("li", { class: `c${this.labels[id].colour}` }, codeOf(this.labels[id]), " ", this.labels[id].label)));
   }
 
   /** As many panels side by side as leave legible cells. Words above the columns are slanted, or upright in a narrow page. */
@@ -124,7 +116,7 @@ class TableView {
     return panel;
   }
 
-  /** The label of each cell, the stronger the likelier. */
+  /** The label of each cell, the stronger the likelier, with its code where there is space. */
   cells({ picture, top }) {
     const { n, size, margin, labels } = this;
     for (let row = 0; row < n; row++) {
@@ -134,6 +126,9 @@ class TableView {
         const opacity = 0.15 + 0.85 * this.probability(row, column, id);
         const place = { x: margin + column * size + 0.5, y: top + row * size + 0.5, width: size - 1, height: size - 1 };
         picture.append(svg("rect", { class: `cell c${labels[id].colour}`, ...place, "fill-opacity": opacity.toFixed(2) }));
+        const font = Math.min(9, (size - 3) / TableView.wide(labels[id].code));
+        if (font < 6) continue;
+        picture.append(svg("text", { class: "code", x: place.x + place.width / 2, y: place.y + place.height / 2, "font-size": font.toFixed(1) }, labels[id].code));
       }
     }
   }
@@ -149,9 +144,9 @@ class TableView {
     for (const { rows, columns, id, kind } of TableView.regions({ entities, relations })) {
       const [x, y] = [margin + columns[0] * size, top + rows[0] * size];
       const [width, height] = [(columns[1] - columns[0]) * size, (rows[1] - rows[0]) * size];
-      const { name, colour } = this.labels[id];
+      const { label, colour } = this.labels[id];
       picture.append(svg("rect", { class: `box ${kind} c${colour}`, x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 2 }));
-      this.name(picture, name, x + width / 2, y + height / 2, width - 6, height - 6);
+      this.name(picture, label, x + width / 2, y + height / 2, width - 6, height - 6);
     }
   }
 
@@ -305,8 +300,8 @@ class TableView {
     if (model) parts.push(this.shares(row, column));
     const verdict = (found) => {
       const region = TableView.regions(found).find(({ rows, columns }) => rows[0] <= row && row < rows[1] && columns[0] <= column && column < columns[1]);
-      if (!region) return this.labels[0].name;
-      return this.labels[region.id].name + (region.score == null ? "" : ` (score ${region.score.toFixed(3)})`);
+      if (!region) return this.labels[0].label;
+      return this.labels[region.id].label + (region.score == null ? "" : ` (score ${region.score.toFixed(3)})`);
     };
     if (model) parts.push(html("div", { class: "aside" }, `Decoded: ${verdict(model)}`));
     if (gold) parts.push(html("div", { class: "aside" }, `Gold: ${verdict(gold)}`));
@@ -329,11 +324,11 @@ class TableView {
     ids.sort((a, b) => this.probability(row, column, b) - this.probability(row, column, a));
     const list = html("dl");
     for (const id of ids.slice(0, 6)) {
-      const { name, colour } = this.labels[id];
+      const { label, colour } = this.labels[id];
       const p = this.probability(row, column, id);
       const share = html("div", { class: `share${colour === null ? "" : ` c${colour}`}`, role: "presentation" });
       share.style.width = `${Math.max(1, 100 * p)}%`;
-      list.append(html("dt", {}, name), html("dd", { class: "track" }, share), html("dd", { class: "p" }, p.toFixed(3)));
+      list.append(html("dt", {}, label), html("dd", { class: "track" }, share), html("dd", { class: "p" }, p.toFixed(3)));
     }
     return list;
   }
