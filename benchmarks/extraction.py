@@ -1,11 +1,15 @@
 """How fast is extraction? Ratios, all from one run.
 
     python benchmarks/extraction.py cpu SCIERC_TEST [--model science] [--json FILE]
+    taskset -c 0 python benchmarks/extraction.py models SCIERC_TEST CONLL04_TEST [--json FILE]
     python benchmarks/extraction.py gpu SCIERC_TEST [--trained FOLDER] [--sentences 20000] [--json FILE]
 
-`cpu`: from raw text (SciERC's abstracts restored to ordinary text) to documents, by a model of the box, against the way
+`cpu`: from raw text (SciERC's abstracts restored to ordinary text) to documents, by a bundled model, against the method
 of the paper's authors on the same cores: a BERT-base in PyTorch, fp32, a window of 200 words for each sentence,
-words given. The weights of the BERT-base are random, which does not matter to its speed.
+words given. The weights of the BERT-base are random, which does not affect its speed.
+
+`models`: `science` and `news` from the raw text of their test sets, in turns and in CPU time. On one core, the ratio of
+the two hardly depends on what else the machine does.
 
 `gpu`: from words to documents, a BERT-base with random weights, which cut about as often as the annotation does, and
 find about as many entities and relations. With a window per sentence, against the forward pass of its encoder alone on
@@ -19,9 +23,11 @@ import argparse
 import gc
 import itertools
 import json
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -47,7 +53,7 @@ LARGE = 30.0
 
 
 def bert_base(like: str, layout: Layout, device: str) -> Extractor:
-    """A model of BERT-base's shape with random weights, and the tokenizer of a model in the box."""
+    """A model of BERT-base's shape with random weights, and the tokenizer of a bundled model."""
     tokenizer = Tokenizer.from_file(str(pretrained.find(like) / "tokenizer.json"))
     settings = ModelConfig(ModelConfig.load(pretrained.find(like)).spec, BertConfig().to_dict(), layout=layout)
     torch.manual_seed(0)
@@ -100,6 +106,20 @@ def on_cpu(documents: list[Document], model: str) -> dict[str, float]:
     print(f"BERT-base, fp32, a window per sentence:    {theirs:8.1f} sentences/s")
     print(f"ratio                                      {ours / theirs:8.1f}")
     return {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
+
+
+def compare_models(data: Mapping[str, list[Document]]) -> dict[str, float]:
+    """Sentences per second of CPU time by model: medians of eight rounds, and their ratio."""
+    extractors = {model: Extractor.load(model, device="cpu") for model in data}
+    texts = {model: [detokenize(document).text for document in documents] for model, documents in data.items()}
+    runs = {model: lambda model=model: extractors[model].extract(texts[model]) for model in data}
+    times = race(runs, 8, time.process_time)
+    rates = {model: n_sentences(documents) / median(times[model]) for model, documents in data.items()}
+    for model, rate in rates.items():
+        print(f"{model}, raw text to documents: {rate:.1f} sentences per second of CPU time")
+    ratio = rates["news"] / rates["science"]
+    print(f"ratio {ratio:.2f}")
+    return {**rates, "ratio to science": ratio}
 
 
 def at_random(documents: Sequence[Document], like: str) -> Iterator[Extractor]:
@@ -158,15 +178,17 @@ def on_gpu(documents: list[Document], extractors: Iterable[Extractor], sentences
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("where", choices=("cpu", "gpu"))
-    parser.add_argument("data", type=Path)
+    parser.add_argument("where", choices=("cpu", "models", "gpu"))
+    parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--model", default="science")
     parser.add_argument("--trained", help="of `gpu`: a model in place of random weights")
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    documents = list(formats.read(arguments.data))
-    if arguments.where == "cpu":
+    documents, *others = (list(formats.read(file)) for file in arguments.data)
+    if arguments.where == "models":
+        found = compare_models({"science": documents, "news": others[0]})
+    elif arguments.where == "cpu":
         found = on_cpu(documents, arguments.model)
     else:
         trained = arguments.trained and [Extractor.load(arguments.trained, device="cuda")]

@@ -13,6 +13,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
 from itertools import pairwise
@@ -28,6 +29,10 @@ from unire.cli.main import app
 
 COMMANDS = "<!-- commands -->"
 FIELDS = re.compile(r"<!-- fields (\S+) (\w+) (\w+) -->")
+HIGHLIGHTED = re.compile(r'(<div class="language-(\w+) highlight">)(<pre>.*?</pre>)', re.DOTALL)
+SHELL_OPTION = re.compile(r"(?<=>)--?[a-z][\w-]*(?=[<\n])")
+TEXT_COLUMNS = 80
+"""Outputs with longer lines have no columns to align."""
 OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*(?: [a-z0-9_]+=[^\s,.)]+)?")
 
 
@@ -70,8 +75,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Mark options, for the style sheet to keep them on one line."""
-    return re.sub(r"<code>(--[^<]{1,30}</code>)", r'<code class="option">\1', html)
+    """Keep options and intervals on one line, and mark outputs whose lines may wrap."""
+    html = re.sub(r"<code>(--[^<]{1,30}</code>)", r'<code class="option">\1', html)
+    html = re.sub(r"(\[\d+\.\d,) (\d+\.\d\])", "\\1\N{NO-BREAK SPACE}\\2", html)
+    return HIGHLIGHTED.sub(prepare_wrapping, html)
+
+
+def prepare_wrapping(found: re.Match[str]) -> str:
+    """Shell code wraps between words, not within options. Outputs wrap if they are one line or have long lines."""
+    opening, language, code = found.groups()
+    if language in ("bash", "shell"):
+        return opening + SHELL_OPTION.sub(r'<span class="option">\g<0></span>', code)
+    lines = [len(unescape(re.sub(r"<[^>]+>", "", line))) for line in code.splitlines()[:-1]]
+    wraps = language in ("text", "console") and (len(lines) == 1 or max(lines, default=0) > TEXT_COLUMNS)
+    return f"{opening.replace('highlight', 'highlight wrap') if wraps else opening}{code}"
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> None:
