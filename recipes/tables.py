@@ -85,7 +85,10 @@ PUBLISHED_HEADLINE = {
     ),
 }
 BUNDLED = {"science": "SciERC", "news": "CoNLL04"}
-SPEED = {"science": ("extraction-cpu", "extraction-gpu-science"), "news": ("extraction-cpu-models", "extraction-gpu-news")}
+SPEED = {
+    "science": ("extraction-cpu", "extraction-gpu-science"),
+    "news": ("extraction-cpu-models", "extraction-gpu-news"),
+}
 """The records of the speed on a CPU and on a GPU."""
 RATES = ("sentences/s, two CPU cores", "sentences/s, one H200")
 
