@@ -8,7 +8,7 @@ import pytest
 
 from unire import Document, Documents, to_dataframe
 from unire.errors import UnireError
-from unire.graph.export import ENTITIES, TRIPLES
+from unire.graph.rows import ENTITIES, TRIPLES
 
 ADA = Document.from_words(
     [["Ada", "lives", "in", "London"], ["She", "writes"]],

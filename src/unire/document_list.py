@@ -82,7 +82,7 @@ class Documents(list[Document]):
         return page.getvalue()
 
     def to_networkx(self) -> Any:
-        """Merge the documents into one `networkx.MultiDiGraph`; see `unire.graph.build.Graph`.
+        """Merge the documents into one `networkx.MultiDiGraph`; see `unire.graph.to_networkx`.
 
         >>> documents.to_networkx()  # doctest: +SKIP
         """
@@ -129,7 +129,7 @@ def to_dataframe(documents: Document | Iterable[Document], what: Literal["relati
     Raises:
         UnireError: pandas is not installed, or the arguments are wrong.
     """
-    from unire.graph.export import ENTITIES, TRIPLES
+    from unire.graph.rows import ENTITIES, TRIPLES
 
     writers = {"relations": TRIPLES, "entities": ENTITIES}
     if what not in writers:

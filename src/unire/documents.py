@@ -291,7 +291,7 @@ class Document:
         return {"text": self.text[first:last], "char_start": first, "char_end": last}
 
     def to_networkx(self) -> Any:
-        """Return a `networkx.MultiDiGraph` in which equal mentions are one node; see `unire.graph.Graph`."""
+        """Return the knowledge graph of the document as a `networkx.MultiDiGraph`; see `unire.graph.to_networkx`."""
         from unire.graph.build import Graph
 
         return Graph([self]).to_networkx()

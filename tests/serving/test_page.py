@@ -15,7 +15,7 @@ import pytest
 from helpers.browser import hover, shares
 from helpers.server import Running
 from unire.extractor import Extractor
-from unire.graph.export import TRIPLES, TSV
+from unire.graph.rows import TRIPLES, TSV
 from unire.rendering import merge_symmetric
 from unire.rendering.html.page import SCALE
 from unire.rendering.views import views

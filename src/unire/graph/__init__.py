@@ -1,19 +1,36 @@
-"""Knowledge graph: extraction results merged into one graph, and written for databases, network tools, spreadsheets."""
+"""Knowledge graph: documents merged into one graph, in memory or on disk, and written for other tools."""
 
 from __future__ import annotations
 
-from unire.graph.build import Edge, Graph, Node
-from unire.graph.export import WRITERS, write_cypher, write_graphml
+from unire.graph.build import Graph, to_networkx
+from unire.graph.export import (
+    EXPORTERS,
+    export_graph,
+    write_cypher,
+    write_graphml,
+    write_jsonld,
+    write_neo4j,
+    write_turtle,
+)
 from unire.graph.names import find_acronyms, fold_name, normalize_text
+from unire.graph.records import EdgeRecord, EvidenceRecord, GraphSource, MergeRecord, NodeRecord
 
 __all__ = [
-    "WRITERS",
-    "Edge",
+    "EXPORTERS",
+    "EdgeRecord",
+    "EvidenceRecord",
     "Graph",
-    "Node",
+    "GraphSource",
+    "MergeRecord",
+    "NodeRecord",
+    "export_graph",
     "find_acronyms",
     "fold_name",
     "normalize_text",
+    "to_networkx",
     "write_cypher",
     "write_graphml",
+    "write_jsonld",
+    "write_neo4j",
+    "write_turtle",
 ]

@@ -1,167 +1,269 @@
-"""Graph of many documents: equal mentions are one node, and equal relations between equal nodes are one edge.
+"""The graph of documents in memory: what `unire extract --out graph.graphml` writes.
 
-Two mentions are equal if they have the same label and the same normalized text. A symmetric relation keeps the
-directions in which it was predicted. Memory grows only with the number of different nodes and edges. Only the first
-`MAX_NAMES` surface forms and sources are kept by name; `count` and `documents` count all of them.
+Memory grows with mentions and evidence. For more documents than memory holds, `unire.graph.build_graph` builds the same
+graph on disk.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from unire.documents import Document, Entity, Relation
+from unire.documents import Document
 from unire.errors import UnireError
-from unire.graph.names import normalize_text
+from unire.graph.facts import DocumentFacts, GraphRules, RelationFact, collect_facts, separate_node
+from unire.graph.names import AWKWARD_NAME
+from unire.graph.records import EdgeRecord, EvidenceRecord, GraphSource, MergeRecord, NodeRecord, format_id
+from unire.labels import LabelSpace
 
-__all__ = ["MAX_NAMES", "Edge", "Graph", "Node"]
+__all__ = ["MAX_NAMES", "REPEATED", "SELF_LOOP", "Graph", "combine_scores", "score_weight", "to_networkx"]
 
 MAX_NAMES = 100
-"""The number of surface forms of a node, and of sources of a node or an edge, that are kept by name."""
+"""The number of names of a node that are listed, the most frequent ones."""
+SELF_LOOP = "relation of a node with itself, left out of the graph"
+REPEATED = "document that is in the graph already, counted once"
+WEIGHT_UNIT = 10**9
+"""Weights are whole numbers, so that their sum does not depend on their order."""
+MAX_WEIGHT = round(-math.log(1e-12) * WEIGHT_UNIT)
+"""The weight of a score of 1."""
 
-NodeKey = tuple[str, str]
-"""A node's label and normalized text."""
-EdgeKey = tuple[NodeKey, str, NodeKey]
-"""Head, relation type, tail."""
+
+def score_weight(score: float) -> int:
+    """−ln(1 − p) in billionths: the weights of independent scores add up."""
+    return MAX_WEIGHT if score >= 1 else min(MAX_WEIGHT, round(-math.log1p(-score) * WEIGHT_UNIT))
 
 
-@dataclass(kw_only=True)
-class Occurrences:
-    """Count, mean score and sources of a node or an edge."""
+def combine_scores(weight: int) -> float:
+    """1 − Π(1 − p), from the sum of the weights.
 
-    count: int = 0
-    """The number of mentions."""
+    >>> combine_scores(score_weight(0.5) + score_weight(0.5))
+    0.75
+    """
+    return round(-math.expm1(-weight / WEIGHT_UNIT), 6)
+
+
+_Evidence = tuple[str, int, RelationFact]
+"""The id and the key of a document, and what it states."""
+
+
+@dataclass
+class _Node:
+    mentions: int = 0
     documents: int = 0
-    """The number of documents with a mention."""
-    sources: list[str] = field(default_factory=list)
-    """Ids of the first `MAX_NAMES` of these documents. The third document without an id is `#3`."""
-    _last: int = 0
-    _scores: float = 0.0
-    _scored: int = 0
-
-    @property
-    def score(self) -> float | None:
-        """The mean score of the mentions that have one."""
-        return self._scores / self._scored if self._scored else None
-
-    def add(self, score: float | None, position: int, source: str) -> None:
-        """Count a mention in the document at `position`. Documents are added one after the other."""
-        self.count += 1
-        if score is not None:
-            self._scores += score
-            self._scored += 1
-        if position != self._last:
-            self._last = position
-            self.documents += 1
-            if len(self.sources) < MAX_NAMES:
-                self.sources.append(source)
-
-
-@dataclass(kw_only=True)
-class Node(Occurrences):
-    """Mentions with the same label and normalized text."""
-
-    label: str
-    """The entity type."""
-    key: str
-    """The normalized text."""
-    forms: Counter[str] = field(default_factory=Counter)
-    """Counts of the first `MAX_NAMES` different texts of the mentions."""
+    types: Counter[str] = field(default_factory=Counter)
+    names: Counter[str] = field(default_factory=Counter)
 
     @property
     def name(self) -> str:
-        """The most frequent form, or the first of equally frequent ones."""
-        return self.forms.most_common(1)[0][0]
+        return min(self.names.items(), key=_name_order)[0]
 
 
-@dataclass(kw_only=True)
-class Edge(Occurrences):
-    """Relations of the same type between the same nodes."""
-
-    label: str
-    """The relation type."""
+def _name_order(item: tuple[str, int]) -> tuple[int, bool, int, str]:
+    """The most frequent name first; of equally frequent ones, the longest one without brackets or determiner."""
+    name, mentions = item
+    return -mentions, AWKWARD_NAME.search(name) is not None, -len(name), name
 
 
 class Graph:
-    """A knowledge graph of many documents, in which equal mentions are one node.
+    """A knowledge graph of documents.
 
     >>> graph = Graph(documents)  # doctest: +SKIP
-    >>> graph.nodes["Method", "chart parser"].count  # doctest: +SKIP
-    2
+    >>> [node.name for node in graph.iter_nodes()]  # doctest: +SKIP
+    ['chart parser', 'Penn Treebank']
+
+    A document that is added twice counts once. The order of documents does not matter.
 
     Args:
         documents: The documents, which may be a stream.
+        labels: The label space of the annotation, or its name. It says which relations are symmetric and which entity
+            types are generic. [default: that of the default model]
+        keep_generic: Keep generic mentions without a name, with nodes of their own in each document.
+        undo: Merges to undo: each of these names, or only in a document, gets a node of its own.
     """
 
-    def __init__(self, documents: Iterable[Document] = ()) -> None:
-        self.nodes: dict[NodeKey, Node] = {}
-        """The nodes, by label and normalized text."""
-        self.edges: dict[EdgeKey, Edge] = {}
-        """The edges, by head, relation type and tail."""
-        self.documents = 0
-        """The number of documents."""
+    def __init__(
+        self,
+        documents: Iterable[Document] = (),
+        labels: LabelSpace | str | None = None,
+        *,
+        keep_generic: bool = False,
+        undo: Iterable[MergeRecord] = (),
+    ) -> None:
+        self.rules = GraphRules.of(labels, keep_generic=keep_generic)
+        self.notes: Counter[str] = Counter()
+        """Counts of what was left out."""
+        self._undone = {(merge.name, merge.document): separate_node(merge.name, merge.document) for merge in undo}
+        self._documents: set[int] = set()
+        self._nodes: dict[int, _Node] = {}
+        self._evidence: dict[tuple[int, str, int], list[_Evidence]] = {}
+        self._merges: set[tuple[int, str, str, str]] = set()
         for document in documents:
             self.add(document)
 
+    @property
+    def documents(self) -> int:
+        """The number of documents."""
+        return len(self._documents)
+
+    @property
+    def symmetric(self) -> frozenset[str]:
+        """The relation types without a direction."""
+        return self.rules.symmetric
+
     def add(self, document: Document) -> None:
-        """Add the entities and relations of one more document."""
-        self.documents += 1
-        source = document.id or f"#{self.documents}"
-        for entity in document.entities:
-            self._add_entity(entity, source)
-        for relation in document.relations:
-            self._add_relation(relation, source)
+        """Add the mentions and relations of one more document."""
+        facts = collect_facts(document, self.rules)
+        if facts.key in self._documents:
+            self.notes[REPEATED] += 1
+            return
+        self._documents.add(facts.key)
+        self.notes.update(facts.left_out)
+        seen = set()
+        for mention in facts.mentions:
+            node_id = self._undo(mention.node, mention.name, facts.document, named=mention.named)
+            if node_id is None:
+                continue
+            node = self._nodes.setdefault(node_id, _Node())
+            node.mentions += mention.mentions
+            node.documents += node_id not in seen
+            seen.add(node_id)
+            node.types[mention.type] += mention.mentions
+            if mention.named:
+                node.names[mention.name] += mention.mentions
+            if node_id == mention.node:
+                place = "" if mention.reason == "folded" else facts.document
+                self._merges.add((node_id, mention.name, mention.reason, place))
+        for relation in facts.relations:
+            self._add_relation(relation, facts)
+
+    def _undo(self, node: int, name: str, document: str, *, named: bool) -> int | None:
+        """The node of a mention; `None` if it is generic and lost its name."""
+        if not self._undone:
+            return node
+        separate = self._undone.get((name, document)) or self._undone.get((name, None))
+        return node if separate is None else separate if named else None
+
+    def _add_relation(self, fact: RelationFact, facts: DocumentFacts) -> None:
+        names = fact.sentence[fact.head_start : fact.head_end], fact.sentence[fact.tail_start : fact.tail_end]
+        head = self._undo(fact.head, names[0], facts.document, named=fact.head_named)
+        tail = self._undo(fact.tail, names[1], facts.document, named=fact.tail_named)
+        if head is None or tail is None:
+            return
+        if head == tail:
+            self.notes[SELF_LOOP] += 1
+            return
+        if fact.relation in self.symmetric and tail < head:
+            head, tail = tail, head
+            fact = fact._replace(
+                head_start=fact.tail_start, head_end=fact.tail_end, tail_start=fact.head_start, tail_end=fact.head_end
+            )
+        self._evidence.setdefault((head, fact.relation, tail), []).append((facts.document, facts.key, fact))
+
+    def iter_nodes(self) -> Iterator[NodeRecord]:
+        """Yield the nodes in the order of their ids."""
+        for node_id, node in sorted(self._nodes.items()):
+            names = sorted(node.names.items(), key=_name_order)
+            yield NodeRecord(
+                id=format_id(node_id),
+                name=node.name,
+                types=dict(sorted(node.types.items())),
+                mentions=node.mentions,
+                documents=node.documents,
+                names=dict(names[:MAX_NAMES]),
+            )
+
+    def iter_edges(self) -> Iterator[EdgeRecord]:
+        """Yield the edges in the order of head, relation and tail."""
+        for (head, relation, tail), rows in sorted(self._evidence.items(), key=lambda item: item[0]):
+            scores = [fact.score for _, _, fact in rows if fact.score is not None]
+            yield EdgeRecord(
+                head=format_id(head),
+                relation=relation,
+                tail=format_id(tail),
+                symmetric=relation in self.symmetric,
+                mentions=len(rows),
+                documents=len({key for _, key, _ in rows}),
+                score=combine_scores(sum(map(score_weight, scores))) if scores else None,
+            )
+
+    def iter_evidence(self) -> Iterator[EvidenceRecord]:
+        """Yield the evidence in the order of the edges; of one edge, in the order of documents and offsets."""
+        for (head, relation, tail), rows in sorted(self._evidence.items(), key=lambda item: item[0]):
+            for document, _, fact in sorted(rows, key=_evidence_order):
+                yield EvidenceRecord(
+                    head=format_id(head),
+                    relation=relation,
+                    tail=format_id(tail),
+                    document=document,
+                    sentence=fact.sentence,
+                    sentence_start=fact.sentence_start,
+                    head_start=fact.head_start,
+                    head_end=fact.head_end,
+                    tail_start=fact.tail_start,
+                    tail_end=fact.tail_end,
+                    score=fact.score,
+                )
+
+    def iter_merges(self) -> Iterator[MergeRecord]:
+        """Yield why names belong to nodes, in the order of nodes, names, reasons and documents.
+
+        The name that a node is shown by needs no reason.
+        """
+        for node_id, name, reason, document in sorted(self._merges):
+            if not (reason == "folded" and name == self._nodes[node_id].name):
+                yield MergeRecord(name=name, node=format_id(node_id), reason=reason, document=document or None)
 
     def to_networkx(self) -> Any:
-        """Convert to a `networkx.MultiDiGraph`. Nodes are `(label, key)`, and edges have the relation type as key.
-
-        Nodes have the attributes `name`, `label`, `count`, `documents`, `score`, `forms` and `sources`. Edges have all
-        of these but `name` and `forms`.
-
-        >>> graph.to_networkx()  # doctest: +SKIP
-
-        Raises:
-            UnireError: networkx is not installed.
-        """
-        try:
-            import networkx
-        except ModuleNotFoundError:
-            raise UnireError('a networkx graph needs networkx: pip install "unire[graph]"') from None
-        graph = networkx.MultiDiGraph()
-        for key, node in self.nodes.items():
-            graph.add_node(key, name=node.name, **_attributes(node), forms=dict(node.forms))
-        for (head, label, tail), edge in self.edges.items():
-            graph.add_edge(head, tail, key=label, **_attributes(edge))
-        return graph
-
-    def _add_entity(self, entity: Entity, source: str) -> None:
-        key = _node_key(entity)
-        node = self.nodes.get(key)
-        if node is None:
-            node = self.nodes[key] = Node(label=key[0], key=key[1])
-        node.add(entity.score, self.documents, source)
-        if entity.text in node.forms or len(node.forms) < MAX_NAMES:
-            node.forms[entity.text] += 1
-
-    def _add_relation(self, relation: Relation, source: str) -> None:
-        key = (_node_key(relation.head), relation.label, _node_key(relation.tail))
-        edge = self.edges.get(key)
-        if edge is None:
-            edge = self.edges[key] = Edge(label=relation.label)
-        edge.add(relation.score, self.documents, source)
+        """Convert to a `networkx.MultiDiGraph`; see `to_networkx`."""
+        return to_networkx(self)
 
 
-def _node_key(entity: Entity) -> NodeKey:
-    return entity.label, normalize_text(entity.text)
+def _evidence_order(row: _Evidence) -> tuple[Any, ...]:
+    document, key, fact = row
+    return document, key, fact.sentence_start, fact.head_start, fact.head_end, fact.tail_start, fact.tail_end
 
 
-def _attributes(item: Node | Edge) -> dict[str, Any]:
-    return {
-        "label": item.label,
-        "count": item.count,
-        "documents": item.documents,
-        "score": item.score,
-        "sources": list(item.sources),
-    }
+def to_networkx(graph: GraphSource) -> Any:
+    """Convert a graph to a `networkx.MultiDiGraph`. Nodes have ids as keys, and edges relation types.
+
+    Nodes and edges have the attributes of `NodeRecord` and `EdgeRecord`. Edges also have `evidence`, a list of
+    `EvidenceRecord`.
+
+    >>> to_networkx(graph)  # doctest: +SKIP
+
+    Raises:
+        UnireError: networkx is not installed.
+    """
+    try:
+        import networkx
+    except ModuleNotFoundError:
+        raise UnireError('a networkx graph needs networkx: pip install "unire[graph]"') from None
+    result = networkx.MultiDiGraph()
+    for node in graph.iter_nodes():
+        result.add_node(
+            node.id,
+            name=node.name,
+            type=node.type,
+            types=dict(node.types),
+            mentions=node.mentions,
+            documents=node.documents,
+            names=dict(node.names),
+        )
+    for edge in graph.iter_edges():
+        result.add_edge(
+            edge.head,
+            edge.tail,
+            key=edge.relation,
+            relation=edge.relation,
+            symmetric=edge.symmetric,
+            mentions=edge.mentions,
+            documents=edge.documents,
+            score=edge.score,
+            evidence=[],
+        )
+    for row in graph.iter_evidence():
+        result.edges[row.head, row.tail, row.relation]["evidence"].append(row)
+    return result

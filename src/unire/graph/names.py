@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-__all__ = ["expand_acronyms", "find_acronyms", "fold_name", "is_pronoun", "normalize_text"]
+__all__ = ["AWKWARD_NAME", "expand_acronyms", "find_acronyms", "fold_name", "is_pronoun", "normalize_text"]
 
 DETERMINERS = frozenset(
     {
@@ -21,6 +21,8 @@ DETERMINERS = frozenset(
     }
 )
 """Words at the start of a mention that say which one is meant, and not what it is."""
+AWKWARD_NAME = re.compile(rf"(?i)[(]|^(?:{'|'.join(sorted(DETERMINERS))}) ")
+"""Names that are not shown if there is another one that is as frequent: with brackets, or with a determiner."""
 PRONOUNS = frozenset(
     {
         *("he", "her", "hers", "herself", "him", "himself", "his", "i", "it", "its", "itself", "me", "mine"),

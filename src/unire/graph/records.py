@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["EdgeRecord", "EvidenceRecord", "GraphSource", "MergeRecord", "NodeRecord"]
+__all__ = ["EdgeRecord", "EvidenceRecord", "GraphSource", "MergeRecord", "NodeRecord", "format_id"]
+
+
+def format_id(node: int) -> str:
+    """The id of a node as text, which sorts as the number does."""
+    return f"{node:016x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,14 +21,15 @@ class NodeRecord:
     id: str
     """Identifies the node in its graph, and stays the same however the graph is built."""
     name: str
-    """The name to show: the most frequent one."""
+    """The name to show: the most frequent one; of equally frequent ones, the longest one without brackets or
+    determiner."""
     types: Mapping[str, int]
     """How many mentions have each entity type."""
     mentions: int
     documents: int
     """The number of documents with a mention."""
     names: Mapping[str, int] = field(default_factory=dict)
-    """How many mentions have each text, `name` included."""
+    """How many mentions have each text, `name` included: the most frequent texts, without generic ones such as "it"."""
 
     @property
     def type(self) -> str:
@@ -43,7 +49,8 @@ class EdgeRecord:
     mentions: int
     documents: int
     score: float | None
-    """The probability that at least one document states the relation; `None` if no mention has a score."""
+    """1 − Π(1 − p) over the scores p of its mentions: the probability that at least one is right, if they were
+    independent. `None` if no mention has a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +79,11 @@ class MergeRecord:
     """Why a name belongs to a node: what makes a merge visible, and reversible."""
 
     name: str
-    node: str
+    node: str = ""
     """The id of the node."""
-    reason: str
-    """`equal`, `folded` (case, hyphens, determiners, plural), `acronym`, `coreference`, or `similar`."""
-    document: str | None
+    reason: str = ""
+    """`folded` (case, hyphens, determiners, plural), `acronym` or `coreference`."""
+    document: str | None = None
     """The id of the document where it holds; `None` if it holds everywhere."""
 
 
@@ -99,3 +106,6 @@ class GraphSource(Protocol):
 
     def iter_evidence(self) -> Iterator[EvidenceRecord]:
         """Yield the evidence in the order of the edges; of one edge, in the order of documents and offsets."""
+
+    def iter_merges(self) -> Iterator[MergeRecord]:
+        """Yield the merges in the order of nodes, names, reasons and documents."""

@@ -19,7 +19,7 @@ from unire.decoding.decoders import SPAN_DECODERS
 from unire.documents import Document
 from unire.extractor import Extractor, OnBatch
 from unire.formats import native
-from unire.graph.export import TRIPLES, TSV
+from unire.graph.rows import TRIPLES, TSV
 from unire.rendering import Palette
 from unire.rendering.html.page import encode_view
 from unire.rendering.views import View, decode_again, views

@@ -15,11 +15,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TextIO
 
-from unire import formats, graph
+from unire import formats
 from unire.documents import Document
 from unire.formats import native
 from unire.formats.base import Capability
-from unire.graph.export import CSV, ENTITIES, TRIPLES, TSV, RowDialect, RowWriter
+from unire.graph.build import Graph
+from unire.graph.export import write_cypher, write_graphml, write_jsonld, write_turtle
+from unire.graph.rows import CSV, ENTITIES, TRIPLES, TSV, RowDialect, RowWriter
 from unire.labels import LabelSpace
 from unire.rendering import html, terminal
 from unire.rendering.views import View
@@ -28,6 +30,7 @@ __all__ = [
     "FORMAT_BY_SUFFIX",
     "WRITERS",
     "FileWriter",
+    "GraphWriter",
     "LineWriter",
     "PageWriter",
 ]
@@ -57,6 +60,15 @@ class FileWriter:
 
 
 @dataclass(frozen=True)
+class GraphWriter:
+    """A format of a graph of all documents."""
+
+    write: Callable[[Iterable[Document], Any, LabelSpace, Counter[str]], object]
+    """Takes the documents, the output, their label space, and a counter of what the graph leaves out."""
+    streams: bool = True
+
+
+@dataclass(frozen=True)
 class PageWriter:
     """A format that shows the tables."""
 
@@ -82,8 +94,13 @@ def _row_writer(table: RowWriter, dialect: RowDialect) -> LineWriter:
     return LineWriter(partial(table.lines, dialect=dialect), table.head(dialect))
 
 
-def _graph_writer(name: str) -> FileWriter:
-    return FileWriter(lambda documents, target, lost: graph.WRITERS[name](documents, target), streams=True)
+def _graph_writer(write: Callable[[Graph, Any], None]) -> GraphWriter:
+    def write_documents(documents: Iterable[Document], target: Any, labels: LabelSpace, lost: Counter[str]) -> None:
+        graph = Graph(documents, labels)
+        lost.update(graph.notes)
+        write(graph, target)
+
+    return GraphWriter(write_documents)
 
 
 def _annotation_writer(name: str) -> FileWriter:
@@ -104,7 +121,7 @@ def _annotation_writer(name: str) -> FileWriter:
     return FileWriter(write)
 
 
-WRITERS: dict[str, LineWriter | FileWriter | PageWriter] = {
+WRITERS: dict[str, LineWriter | FileWriter | GraphWriter | PageWriter] = {
     "text": LineWriter(terminal.render_text),
     "tables": LineWriter(partial(terminal.render_text, tables=True)),
     "jsonl": LineWriter(format_jsonl),
@@ -112,8 +129,10 @@ WRITERS: dict[str, LineWriter | FileWriter | PageWriter] = {
     "tsv": _row_writer(TRIPLES, TSV),
     "entities-csv": _row_writer(ENTITIES, CSV),
     "entities-tsv": _row_writer(ENTITIES, TSV),
-    "graphml": _graph_writer("graphml"),
-    "cypher": _graph_writer("cypher"),
+    "graphml": _graph_writer(write_graphml),
+    "cypher": _graph_writer(write_cypher),
+    "turtle": _graph_writer(write_turtle),
+    "jsonld": _graph_writer(write_jsonld),
     "html": PageWriter(html.write),
     "unire": LineWriter(format_unire),
 }
@@ -122,5 +141,5 @@ WRITERS |= {
     name: _annotation_writer(name) for name, form in formats.FORMATS.items() if form.write and name not in WRITERS
 }
 
-FORMAT_BY_SUFFIX = {"txt": "text", **{name: name for name in WRITERS if name != "jsonl"}}
+FORMAT_BY_SUFFIX = {"txt": "text", "ttl": "turtle", **{name: name for name in WRITERS if name != "jsonl"}}
 """The format for a file suffix. `jsonl` is missing, because two formats are JSON lines."""

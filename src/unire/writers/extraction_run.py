@@ -24,7 +24,7 @@ from unire.rendering.views import View, views
 from unire.result_filter import ResultFilter
 from unire.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
-from unire.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, LineWriter, PageWriter
+from unire.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, GraphWriter, LineWriter, PageWriter
 from unire.writers.resumable import InputChangedError, ResumableFile, part_path
 
 __all__ = ["ExtractionCallback", "ExtractionRun", "PartialOutput", "default_format"]
@@ -213,13 +213,16 @@ class ExtractionRun:
                 return self._write_file(writer, out, name, resume=resume)
         return True
 
-    def _write_whole(self, writer: FileWriter | PageWriter, out: Path | BinaryIO, name: str) -> None:
+    def _write_whole(self, writer: FileWriter | GraphWriter | PageWriter, out: Path | BinaryIO, name: str) -> None:
         if not isinstance(out, Path) and not writer.streams:
             place = "folder" if formats.FORMATS[name].folder else "file"
             raise UnireError(f"the format {name!r} needs a {place}; pass out=...")
         target: Any = out if isinstance(out, Path) else codecs.getwriter("utf-8")(out)
         if isinstance(writer, FileWriter):
             writer.write(self.documents(), target, self.notes)
+            return
+        if isinstance(writer, GraphWriter):
+            writer.write(self.documents(), target, self.extractor.labels, self.notes)
             return
         page = writer.write(self.views(), target, self.extractor.labels)
         self.truncated_page = None if page.complete else page.documents
