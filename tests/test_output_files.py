@@ -64,6 +64,13 @@ def test_a_second_process_is_refused_and_hears_who_the_first_one_is(holder, tmp_
         pass
 
 
+def test_a_lock_names_the_command_however_it_was_started(tmp_path, monkeypatch):
+    for program in ("/usr/bin/unire", "/usr/lib/unire/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [program, "train", "--out", "a b"])
+        with lock_output(tmp_path / "model"):
+            assert lock_path(tmp_path / "model").read_text().endswith(" (unire train --out 'a b')")
+
+
 def test_a_link_does_not_get_round_a_lock(holder, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "model")
     holder(tmp_path / "link")

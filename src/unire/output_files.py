@@ -217,7 +217,9 @@ def _unlock(path: Path, descriptor: int) -> None:
 
 
 def _describe_process() -> str:
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "python"
+    program = Path(sys.argv[0] if sys.argv else "python")
+    name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m unire`
+    command = shlex.join([name, *sys.argv[1:]])
     if len(command) > MAX_COMMAND_CHARACTERS:
         command = f"{command[:MAX_COMMAND_CHARACTERS]} …"
     since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
