@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unire import formats
-from unire.segmentation import detokenize, segment
+from unire.segmentation import detokenize, find_line_ends, segment
 
 
 def words(text: str) -> str:
@@ -213,3 +213,32 @@ def test_scierc_from_raw_text_has_the_words_and_sentences_of_scierc(data_folder)
         lost += sum(e.char_start not in starts or e.char_end not in ends for e in gold.entities)
     assert 2 * right / (given_ + found) > 0.999
     assert lost == 0
+
+
+WRAPPED = """We train a chart parser on the sections of the
+Penn Treebank that others use, and compare it with a tagger,
+Marie says. It is fast and
+Peter likes it."""
+TITLE = (
+    "Relation extraction with tables\nWe fill a table for every sentence, which is fast, and decode it. "
+    + "It works. " * 9
+)
+ITEMS = "Drugs at admission:\n- aspirin 100 mg in the morning and in the evening with some water\n- ibuprofen 400 mg"
+NUMBERED = "The aims of this work are\n1. to find relations between the entities of a long text\n2) to be fast"
+SHORT = "Marie Curie, Paris\nNiels Bohr, Copenhagen\nLise Meitner, Berlin"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends", "sentences"),
+    [(WRAPPED, 0, 2), (TITLE, 1, 11), (ITEMS, 2, 3), (NUMBERED, 2, 3), (SHORT, 2, 3), ("We met\nBob.", 0, 1)],
+)
+def test_a_line_end_ends_a_sentence_only_where_lines_are_clearly_titles_or_items(text, ends, sentences):
+    assert len(find_line_ends(text)) == ends
+    assert len(segment(text).sentences) == sentences
+    assert find_line_ends(text, False) == frozenset()
+    assert find_line_ends(text, True) == {i for i, character in enumerate(text) if character == "\n"}
+
+
+def test_every_line_end_ends_a_sentence_if_asked_for():
+    document = segment("We met Bob\r\nand Ada\n\nin Rome.", line_breaks=True)
+    assert [" ".join(sentence.words) for sentence in document.sentences] == ["We met Bob", "and Ada", "in Rome ."]

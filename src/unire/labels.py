@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from unire.documents import Document
 from unire.errors import UnireError, describe_error, shorten
+from unire.files import open_text_output
 from unire.model_files import load_json, parse_json, read_bytes
 
 __all__ = ["LabelSpace"]
@@ -183,6 +185,20 @@ class LabelSpace:
             "symmetric": sorted(self.symmetric),
             **({"generic": sorted(self.generic)} if self.generic else {}),
         }
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file that `load` reads.
+
+        >>> LabelSpace.learn(documents).save("labels.json")  # doctest: +SKIP
+
+        Args:
+            path: The file, which is replaced if it exists.
+
+        Raises:
+            UnireError: The file cannot be written.
+        """
+        with open_text_output(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
 
     def __len__(self) -> int:
         """|Y|"""

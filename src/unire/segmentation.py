@@ -30,6 +30,7 @@ __all__ = [
     "check_words",
     "detokenize",
     "find_contraction",
+    "find_line_ends",
     "normalize_word",
     "segment",
     "segment_texts",
@@ -202,21 +203,38 @@ CLOSING = BRACKETS | {'"', "'", "''"}
 INITIAL = re.compile(r"\w\.")
 PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\r[^\S\r\n]*\r")
 
+ITEM = re.compile(r"\s*(?:[-*•·–‣▪◦]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)])\s+\S", re.IGNORECASE)
+"""The start of an item of a list."""
+UNFINISHED_LINE = re.compile(
+    r"[,(\[{&/–—-]$|\b(?:an?|the|and|or|of|in|on|at|to|for|with|by|from|as|that)$", re.IGNORECASE
+)
+"""The end of a line whose sentence goes on."""
+MAX_ITEM_CHARACTERS = 50
+"""If no line is longer, the lines were not wrapped, but are items."""
+TITLE_WIDTH = 0.5
+"""The share of the width that a line and the next word may have, if the line was ended on purpose."""
+
 Span = tuple[int, int]
 
 
-def segment(text: str, *, id: str = "", sentences: Iterable[Span] | None = None) -> Document:
+def segment(
+    text: str, *, id: str = "", sentences: Iterable[Span] | None = None, line_breaks: bool | None = None
+) -> Document:
     """Split a text into sentences and words.
 
     Args:
-        text: Any text. An empty line ends a sentence; a single line end is a space.
+        text: Any text. An empty line ends a sentence.
         id: A name for the document.
         sentences: Start and end of each sentence in characters, if known. Then only words are split.
+        line_breaks: Whether a single line end ends a sentence, too. Otherwise it is a space. [default: only where lines
+            are clearly titles or items of a list]
     """
     found = []
     start = 0
     for spans in (
-        _find_sentences(text, _find_words(text)) if sentences is None else _split_given_sentences(text, sentences)
+        _find_sentences(text, _find_words(text), find_line_ends(text, line_breaks))
+        if sentences is None
+        else _split_given_sentences(text, sentences)
     ):
         found.append(Sentence(start, tuple(text[a:b] for a, b in spans), tuple(spans)))
         start += len(spans)
@@ -247,7 +265,37 @@ def find_contraction(word: str) -> int:
     return 0
 
 
-def _find_sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
+def find_line_ends(text: str, line_breaks: bool | None = None) -> frozenset[int]:
+    """The positions of the line ends that end a sentence.
+
+    Args:
+        text: Any text.
+        line_breaks: Whether all do. By default, a line end does if the next line is one of several items with a mark
+            (`-`, `2.`, `(b)`); if all lines are short; or if the line was ended on purpose, as after a title: with the
+            first word of the next line it would have filled less than half of the width of the text. A line that ends
+            with a comma, or is followed by a small letter, goes on.
+    """
+    ends = [found.start() for found in re.finditer("\n", text)]
+    if line_breaks is not None or not ends:
+        return frozenset(ends if line_breaks else ())
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    marked = sum(bool(ITEM.match(line)) for line in lines) > 1
+    short = width <= MAX_ITEM_CHARACTERS
+    items = short and len(lines) > 2 and not any(line.lstrip()[:1].islower() for line in lines)
+    found = set()
+    for end, line, following in zip(ends, map(str.rstrip, lines[:-1]), map(str.lstrip, lines[1:]), strict=True):
+        if not line or not following:
+            continue  # paragraphs
+        first = following.split(maxsplit=1)[0]
+        goes_on = following[0].islower() or UNFINISHED_LINE.search(line)
+        title = not short and len(line) + 1 + len(first) <= TITLE_WIDTH * width
+        if (marked and ITEM.match(following)) or (not goes_on and (items or title)):
+            found.add(end)
+    return frozenset(found)
+
+
+def _find_sentences(text: str, words: Iterator[Span], line_ends: frozenset[int]) -> Iterator[list[Span]]:
     sentence: list[Span] = []
     stop = ""
     """The word that may have ended the sentence; empty if there is none."""
@@ -256,7 +304,11 @@ def _find_sentences(text: str, words: Iterator[Span]) -> Iterator[list[Span]]:
         if sentence:
             last = sentence[-1][1]
             gap = start - last
-            if (stop and _ends_sentence(stop, word, gap)) or (gap > 1 and PARAGRAPH.search(text, last, start)):
+            if (
+                (stop and _ends_sentence(stop, word, gap))
+                or (gap > 1 and PARAGRAPH.search(text, last, start))
+                or (line_ends and gap and not line_ends.isdisjoint(range(last, start)))
+            ):
                 yield _detach_stop(text, sentence)
                 sentence = []
                 stop = ""

@@ -21,6 +21,7 @@ from unire.analysis.splits import draw_folds, read_lists, split_by_lists, strati
 from unire.cli.main import app
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.labels import LabelSpace
 
 TWENTY, PEOPLE = FIXTURES / "twenty.jsonl", FIXTURES / "people.json"
 runner = CliRunner()
@@ -399,12 +400,92 @@ def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Pa
 
 
 def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('[{"tokens": ["a"], "entities": [{"type": "A", "start": 0, "end": 9}]}]')
+    (tmp_path / "a.json").write_text('[{"tokens": ["a"], "entities": 7}]')
     for command in (("check",), ("convert", "--out", tmp_path / "b.jsonl")):
         wrong = reason(*command, tmp_path / "a.json")
-        assert "a.json holds no document that can be read: item 0 (counted from 0): entity" in wrong
-        assert "is outside the document" in wrong
+        assert 'a.json holds no document that can be read: item 0 (counted from 0): "entities" must be a list' in wrong
     assert not (tmp_path / "b.jsonl").exists()
+
+
+ONE_BAD_SPAN = """[{"tokens": ["Ada", "left"],
+  "entities": [{"type": "P", "start": 0, "end": 1}, {"type": "P", "start": 1, "end": 9}],
+  "relations": [{"type": "R", "head": 0, "tail": 1}, {"type": "R", "head": 0, "tail": 0}]}]"""
+
+
+def test_one_bad_span_costs_that_span_and_not_the_document(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(ONE_BAD_SPAN)
+    ran = data("convert", "--out", tmp_path / "b.jsonl", tmp_path / "a.json")
+    assert ran.exit_code == 1
+    assert "a.json, item 0 (counted from 0): entity" in ran.output
+    assert "is outside the document, which has 2 words" in " ".join(ran.output.split())
+    assert "1 × entity that cannot be read, left out" in ran.output
+    assert "1 × relation whose entity is left out" in ran.output
+    (document,) = formats.read(tmp_path / "b.jsonl")
+    assert ([str(e) for e in document.entities], len(document.relations)) == (["Ada [P]"], 1)
+    ran = data("check", tmp_path / "a.json")
+    assert "entity or relation that cannot be read: item 0 (counted from 0): entity" in " ".join(ran.output.split())
+    ran = data("stats", tmp_path / "a.json")
+    assert (ran.exit_code, "1 × entity that cannot be read, left out" in ran.output) == (0, True)
+    assert "is outside the document" in reason(
+        "convert", "--strict", "--out", tmp_path / "c.jsonl", tmp_path / "a.json"
+    )
+    with pytest.raises(UnireError, match="is outside the document"):  # nowhere to count it
+        list(formats.read(tmp_path / "a.json"))
+
+
+def test_a_label_space_is_written_and_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(ONE_BAD_SPAN)
+    ran = data("labels", tmp_path / "a.json", TWENTY, "--symmetric", "R", "--out", tmp_path / "labels.json")
+    assert "7 entity types and 8 relation types written to" in ran.output
+    labels = LabelSpace.load(tmp_path / "labels.json")
+    assert (set(labels.entity_types) >= {"P"}, labels.symmetric) == (True, {"R"})
+    assert data("check", TWENTY, "--labels", tmp_path / "labels.json").exit_code == 0
+    assert "twenty.jsonl" in reason("labels", TWENTY, "--out", TWENTY)
+
+
+def test_statistics_show_the_most_frequent_types_unless_all_are_asked_for(tmp_path: Path) -> None:
+    entities = [{"type": f"T{i:02}", "start": i % 3, "end": i % 3 + 1} for i in range(12) for _ in range(i + 1)]
+    (tmp_path / "a.json").write_text(json.dumps([{"tokens": ["a", "b", "c"], "entities": entities}]))
+    short, long = (data("stats", tmp_path / "a.json", *options).output for options in ((), ("--all-types",)))
+    assert [f"T{i:02}" in short for i in range(12)] == [i > 1 for i in range(12)]
+    assert "… 2 more (--all-types)" in short
+    assert all(f"T{i:02}" in long for i in range(12))
+    assert "more (" not in long
+    assert len(long.splitlines()) > len(short.splitlines())
+
+
+EVENTS = {
+    "a.txt": "Ada moved from Rome to Oslo.",
+    "a.ann": "T1\tP 0 3\tAda\nT2\tMove 4 9\tmoved\nT3\tL 15 19\tRome\nT4\tL 23 27\tOslo\n"
+    "E1\tMove:T2 Who:T1 Place:T3 Place2:T4\nA1\tCertain E1\n",
+}
+
+
+def test_events_of_brat_become_relations_in_the_way_that_is_chosen(tmp_path: Path) -> None:
+    for name, text in EVENTS.items():
+        (tmp_path / "brat" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "brat" / name).write_text(text)
+    expected = {
+        (): "moved–Who→Ada moved–Place→Rome moved–Place→Oslo",
+        ("--events", "pairs"): "Ada–Move→Rome Ada–Move→Oslo Rome–Move→Oslo",
+    }
+    for options, relations in expected.items():
+        ran = data("convert", tmp_path / "brat", *options, "--out", tmp_path / "a.jsonl")
+        assert ran.exit_code == 0
+        (document,) = formats.read(tmp_path / "a.jsonl")
+        assert " ".join(f"{r.head.text}–{r.label}→{r.tail.text}" for r in document.relations) == relations
+        assert document.entities[1].attributes == {"Certain": True}
+        assert "3 × role of an event" in ran.output
+        assert "3 × pair of arguments of an event" in ran.output
+
+
+def test_line_ends_end_sentences_if_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "Ada met\nBob in Oslo.", "entities": []}) + "\n")
+    for options, sentences in (((), 1), (("--line-breaks",), 2)):
+        assert data("convert", path, *options, "--out", tmp_path / "b.jsonl").exit_code == 0
+        (document,) = formats.read(tmp_path / "b.jsonl")
+        assert len(document.sentences) == sentences
 
 
 # what is read, and what it is taken for
@@ -442,7 +523,7 @@ STRANGE = "a.txt, line 1: not a format that unire knows; name the format, or con
 @pytest.mark.parametrize(
     ("name", "text", "wrong"),
     [
-        ("a.json", '[{"text": "Ada."}]', f'"tokens" is missing {GUESSED.format("spert")}'),
+        ("a.json", '[{"type": "Ada."}]', f'"tokens" is missing {GUESSED.format("spert")}'),
         ("a.json", "[7", f"not valid JSON: Expecting ',' delimiter (column 3) {GUESSED.format('spert')}"),
         ("a.jsonl", '{"ner": []}', f'"sentences" is missing {GUESSED.format("dygie")}'),
         ("a.txt", "Ada lives in London.", STRANGE),

@@ -77,7 +77,7 @@ def spert(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ("{", "not valid JSON: Expecting property name"),
+        ('{"sentences": [["a"]}', "not valid JSON: Expecting ',' delimiter"),
         ('{"sentences": [["a"]]} {}', "not valid JSON: Extra data (column 24)"),
         ('{"a":' * 100_000, "cannot be read as JSON"),
         ('{"sentences": [["\\ud83d"]]}', "cannot be read as JSON: 'utf-8' codec can't encode"),
@@ -129,6 +129,24 @@ def spert(**changes: Any) -> dict[str, Any]:
 def test_a_broken_line_is_refused_by_file_line_and_reason(tmp_path: Path, item: Any, reason: str) -> None:
     path = file(tmp_path, "", item)
     with pytest.raises(UnireError, match=re.escape(f"{path}, line 2: {reason}")):
+        list(formats.read(path))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_that_is_not_lines_is_refused_with_a_remedy(tmp_path: Path, name: str, indent: int | None) -> None:
+    path = tmp_path / name
+    path.write_text(json.dumps([GOLD, GOLD], indent=indent), encoding="utf-8")
+    lines = {"a.json": "a.jsonl", "a.jsonl": "lines-a.jsonl"}[name]
+    for kind in (None, "dygie"):
+        with pytest.raises(UnireError) as caught:
+            list(formats.read(path, kind))
+        assert str(caught.value) == (
+            f"{path}: this is a JSON list, and not one document per line; write it as lines: "
+            f"`jq -c '.[]' {name} > {lines}`"
+        )
+    path.write_text(json.dumps(GOLD, indent=2), encoding="utf-8")
+    with pytest.raises(UnireError, match=r"a document takes several lines, and not one document per line.* `jq -c \. "):
         list(formats.read(path))
 
 

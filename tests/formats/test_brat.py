@@ -43,6 +43,7 @@ def test_everything_of_a_document_is_read_or_noted(tmp_path: Path) -> None:
     assert [str(relation) for relation in document.relations] == [
         "Ada Lovelace [Peop] –Live_In→ north and south London [Loc]",
         "Byron [Peop] –Live_In→ south London [Loc]",
+        "Byron [Peop] –To→ north and south London [Loc]",
         "Byron [Peop] –Moves→ south London [Loc]",
     ]
     ada, byron, north, _ = document.entities
@@ -54,7 +55,8 @@ def test_everything_of_a_document_is_read_or_noted(tmp_path: Path) -> None:
         "entity in several parts, taken with the words between them": 1,
         "equivalence, left out": 1,
         "normalisation, left out": 1,
-        "event, left out": 1,
+        "role of an event, read as a relation": 1,
+        "pair of arguments of an event, not read as a relation": 0,
     }
 
 
@@ -68,8 +70,34 @@ def test_parts_attributes_and_notes_are_written_back(tmp_path: Path) -> None:
     settings = (tmp_path / "out" / "annotation.conf").read_text(encoding="utf-8")
     assert settings == (
         "[entities]\nLoc\nPeop\n[relations]\nLive_In\tArg1:<ENTITY>, Arg2:<ENTITY>\n"
-        "Moves\tArg1:<ENTITY>, Arg2:<ENTITY>\n[events]\n[attributes]\n"
+        "Moves\tArg1:<ENTITY>, Arg2:<ENTITY>\nTo\tArg1:<ENTITY>, Arg2:<ENTITY>\n[events]\n[attributes]\n"
     )
+
+
+def test_parts_may_be_in_any_order(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    ann = "T1\tLoc 48 54;32 37\tLondon north\nT2\tLoc 48 54;32 37\tnorth London\n"
+    (document,) = formats.read(folder(tmp_path, ann=ann), notes=notes)
+    assert [entity.attributes for entity in document.entities] == [{"characters": [[32, 37], [48, 54]]}] * 2
+    assert notes == {"entity in several parts, taken with the words between them": 2}
+
+
+def test_a_nested_event_means_its_trigger_and_an_unknown_argument_costs_the_event(tmp_path: Path) -> None:
+    notes: Counter[str] = Counter()
+    errors: list[UnireError] = []
+    ann = "T1\tP 0 3\tAda\nT2\tMove 4 9\tmoved\nT3\tCause 10 17\tbecause\n"
+    ann += "E1\tMove:T2 Who:T1\nE2\tCause:T3 Of:E1 By2:T1\nE3\tMove:T2 Who:T9\n"
+    path = folder(tmp_path, "Ada moved because.", ann)
+    (document,) = formats.read(path, notes=notes, on_annotation_error=errors.append)
+    assert [f"{r.head.text}–{r.label}→{r.tail.text}" for r in document.relations] == [
+        "moved–Who→Ada",
+        "because–Of→moved",
+        "because–By2→Ada",
+    ]
+    assert [str(error) for error in errors] == [f"{path / 'a.ann'}: E3 refers to 'T9', which does not exist"]
+    assert notes["event that cannot be read, left out"] == 1
+    (document,) = formats.read(path, events="pairs", notes=notes)
+    assert [f"{r.head.text}–{r.label}→{r.tail.text}" for r in document.relations] == ["moved–Cause→Ada"]
 
 
 def test_an_entity_that_splits_a_word_takes_all_of_it_and_keeps_its_characters(tmp_path: Path) -> None:
@@ -153,8 +181,10 @@ def test_no_name_leads_out_of_the_folder_and_all_come_back(tmp_path: Path, name:
         ("T1\tPeop 0\tAda", "T1 must have a type and pairs of characters"),
         ("T1\tPeop 0 x\tAda", "T1 must have a type and pairs of characters"),
         ("T1\t\t", "T1 must have a type and pairs of characters"),
-        ("T1\tPeop 3 0\tAda", "T1 has characters that are reversed, empty or out of order"),
-        ("T1\tPeop 4 9;0 3\tAda", "T1 has characters that are reversed, empty or out of order"),
+        ("T1\tPeop 3 0\tAda", "T1 has characters that are reversed, empty or in two of its parts"),
+        ("T1\tPeop 0 5;4 9\tAda", "T1 has characters that are reversed, empty or in two of its parts"),
+        ("E1\tMove:T1", "E1 refers to 'T1', which does not exist"),
+        ("E1\tMove:T1 To:", "E1 must have a trigger and arguments, as in `Move:T3 Who:T1 To:T2`"),
         ("T1\tPeop 0 999\tAda", "characters 0 to 999 of 'Peop' are outside the text, which has 55 characters"),
         ("T1\tPeop 0 3\tAda\nT1\tPeop 0 3\tAda", "T1 is defined twice"),
         ("R1\tLive_In Arg1:T1 Arg2:T2", "R1 refers to 'T1', which does not exist"),

@@ -111,6 +111,34 @@ def test_a_document_without_a_name_is_named_by_its_position(tmp_path: Path, form
     assert [d.id for d in formats.read(path)] == ["0", "1"]
 
 
+def test_similar_keys_are_read_as_those_of_dygie(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    annotation = {"ner": [[0, 0, "P"], [2, 2, "L"]], "relations": [[0, 0, 2, 2, "R", "sure", 0.5]]}
+    lines = [
+        {"doc_id": "x", "sentences": [["Ada", "left", "Rome"]], **{key: [value] for key, value in annotation.items()}},
+        {"id": 7, "sentence": ["Ada", "left", "Rome"], **annotation, "source": "web"},
+        {"doc_id": "y", "id": 8, "sentence": "Ada left Rome", **{key: [value] for key, value in annotation.items()}},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    notes: Counter[str] = Counter()
+    documents = list(formats.read(path, notes=notes))
+    assert [document.id for document in documents] == ["x", "7", "y"]
+    assert [dict(document.meta) for document in documents] == [{}, {"source": "web"}, {"id": 8}]
+    assert {" ".join(map(str, document.relations)) for document in documents} == {"Ada [P] –R→ Rome [L]"}
+    assert {document.relations[0].score for document in documents} == {0.5}
+    assert notes == {"further field of an entity or relation, left out": 3}
+
+
+def test_further_fields_of_objects_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    entity = {"type": "P", "start": 0, "end": 1, "id": 3, "note": "?"}
+    item = {"tokens": ["a"], "entities": [entity], "relations": [{"type": "R", "head": 0, "tail": 0, "by": "me"}]}
+    path.write_text(json.dumps([item]), encoding="utf-8")
+    notes: Counter[str] = Counter()
+    assert len(list(formats.read(path, notes=notes))) == 1
+    assert notes == {"further field of an entity or relation, left out": 3}
+
+
 def test_repeated_annotation_is_kept(tmp_path: Path) -> None:
     item = {"sentences": [["a", "b"]], "ner": [[[0, 0, "A"], [1, 1, "A"], [1, 1, "A"]]]}
     (document,) = formats.read(file(tmp_path, {**item, "relations": [[[0, 0, 1, 1, "R"], [0, 0, 1, 1, "R"]]]}))

@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tokenizers import Tokenizer
 
@@ -17,6 +18,7 @@ from unire.config import EncoderSpec
 from unire.documents import CHARACTERS, Document, Entity, Relation, Sentence
 from unire.errors import UnireError, describe_error
 from unire.formats.alignment import BRIDGED, WIDENED
+from unire.formats.base import UNREADABLE
 from unire.labels import LabelSpace
 from unire.limits import DEFAULT_LIMITS, ReadLimits
 from unire.model_files import load_json, load_tokenizer_file
@@ -29,6 +31,7 @@ class IssueKind(Enum):
     """A kind of issue: its name, its effect on the label table, and whether it is only a hint."""
 
     UNREADABLE = ("document that cannot be read", "it is left out")
+    UNREADABLE_ITEM = ("entity or relation that cannot be read", "it is left out; the rest of its document is read")
     SPLIT_WORD = ("entity that splits a word", "its square covers the whole words")
     IN_PARTS = ("entity in several parts", "its square covers the words between the parts too")
     ENTITY_ACROSS = (tables.OUTSIDE, "no table holds it; it counts as a miss")
@@ -204,6 +207,8 @@ def check_files(
     symmetric: str | None = None,
     format: str | None = None,
     spaces: bool = False,
+    line_breaks: bool | None = None,
+    events: Literal["trigger", "pairs"] = "trigger",
     encoder: Path | None = None,
     near: float = 0.8,
     notes: Counter[str] | None = None,
@@ -220,6 +225,8 @@ def check_files(
         symmetric: Symmetric relation types, separated by commas, for a label space that is learnt.
         format: The format of the files. [default: guessed]
         spaces: As in `formats.read`.
+        line_breaks: As in `formats.read`.
+        events: As in `formats.read`.
         encoder: The folder of an encoder or a model, to find sentences that are too long for it.
         near: The similarity from which two sentences are almost the same.
         notes: Counts what readers changed or left out, except what is listed as an issue.
@@ -236,14 +243,23 @@ def check_files(
     notes = Counter() if notes is None else notes
     for path in paths:
 
-        def add_unreadable(error: UnireError, path: str | Path = path) -> None:
-            detail = str(error).removeprefix(str(path)).lstrip(",: ")
-            issues.append(Issue(IssueKind.UNREADABLE, str(path), "", detail))
+        def add(error: UnireError, kind: IssueKind, path: str | Path = path) -> None:
+            issues.append(Issue(kind, str(path), "", str(error).removeprefix(str(path)).lstrip(",: ")))
 
-        documents = formats.read(path, format, spaces=spaces, notes=notes, on_error=add_unreadable, limits=limits)
+        documents = formats.read(
+            path,
+            format,
+            spaces=spaces,
+            line_breaks=line_breaks,
+            events=events,
+            notes=notes,
+            on_error=partial(add, kind=IssueKind.UNREADABLE),
+            on_annotation_error=partial(add, kind=IssueKind.UNREADABLE_ITEM),
+            limits=limits,
+        )
         files[str(path)] = list(documents)
-    for note in (WIDENED, BRIDGED):  # `find_issues` lists them with their locations
-        del notes[note]
+    for note in [note for note in notes if note in (WIDENED, BRIDGED) or note.endswith(UNREADABLE)]:
+        del notes[note]  # the issues have them with their locations
     space = LabelSpace.resolve(labels, symmetric, [document for part in files.values() for document in part])
     count_tokens, max_tokens = build_token_counter(encoder) if encoder else (None, 0)
     issues += find_issues(files, space, near=near, count_tokens=count_tokens, max_tokens=max_tokens)

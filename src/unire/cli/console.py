@@ -29,10 +29,13 @@ from unire.utils import escape_controls, escape_json_controls
 
 __all__ = [
     "INTERRUPTED",
+    "MAX_TYPES",
     "THEME",
     "ProgressMeter",
     "errors",
     "fail",
+    "frequent",
+    "more_types",
     "open_output",
     "out",
     "print_confidence",
@@ -62,6 +65,8 @@ errors = Console(stderr=True, theme=THEME)
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C stopped."""
+MAX_TYPES = 10
+"""Types that a table of scores or counts shows, unless all are asked for."""
 MAX_FILE_WIDTH = 10_000
 """Width of tables, in columns, if the output is not a terminal."""
 
@@ -138,16 +143,31 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     console.print()
 
 
-def print_scores(scores: Scores, *, by_type: bool = True) -> None:
-    """Print P, R and F1 of entities and relations, overall and by type."""
+def print_scores(scores: Scores, *, by_type: bool = True, all_types: bool = False) -> None:
+    """Print P, R and F1 of entities and relations, overall and by type: all types, or the most frequent ones."""
     rows: list[Sequence[object]] = []
     for name, counts in (("Entities", scores.entities), ("Relations", scores.relations)):
         rows.append((Text(name, "bold"), *_rates(counts)))
         if by_type:
-            rows += [(f"  {label}", *_rates(typed)) for label, typed in counts.by_type.items()]
+            labels = list(counts.by_type)
+            if not all_types:
+                labels = frequent({label: typed.gold for label, typed in counts.by_type.items()})
+            rows += [(f"  {label}", *_rates(counts.by_type[label])) for label in labels]
+            rows += more_types(len(counts.by_type) - len(labels), columns=7)
     if scores.spans is not None:
         rows.append((Text("Split positions", "bold"), *_rates(scores.spans)))
     table(str(scores.protocol), ("", "P", "R", "F1", "correct", "predicted", "gold"), rows)
+
+
+def frequent(counts: Mapping[str, int]) -> list[str]:
+    """The `MAX_TYPES` types with the highest counts, in their own order."""
+    kept = set(sorted(counts, key=lambda label: -counts[label])[:MAX_TYPES])
+    return [label for label in counts if label in kept]
+
+
+def more_types(number: int, columns: int) -> list[Sequence[object]]:
+    """A row that says how many types a table does not show, if any."""
+    return [(f"  … {number:,} more (--all-types)", *[""] * (columns - 1))] if number else []
 
 
 def print_intervals(intervals: Intervals) -> None:

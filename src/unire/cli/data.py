@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -18,13 +19,15 @@ from unire import formats
 from unire.analysis.splits import draw_folds, read_lists, split_by_lists, stratified_split, write_folds, write_parts
 from unire.analysis.statistics import TABLE_2, compare_with_paper
 from unire.cli import console
-from unire.cli.data_reports import check, show, stats
+from unire.cli.data_reports import check, labels, show, stats
 from unire.cli.main import name_options
 from unire.cli.options import (
     INPUT,
     OUTPUT,
+    Events,
     Format,
     Json,
+    LineBreaks,
     MaxDocument,
     MaxRecord,
     MaxUnpacked,
@@ -63,8 +66,10 @@ def convert(
         ),
     ] = None,
     words: Words = False,
+    line_breaks: LineBreaks = False,
+    events: Events = "trigger",
     strict: Annotated[
-        bool, flag("--strict", help="Stop at the first document that cannot be read or written.", panel=INPUT)
+        bool, flag("--strict", help="Stop at the first item that cannot be read or written.", panel=INPUT)
     ] = False,
     max_document: MaxDocument = DEFAULT_LIMITS.max_document,
     max_record: MaxRecord = DEFAULT_LIMITS.max_record,
@@ -118,19 +123,20 @@ def convert(
         unire data convert --from ace05 English/ --splits lists/ --out ace05
 
     Notes count what was changed, and what the output format cannot represent.
-    Documents that cannot be read or written are reported and skipped. The exit
-    status is then 1.
+    Documents, entities and relations that cannot be read or written are reported
+    and skipped. The exit status is then 1.
     """
     if splits is None and (dev_fraction is not None or seed is not None):
         raise UnireError("--dev-fraction and --seed need --splits")
     notes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     errors: list[str] = []
+    item_errors: list[str] = []
     reasons: Counter[str] = Counter()
 
-    def report(error: UnireError) -> None:
+    def report(error: UnireError, to: list[str] = errors) -> None:
         sentence = name_options(str(error), ["data", "convert"])
-        errors.append(sentence)
+        to.append(sentence)
         _, _, reason = sentence.partition(": ")  # after the location
         reasons[reason] += 1
         if not json and reasons[reason] == 1:
@@ -145,7 +151,15 @@ def convert(
     kind = format or formats.guess(path, limits)
     on_error: OnError = raise_error if strict else report
     documents: Iterable[Document] = formats.read(
-        path, format, spaces=words, notes=notes, on_error=on_error, limits=limits
+        path,
+        format,
+        spaces=words,
+        line_breaks=line_breaks or None,
+        events=events,
+        notes=notes,
+        on_error=on_error,
+        on_annotation_error=raise_error if strict else partial(report, to=item_errors),
+        limits=limits,
     )
     if splits or kind in TABLE_2:  # both need the documents twice
         documents = list(documents)
@@ -167,9 +181,9 @@ def convert(
     if json:
         summary = {"documents": written if splits else written[""], "from": kind, "to": target, "out": str(out)}
         table = {row: {"here": here, "paper": paper} for row, here, paper in comparison}
-        losses = {"notes": dict(+notes), "lost": dict(+lost), "left_out": errors}
+        losses = {"notes": dict(+notes), "lost": dict(+lost), "left_out": [*errors, *item_errors]}
         console.print_json({**summary, **({"table_2": table} if table else {}), **losses})
-        raise typer.Exit(bool(errors))
+        raise typer.Exit(bool(errors or item_errors))
     screen = console.errors if is_stream else console.out
     for name, count in written.items():
         noun = "document" if count == 1 else "documents"
@@ -182,7 +196,7 @@ def convert(
         console.table(title, ("", "here", "paper"), rows, to=screen)
     console.print_notes(notes)
     console.print_notes(lost, "lost")
-    if errors:
+    if errors or item_errors:
         console.print_notes({reason: count for reason, count in reasons.items() if count > 1}, "skipped")
         console.print_notes({"document that cannot be read or written": len(errors)}, "skipped")
         raise typer.Exit(1)
@@ -318,5 +332,5 @@ Examples:
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
-for command in (convert, check, stats, split, show):
+for command in (convert, check, stats, labels, split, show):
     app.command(no_args_is_help=True)(command)

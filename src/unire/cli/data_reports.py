@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +12,17 @@ import typer
 
 from unire import formats
 from unire.analysis.checks import Issue, IssueKind, check_files
-from unire.analysis.statistics import Statistics, plot_statistics
+from unire.analysis.statistics import DataCounts, Statistics, plot_statistics
 from unire.cli import console
 from unire.cli.options import (
+    INPUT,
     OUTPUT,
+    AllTypes,
+    Events,
     Format,
     Json,
     Labels,
+    LineBreaks,
     MaxDocument,
     MaxRecord,
     MaxUnpacked,
@@ -38,7 +43,7 @@ from unire.rendering import html as pages
 from unire.rendering.terminal import TerminalView
 from unire.rendering.views import gold_views
 
-__all__ = ["check", "show", "stats"]
+__all__ = ["check", "labels", "show", "stats"]
 
 CHECKS, SELECTION = "Checks", "Selection"
 """Panels of `--help`."""
@@ -51,6 +56,8 @@ def check(
     ],
     format: Format = None,
     words: Words = False,
+    line_breaks: LineBreaks = False,
+    events: Events = "trigger",
     max_document: MaxDocument = DEFAULT_LIMITS.max_document,
     max_record: MaxRecord = DEFAULT_LIMITS.max_record,
     max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
@@ -95,6 +102,8 @@ def check(
         symmetric=symmetric,
         format=format,
         spaces=words,
+        line_breaks=line_breaks or None,
+        events=events,
         encoder=encoder,
         near=near,
         notes=notes,
@@ -142,6 +151,7 @@ def stats(
         Path | None,
         option("--plot", metavar="FILE", help="Draw the statistics into a .png, .svg or .pdf file.", panel=OUTPUT),
     ] = None,
+    all_types: AllTypes = False,
     json: Json = False,
 ) -> None:
     """Count sentences, entities and relations, by type and by length.
@@ -152,7 +162,7 @@ def stats(
         unire data stats train.jsonl --plot train.svg
 
     Overlapping entities and other annotation that a table cannot represent are
-    counted too.
+    counted too. --all-types also prints the cells of the tables by type.
     """
     if plot:
         check_output(plot, files, format)
@@ -169,11 +179,12 @@ def stats(
         console.print_json({"files": each, "total": total.to_dict(), "notes": +notes})
         return
     several = len(files) > 1
-    _print_statistics([path.name for path in files] + ["total"] * several, counted + [total] * several)
+    columns = [path.name for path in files] + ["total"] * several
+    _print_statistics(columns, counted + [total] * several, all_types=all_types)
     console.print_notes(notes)
 
 
-def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
+def _print_statistics(columns: list[str], parts: list[Statistics], *, all_types: bool) -> None:
     """Print a summary with one row per file, as Table 2 of the paper; then tables with one column per file."""
     table_2 = [
         (
@@ -206,19 +217,26 @@ def _print_statistics(columns: list[str], parts: list[Statistics]) -> None:
         "Not representable in tables": "unheld",
     }
     for title, field in by_type.items():
-        labels = {name: None for part in parts for name in getattr(part, field)}
+        total = sum((getattr(part, field) for part in parts), DataCounts[str]())
+        labels = list(total) if all_types else console.frequent(total)
         if labels:
-            counts = [(name, *(getattr(part, field).get(name, 0) for part in parts)) for name in labels]
-            console.table(title, names, counts)
+            counts: list[Sequence[object]] = [
+                (name, *(getattr(part, field).get(name, 0) for part in parts)) for name in labels
+            ]
+            console.table(title, names, counts + console.more_types(len(total) - len(labels), len(names)))
     shares = {"median": 0.5, "90th percentile": 0.9, "99th percentile": 0.99, "maximum": 1.0}
     for title, field in {"Words per sentence": "sentence_lengths", "Words per entity": "entity_lengths"}.items():
         lengths = [(row, *(getattr(part, field).quantile(share) for part in parts)) for row, share in shares.items()]
         console.table(title, names, lengths)
     cells = [("⊥", *(_format_share(part.empty_cells, part) for part in parts))]
-    for field in ("entity_cells", "relation_cells"):
-        labels = {name: None for part in parts for name in getattr(part, field)}
+    for kind, field in (("entities", "entity_cells"), ("relations", "relation_cells")):
+        if not all_types:
+            cells.append((kind, *(_format_share(getattr(part, field).total, part) for part in parts)))
+            continue
+        names_of_cells = {name: None for part in parts for name in getattr(part, field)}
         cells += [
-            (name, *(_format_share(getattr(part, field).get(name, 0), part) for part in parts)) for name in labels
+            (name, *(_format_share(getattr(part, field).get(name, 0), part) for part in parts))
+            for name in names_of_cells
         ]
     console.table("Cells of the tables", names, cells)
 
@@ -227,12 +245,51 @@ def _format_share(cells: int, part: Statistics) -> str:
     return f"{100 * cells / max(part.cells, 1):.2f}%"
 
 
+def labels(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="All files of a data set.", show_default=False)],
+    *,
+    format: Format = None,
+    max_document: MaxDocument = DEFAULT_LIMITS.max_document,
+    max_record: MaxRecord = DEFAULT_LIMITS.max_record,
+    max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
+    symmetric: Annotated[
+        str | None,
+        option("--symmetric", metavar="A,B", help="Relation types that mean the same both ways.", panel=INPUT),
+    ] = None,
+    out: Annotated[Path, option("--out", "-o", metavar="FILE", help="JSON file for --labels.", panel=OUTPUT)],
+    json: Json = False,
+) -> None:
+    """Write the label space of annotated data, for the option --labels.
+
+    Examples:
+
+        unire data labels train.jsonl dev.jsonl test.jsonl --out labels.json
+        unire data labels annotations/ --symmetric Sibling_Of --out labels.json
+
+    The file has the lists `entity_types`, `relation_types` and `symmetric`. You
+    may edit it: reorder types, or add some that the data do not have yet.
+    """
+    check_output(out, files, format)
+    notes: Counter[str] = Counter()
+    limits = ReadLimits(max_document, max_record, max_unpacked)
+    space = label_space(None, symmetric, documents_from(files, format, notes=notes, limits=limits))
+    space.save(out)
+    if json:
+        console.print_json({"out": str(out), **space.to_dict(), "notes": +notes})
+        return
+    entities, relations = len(space.entity_types), len(space.relation_types)
+    console.say(f"{entities:,} entity types and {relations:,} relation types written to {out}")
+    console.print_notes(notes)
+
+
 def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Annotated data; - is standard input.", show_default=False)
     ],
     format: Format = None,
     words: Words = False,
+    line_breaks: LineBreaks = False,
+    events: Events = "trigger",
     max_document: MaxDocument = DEFAULT_LIMITS.max_document,
     max_record: MaxRecord = DEFAULT_LIMITS.max_record,
     max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
@@ -266,7 +323,15 @@ def show(
     limits = ReadLimits(max_document, max_record, max_unpacked)
     selected = (
         document
-        for document in formats.read(input_path(file), format, spaces=words, notes=notes, limits=limits)
+        for document in formats.read(
+            input_path(file),
+            format,
+            spaces=words,
+            line_breaks=line_breaks or None,
+            events=events,
+            notes=notes,
+            limits=limits,
+        )
         if (id is None or document.id == id) and (label is None or label in _list_labels(document))
     )
     documents = list(islice(selected, limit or None))

@@ -16,6 +16,7 @@ from unire.cli.options import (
     MODEL,
     OUTPUT,
     SCORING,
+    AllTypes,
     Constraints,
     Device,
     Format,
@@ -132,6 +133,7 @@ def evaluate(
     predictions: Annotated[
         Path | None, option("--predictions", metavar="FILE", help="Write the predictions to FILE.", panel=OUTPUT)
     ] = None,
+    all_types: AllTypes = False,
     json: Json = False,
 ) -> None:
     """Score a model on annotated data.
@@ -176,7 +178,7 @@ def evaluate(
         console.print_json(replace(report, inputs=inputs).to_dict())
         return
     console.print_notes(report.notes)
-    _print_report(report, bins=reliability)
+    _print_report(report, bins=reliability, all_types=all_types)
 
 
 def score(
@@ -209,6 +211,7 @@ def score(
     drop_overlapping: DropOverlapping = False,
     all_protocols: AllProtocols = False,
     bootstrap: Bootstrap = 0,
+    all_types: AllTypes = False,
     json: Json = False,
 ) -> None:
     """Score the predictions of any system, without a model.
@@ -241,7 +244,7 @@ def score(
     if json:
         console.print_json(replace(report, inputs=inputs, notes=notes).to_dict())
         return
-    _print_report(report)
+    _print_report(report, all_types=all_types)
     console.print_notes(notes)
 
 
@@ -333,14 +336,15 @@ def calibrate(
     console.say("calibrated model in ", (place, "bold"))
 
 
-def _print_report(report: Report, *, bins: bool = False) -> None:
+def _print_report(report: Report, *, bins: bool = False, all_types: bool = False) -> None:
     """Print a report for people.
 
     Args:
         report: The scores.
         bins: Also print how many predictions of each score are correct.
+        all_types: Print all types, not only the most frequent ones.
     """
-    console.print_scores(report.scores)
+    console.print_scores(report.scores, all_types=all_types)
     if report.protocols:
         console.table(
             "Every protocol",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from unire import formats
 from unire.cli import console
+from unire.cli.console import MAX_TYPES
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.limits import DEFAULT_LIMITS, ReadLimits
@@ -18,7 +19,8 @@ from unire.output_files import check_output_file
 
 __all__ = [
     "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",
-    "Constraints", "Device", "Format", "Json", "Labels", "MaxDocument", "MaxRecord", "MaxUnpacked",
+    "AllTypes", "Constraints", "Device", "Events", "Format", "Json", "Labels", "LineBreaks",
+    "MaxDocument", "MaxRecord", "MaxUnpacked",
     "Symmetric", "Words",
     "check_output", "documents_from", "flag", "input_path", "label_space", "option",
 ]  # fmt: skip
@@ -103,6 +105,26 @@ Words = Annotated[
         help="Split brat, jsonl, labelstudio and prodigy text only at line ends and spaces.",
         panel=INPUT,
     ),
+]
+LineBreaks = Annotated[
+    bool,
+    flag(
+        "--line-breaks",
+        help="End a sentence at every line end of such text; by default only after titles and items.",
+        panel=INPUT,
+    ),
+]
+Events = Annotated[
+    Literal["trigger", "pairs"],
+    option(
+        "--events",
+        metavar="NAME",
+        help="Relations of brat events: from the `trigger` to arguments, or `pairs` of arguments.",
+        panel=INPUT,
+    ),
+]
+AllTypes = Annotated[
+    bool, flag("--all-types", help=f"Print all types, not only the {MAX_TYPES} most frequent ones.", panel=OUTPUT)
 ]
 MaxDocument = Annotated[
     int, option("--max-document", metavar="N", min=1, help="Characters of the largest document.", panel=LIMITS)

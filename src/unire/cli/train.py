@@ -137,7 +137,7 @@ def train(
         check_training_folder(out, resume=resume)
     (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
     kept = config.keep_head and labels is None and symmetric is None
-    space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents])
+    space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents, *test_documents])
     shared: dict[str, Any] = {
         "labels": space,
         "config": config,

@@ -13,26 +13,23 @@ Other outputs of `unire extract`, such as graphs and pages, are in `unire.writer
 
 from __future__ import annotations
 
-import codecs
-import json
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from unire.document_list import Documents
 from unire.documents import Document
 from unire.errors import OnError, UnireError, skip_errors
-from unire.files import explain_read_errors, get_suffix, is_stream, list_files, open_binary, replace_atomically
+from unire.files import explain_read_errors, replace_atomically
 from unire.formats import (
     ace,
     arrow,
     brat,
     conll04,
     dygie,
-    json_utils,
     jsonl,
     labelstudio,
     native,
@@ -43,6 +40,7 @@ from unire.formats import (
 )
 from unire.formats.arrow import from_dataset, to_dataset
 from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
+from unire.formats.detection import guess
 from unire.limits import DEFAULT_LIMITS, LimitError, ReadLimits
 from unire.output_files import check_output_folder
 
@@ -107,8 +105,11 @@ def read(
     *,
     predicted: bool = False,
     spaces: bool = False,
+    line_breaks: bool | None = None,
+    events: Literal["trigger", "pairs"] = "trigger",
     notes: Counter[str] | None = None,
     on_error: OnError = raise_error,
+    on_annotation_error: OnError | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> Iterator[Document]:
     """Read the documents of a file or a folder, one after the other.
@@ -123,8 +124,15 @@ def read(
             read as usual.
         spaces: For formats that hold text without words: split sentences at line ends and words at white space.
             [default: rules find both]
-        notes: Counts what the reader changed or left out.
+        line_breaks: For the same formats: whether every line end ends a sentence. [default: only where lines are
+            clearly titles or items]
+        events: How `brat` events become relations: `trigger`, from the trigger to each argument, named by the role; or
+            `pairs`, between each two arguments, named by the type of the event.
+        notes: Counts what the reader changed or left out. Without it, an entity or a relation that cannot be read is an
+            error of its document.
         on_error: Called for every document that cannot be read. If it returns, reading continues.
+        on_annotation_error: Called for every entity or relation that cannot be read. If it returns, only that is left
+            out. [default: it is counted in `notes`]
         limits: The largest document, record and unpacked size that are accepted.
 
     Returns:
@@ -163,9 +171,24 @@ def read(
                 limits.check_document(len(document.text), f"{path}, document {document.id!r},")
                 yield document
 
-    options = ReadOptions(predicted, spaces, Counter() if notes is None else notes, record_failure, limits)
+    if on_annotation_error is None and notes is not None:
+        on_annotation_error = _ignore
+    options = ReadOptions(
+        predicted=predicted,
+        spaces=spaces,
+        line_breaks=line_breaks,
+        events=events,
+        notes=Counter() if notes is None else notes,
+        on_error=record_failure,
+        on_annotation_error=on_annotation_error,
+        limits=limits,
+    )
     hint = f" (format guessed as {guessed}; give the format if that is wrong)" if guessed else ""
     return _require_some(iter_limited(), path, failures, hint)
+
+
+def _ignore(error: UnireError) -> None:
+    """Do nothing: the entity or relation that is left out has been counted."""
 
 
 def read_documents(
@@ -269,6 +292,8 @@ def convert(
     format: str | None = None,
     *,
     spaces: bool = False,
+    line_breaks: bool | None = None,
+    events: Literal["trigger", "pairs"] = "trigger",
     notes: Counter[str] | None = None,
     lost: Counter[str] | None = None,
     on_error: OnError = raise_error,
@@ -285,7 +310,9 @@ def convert(
         to: The format to write, a name in `WRITABLE`.
         format: The format to read. [default: guessed]
         spaces: As in `read`.
-        notes: Counts what the reader changed or left out.
+        line_breaks: As in `read`.
+        events: As in `read`.
+        notes: Counts what the reader changed or left out, as in `read`.
         lost: Counts what the format `to` cannot represent; see `write`.
         on_error: Called for every document that cannot be read or written. If it returns, the conversion continues.
         limits: As in `read`.
@@ -296,7 +323,16 @@ def convert(
     Raises:
         UnireError: As `read` and `write`.
     """
-    documents = read(source, format, spaces=spaces, notes=notes, on_error=on_error, limits=limits)
+    documents = read(
+        source,
+        format,
+        spaces=spaces,
+        line_breaks=line_breaks,
+        events=events,
+        notes=notes,
+        on_error=on_error,
+        limits=limits,
+    )
     return write(documents, target, to, lost=lost, on_error=on_error)
 
 
@@ -340,104 +376,3 @@ def _require_some(
 def _nothing_read(path: Path, failure: UnireError, hint: str) -> NothingReadError:
     reason = str(failure).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
     return NothingReadError(f"{path} holds no document that can be read: {reason}{hint}")
-
-
-# Detection of the format
-
-MAX_HEAD_BYTES = 1 << 20
-"""Bytes of a JSON list that are read to guess its format."""
-ZLIB_HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-"""The first bytes of spaCy's compressed files."""
-JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
-"""Suffixes of files that must be JSON. If they are not, the error says what is wrong with them."""
-CONLL04_ROW = re.compile(r"([^\t]*\t){2}[^\S\t]*\d+[^\S\t]*\t([^\t]*\t){2}")
-"""The start of a line with the columns of CoNLL04, of which the third is a number and the sixth has the words."""
-JSON_START = re.compile(rb"\s*(\{|\[\s*(\{|\]|$))")
-"""The start of the first line of JSON files with another suffix."""
-UNKNOWN_FORMAT = "not a format that unire knows; name the format, or convert the file first"
-
-
-def guess(path: str | Path, limits: ReadLimits = DEFAULT_LIMITS) -> str:
-    """Guess the format of a file by its first bytes, or of a folder by the files in it.
-
-    >>> formats.guess("train.jsonl")  # doctest: +SKIP
-    'dygie'
-
-    Args:
-        path: The file or folder.
-        limits: As in `read`.
-
-    Returns:
-        A name in `FORMATS`.
-
-    Raises:
-        UnireError: The format is not known, or the path cannot be read.
-    """
-    path = Path(path)
-    with explain_read_errors(path):
-        if is_stream(path):
-            raise UnireError(f"{path} can be read only once, so its format cannot be guessed; pass format=...")
-        if path.is_dir():
-            return _guess_folder(path)
-        with open_binary(path, limits) as file:
-            start = file.read(4)
-    if start == b"PAR1":
-        return "parquet"
-    if start.startswith(ZLIB_HEADERS):
-        return "spacy"
-    return _guess_text(path, limits)
-
-
-def _guess_folder(path: Path) -> str:
-    if (path / arrow.DATASET_STATE).exists() or (path / "dataset_dict.json").exists():
-        return "datasets"
-    files = list_files(path, lambda error: None)  # the reader will report folders that cannot be read
-    suffixes = {file.suffix for file in files}
-    if ".ann" in suffixes:
-        return "brat"
-    if any(file.name.endswith(".apf.xml") for file in files):
-        raise UnireError(f'{path} looks like ACE; pass format="ace04" or format="ace05"')
-    if ".parquet" in suffixes:
-        return "parquet"
-    raise UnireError(f"{path}: {UNKNOWN_FORMAT}")
-
-
-def _guess_text(path: Path, limits: ReadLimits) -> str:
-    for number, line in json_utils.iter_lines(path, limits):
-        if not line or line.isspace():
-            continue
-        try:
-            if CONLL04_ROW.match(json_utils.decode(line)):
-                return "conll04"
-            if get_suffix(path) not in JSON_SUFFIXES and not JSON_START.match(line):
-                raise UnireError(UNKNOWN_FORMAT)
-            if line.lstrip().startswith(b"["):
-                return _guess_list(path)
-            return _guess_object(json_utils.expect(json_utils.parse_json(line), dict, "a document"))
-        except UnireError as error:
-            raise UnireError(f"{path}, line {number}: {error}") from None
-    raise UnireError(f"{path} holds no document")
-
-
-def _guess_list(path: Path) -> str:
-    """Guess by the keys of the first item, if it is within the first bytes. The reader will report errors in it."""
-    with explain_read_errors(path), open_binary(path) as file:
-        head = codecs.decode(file.read(MAX_HEAD_BYTES), "utf-8-sig", "ignore").lstrip()
-    try:
-        item, _ = json.JSONDecoder().raw_decode(head[1:].lstrip())
-    except (ValueError, RecursionError):
-        return "labelstudio" if '"annotations"' in head else "spert"
-    return "labelstudio" if isinstance(item, dict) and "data" in item else "spert"
-
-
-def _guess_object(item: json_utils.Json) -> str:
-    keys = item.keys()
-    if "sentText" in keys:
-        return "unire-released"
-    if keys & {"doc_key", "ner"} or ("sentences" in keys and "text" not in keys):
-        return "dygie"
-    if "text" in keys:
-        if "sentences" in keys and "tokens" not in keys:
-            return "unire"
-        return "jsonl" if "entities" in keys and not keys & {"tokens", "spans"} else "prodigy"
-    raise UnireError(UNKNOWN_FORMAT)

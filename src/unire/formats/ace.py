@@ -156,7 +156,7 @@ def _build_document(name: str, source: SgmText, root: Element, labels: LabelSpac
     sentences: list[tuple[str, ...]] = []
     offsets: list[tuple[int, int]] = []
     for start, end in source.blocks:
-        for sentence in segment(source.text[start:end]).sentences:
+        for sentence in segment(source.text[start:end], line_breaks=False).sentences:
             sentences.append(sentence.words)
             offsets += [(start + first, start + last) for first, last in sentence.offsets]
     document = Document.from_words(sentences, text=source.text, offsets=offsets, id=name)

@@ -35,7 +35,7 @@ def split_text(text: str, options: ReadOptions, *, id: str, meta: Mapping[str, A
     if not options.spaces:
         from unire.segmentation import segment
 
-        return replace(segment(text, id=id), meta=dict(meta or {}))
+        return replace(segment(text, id=id, line_breaks=options.line_breaks), meta=dict(meta or {}))
     sentences: list[list[str]] = []
     offsets: list[tuple[int, int]] = []
     position = 0

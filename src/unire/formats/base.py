@@ -6,6 +6,7 @@ counts it. So writers can write all that they get, and nothing is lost silently.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from enum import Enum
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
 from unire.errors import OnError, UnireError
@@ -24,12 +25,15 @@ from unire.tables import keep_longest
 
 __all__ = [
     "ALL_CAPABILITIES",
+    "EXTRA_FIELD",
     "LOST_ARGUMENT",
     "SERIOUS_LOSSES",
+    "UNREADABLE",
     "Capability",
     "Format",
     "ReadOptions",
     "add_location",
+    "explain_not_lines",
     "import_extra",
     "project",
     "raise_error",
@@ -59,6 +63,9 @@ class Capability(Enum):
 ALL_CAPABILITIES = frozenset(Capability)
 
 LOST_ARGUMENT = "relation whose entity is left out"
+UNREADABLE = "that cannot be read, left out"
+"""The end of the notes that count entities, relations and the like."""
+EXTRA_FIELD = "further field of an entity or relation, left out"
 LOST_CHARACTERS = "exact characters of an entity"
 RESERVED_META = "meta data under a name that the format uses itself"
 SERIOUS_LOSSES = frozenset(
@@ -87,10 +94,32 @@ class ReadOptions:
     """Read the predictions of a file that holds both predictions and gold annotation."""
     spaces: bool = False
     """Split text without words at its spaces and line ends. By default `segment` splits it by rules."""
+    line_breaks: bool | None = None
+    """Whether every line end of a text without words ends a sentence; see `segment`."""
+    events: Literal["trigger", "pairs"] = "trigger"
+    """How `brat` events become relations: from the trigger to each argument, or between pairs of arguments."""
     notes: Counter[str] = field(default_factory=Counter)
     """Counts what the reader changed or left out."""
     on_error: OnError = raise_error
+    on_annotation_error: OnError | None = None
+    """Called for every entity or relation that cannot be read and is left out. Without it, its document is an error."""
     limits: ReadLimits = DEFAULT_LIMITS
+    skipped: list[UnireError] = field(default_factory=list)
+    """The errors of `skip` in the document that is being read."""
+
+    def skip(self, error: UnireError, what: str) -> None:
+        """Leave out an entity or a relation, or raise the error if the document may not lose any."""
+        if self.on_annotation_error is None:
+            raise error
+        self.notes[f"{what} {UNREADABLE}"] += 1
+        self.skipped.append(error)
+
+    def report_skipped(self, location: str) -> None:
+        """Report what was left out of a document, with the document's location in front."""
+        if self.on_annotation_error is not None:
+            for error in self.skipped:
+                self.on_annotation_error(UnireError(f"{location}: {error}"))
+        self.skipped.clear()
 
 
 @dataclass(frozen=True)
@@ -119,6 +148,25 @@ def add_location(location: str, on_error: OnError) -> Iterator[None]:
         yield
     except UnireError as error:
         on_error(UnireError(f"{location}: {error}"))
+
+
+MAX_FIRST_LINE = 1000
+"""Bytes of the first line of JSON that was laid out for people, at most."""
+
+
+def explain_not_lines(first_line: bytes, path: Path) -> str:
+    """Say that a file is not JSON lines, and how to make it so, if its first line shows that it is JSON otherwise."""
+    start = first_line.strip()
+    name, lines = path.name, path.with_suffix(".jsonl").name
+    lines = lines if lines != name else f"lines-{name}"
+    if re.match(rb"\[\s*([\[{]|$)", start):
+        return f"this is a JSON list, and not one document per line; write it as lines: `jq -c '.[]' {name} > {lines}`"
+    if start.startswith(b"{") and len(start) < MAX_FIRST_LINE and start.endswith((b",", b"[", b"{", b":")):
+        return (
+            "this is JSON in which a document takes several lines, and not one document per line; write it as lines: "
+            f"`jq -c . {name} > {lines}`"
+        )
+    return ""
 
 
 def import_extra(module: str, extra: str) -> Any:

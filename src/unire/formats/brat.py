@@ -8,9 +8,17 @@
 
 Spans count characters; `0 3;8 12` is an entity in two parts. Such an entity also covers the words between its parts. An
 entity that splits a word covers the whole word. The exact characters are kept and written back. Attributes and notes
-become attributes. Those that brat cannot represent are written as a note called `Attributes`. Events, equivalences and
-normalisations are skipped and counted; a relation of an event becomes one of its trigger. The document's id is its path
-in the folder.
+become attributes. Those that brat cannot represent are written as a note called `Attributes`. Equivalences and
+normalisations are skipped and counted. The document's id is its path in the folder.
+
+    T3	Move 4 11	emigrated
+    E1	Move:T3 Who:T1 To:T2
+
+An event becomes relations, in one of two ways. By default, its trigger has a relation to each argument, named by the
+role: emigrated –Who→ Ada, emigrated –To→ London. `To2` counts as `To` if the event has that too. With `events="pairs"`,
+each two arguments have a relation, in the order of the line, named by the type of the event: Ada –Move→ London. The
+trigger stays an entity. The notes count what is read and what the other way would read. An event that is an argument
+of a relation, of another event or of an attribute means its trigger.
 
 The format has no words: the reader splits the text by rules or, if asked, at spaces and line ends. The format cannot
 represent scores, meta data, cuts, and entities on empty words.
@@ -20,8 +28,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -48,7 +56,8 @@ CAPABILITIES = ALL_CAPABILITIES - {
 NOTE_TYPE, ATTRIBUTES_TYPE = "AnnotatorNotes", "Attributes"
 WORD = re.compile(r"\S+")
 UNSAFE_CHARACTERS = re.compile(r'[\x00-\x1f\\/:*?"<>|%]|^\.|[. ]$')
-SKIPPED_LINES = {"E": "event, left out", "*": "equivalence, left out", "N": "normalisation, left out"}
+SKIPPED_LINES = {"*": "equivalence, left out", "N": "normalisation, left out"}
+ROLE, PAIR = "role of an event", "pair of arguments of an event"
 
 # Reading
 
@@ -70,9 +79,12 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
             options.on_error(UnireError(f"{file} has no text; add {file.with_suffix('.txt').name}"))
         elif file.suffix == ".txt":
             document = None
-            with add_location(str(file.with_suffix(".ann")), options.on_error):
+            options.skipped.clear()
+            location = str(file.with_suffix(".ann"))
+            with add_location(location, options.on_error):
                 document = _read_document(file, unquote(file.relative_to(path).with_suffix("").as_posix()), options)
             if document is not None:
+                options.report_skipped(location)
                 yield document
 
 
@@ -81,26 +93,67 @@ def _read_document(file: Path, name: str, options: ReadOptions) -> Document:
     annotation = file.with_suffix(".ann")
     content = _read_text(annotation, options.limits.check_record).removeprefix("\ufeff") if annotation.is_file() else ""
     lines = [_parse_line(line.removesuffix("\r")) for line in content.split("\n") if line.strip()]
-    attributes = _parse_attributes(lines)
+    triggers = {line.id: line.words[0].partition(":")[2] for line in lines if line.id.startswith("E") and line.words}
+    attributes = _parse_attributes(lines, triggers, options)
     aligner = EntityAligner(document, options.notes)
     entities: dict[str, Entity | None] = {}
     for line in lines:
         if line.id.startswith("T"):
-            if line.id in entities:
-                raise UnireError(f"{line.id} is defined twice")
-            entities[line.id] = _parse_entity(line, aligner, attributes.get(line.id, {}))
-    triggers = {line.id: line.words[0].partition(":")[2] for line in lines if line.id.startswith("E") and line.words}
-    relations = []
+            try:
+                if line.id in entities:
+                    raise UnireError(f"{line.id} is defined twice")
+                entities[line.id] = None
+                entities[line.id] = _parse_entity(line, aligner, attributes.get(line.id, {}))
+            except UnireError as error:
+                options.skip(error, "entity")
+    relations: list[Relation] = []
+
+    def add(names: Sequence[str], label: str, attributes: Json) -> None:
+        head, tail = (entities.get(triggers.get(name, name)) for name in names)
+        if head is None or tail is None:
+            options.notes[LOST_ARGUMENT] += 1
+        else:
+            relations.append(Relation(head, tail, label, attributes=attributes))
+
     for line in lines:
-        if line.id.startswith("R"):
-            head, tail = (entities.get(triggers.get(name, name)) for name in _parse_arguments(line, entities, triggers))
-            if head is None or tail is None:
-                options.notes[LOST_ARGUMENT] += 1
-            else:
-                relations.append(Relation(head, tail, line.words[0], attributes=attributes.get(line.id, {})))
-        elif line.id[0] in SKIPPED_LINES:
+        try:
+            if line.id.startswith("R"):
+                add(_parse_arguments(line, entities, triggers), line.words[0], attributes.get(line.id, {}))
+            elif line.id.startswith("E"):
+                for head, tail, label in _parse_event(line, entities, triggers, options):
+                    add((head, tail), label, {})
+        except UnireError as error:
+            options.skip(error, "event" if line.id.startswith("E") else "relation")
+        if line.id[0] in SKIPPED_LINES:
             options.notes[SKIPPED_LINES[line.id[0]]] += 1
     return document.annotated((entity for entity in entities.values() if entity is not None), relations)
+
+
+def _parse_event(
+    line: Line, entities: Mapping[str, Entity | None], triggers: Mapping[str, str], options: ReadOptions
+) -> list[tuple[str, str, str]]:
+    """The relations of an event: the ids of head and tail, and the label."""
+    (label, _, trigger), *arguments = [word.partition(":") for word in line.words] or [("", "", "")]
+    if not label or not all(role and name for role, _, name in arguments):
+        raise UnireError(f"{line.id} must have a trigger and arguments, as in `Move:T3 Who:T1 To:T2`")
+    _check_targets(line, [trigger, *(name for _, _, name in arguments)], entities, triggers)
+    given = {role for role, _, _ in arguments}
+    roles = []
+    for role, _, name in arguments:
+        base = role.rstrip("0123456789")
+        roles.append((trigger, name, base if base in given else role))
+    pairs = [(a[2], b[2], label) for a, b in combinations(arguments, 2)]
+    kept, other = ((roles, ROLE), (pairs, PAIR))[:: -1 if options.events == "pairs" else 1]
+    options.notes[f"{kept[1]}, read as a relation"] += len(kept[0])
+    options.notes[f"{other[1]}, not read as a relation"] += len(other[0])
+    return kept[0]
+
+
+def _check_targets(
+    line: Line, names: Iterable[str], entities: Mapping[str, Entity | None], triggers: Mapping[str, str]
+) -> None:
+    if missing := [name for name in names if triggers.get(name, name) not in entities]:
+        raise UnireError(f"{line.id} refers to {missing[0]!r}, which does not exist")
 
 
 def _read_text(path: Path, check: Callable[[int, str], None]) -> str:
@@ -121,12 +174,14 @@ def _parse_entity(line: Line, aligner: EntityAligner, attributes: Json) -> Entit
     parts = [part.split() for part in " ".join(numbers).split(";")]
     if not label or not all(len(part) == 2 and all(re.fullmatch("[0-9]{1,15}", n) for n in part) for part in parts):
         raise UnireError(f"{line.id} must have a type and pairs of characters, as in `Peop 0 3` or `Peop 0 3;8 12`")
-    spans = [(int(start), int(end)) for start, end in parts]
+    written = [(int(start), int(end)) for start, end in parts]
+    spans = sorted(written)
     if any(start >= end for start, end in spans) or any(a[1] > b[0] for a, b in pairwise(spans)):
-        raise UnireError(f"{line.id} has characters that are reversed, empty or out of order")
+        raise UnireError(f"{line.id} has characters that are reversed, empty or in two of its parts")
     text = aligner.document.text
     entity = aligner.align(_merge_lines(spans, text), label, None, attributes)
-    if line.rest.split() != " ".join(text[start:end] for start, end in spans).split():
+    texts = (" ".join(text[start:end] for start, end in order).split() for order in (spans, written))
+    if line.rest.split() not in texts:
         aligner.notes["entity whose text is not that at its characters"] += 1
     return entity
 
@@ -151,28 +206,30 @@ def _parse_arguments(line: Line, entities: dict[str, Entity | None], triggers: d
     if pairs[0][0] == "Arg2":
         pairs.reverse()
     names = [name for _, name in pairs]
-    if missing := [name for name in names if triggers.get(name, name) not in entities]:
-        raise UnireError(f"{line.id} refers to {missing[0]!r}, which does not exist")
+    _check_targets(line, names, entities, triggers)
     return names
 
 
-def _parse_attributes(lines: Iterable[Line]) -> dict[str, Json]:
-    """The attributes of every entity and relation, by its id."""
+def _parse_attributes(lines: Iterable[Line], triggers: Mapping[str, str], options: ReadOptions) -> dict[str, Json]:
+    """The attributes of every entity and relation, by its id. Those of an event belong to its trigger."""
     attributes: dict[str, Json] = {}
     for line in lines:
         if line.id[0] not in "AM#":
             continue
-        if len(line.words) < 2:
-            raise UnireError(f"{line.id} must have a name and a target, as in `Certainty T1 high`")
-        name, target, *value = line.words
-        target_attributes = attributes.setdefault(target, {})
-        if line.id[0] != "#":
-            target_attributes[name] = " ".join(value) if value else True
-        elif name != ATTRIBUTES_TYPE:
-            target_attributes[name] = line.rest
-        else:
-            written = {"attributes": json_utils.parse_json(line.rest.encode())}
-            target_attributes.update(json_utils.parse_properties(written, line.id)[1])
+        try:
+            if len(line.words) < 2:
+                raise UnireError(f"{line.id} must have a name and a target, as in `Certainty T1 high`")
+            name, target, *value = line.words
+            target_attributes = attributes.setdefault(triggers.get(target, target), {})
+            if line.id[0] != "#":
+                target_attributes[name] = " ".join(value) if value else True
+            elif name != ATTRIBUTES_TYPE:
+                target_attributes[name] = line.rest
+            else:
+                written = {"attributes": json_utils.parse_json(line.rest.encode())}
+                target_attributes.update(json_utils.parse_properties(written, line.id)[1])
+        except UnireError as error:
+            options.skip(error, "attribute")
     return attributes
 
 

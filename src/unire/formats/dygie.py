@@ -6,7 +6,11 @@
 Words are counted from the start of the document, and ends are inclusive. `ner` and `relations` hold one list per
 sentence, or are missing. `clusters` holds one list of mentions `[start, end]` for each thing that is mentioned several
 times. Numbers after the label are scores, of which the reader takes the last (DyGIE++ writes a logit
-before its probability). It ignores anything else there. Other keys are kept in `Document.meta` and written back.
+before its probability). It counts anything else there and leaves it out. Other keys are kept in `Document.meta` and
+written back.
+
+Similar formats are read too: `doc_id` or `id` may stand for `doc_key`, and `sentence`, a list of words or words between
+spaces, for a document of one sentence. Its `ner` and `relations` may then be flat lists.
 
 A relation names the words of its arguments, not the entities. If two entities cover the same words, it means the first;
 the format cannot refer to the second. Nor can it represent the text, the attributes and the cuts of a document. Its
@@ -24,7 +28,7 @@ from typing import Any
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.formats import json_utils
-from unire.formats.base import ALL_CAPABILITIES, Capability, ReadOptions
+from unire.formats.base import ALL_CAPABILITIES, EXTRA_FIELD, Capability, ReadOptions
 from unire.formats.json_utils import Json
 
 __all__ = ["CAPABILITIES", "from_json", "read", "select_predictions", "to_json", "write"]
@@ -32,11 +36,14 @@ __all__ = ["CAPABILITIES", "from_json", "read", "select_predictions", "to_json",
 CAPABILITIES = ALL_CAPABILITIES - {Capability.TEXT, Capability.CUTS, Capability.ATTRIBUTES, Capability.TWINS}
 PREDICTED_KEYS = ("predicted_ner", "predicted_relations", "predicted_clusters")
 KEYS = ("doc_key", "sentences", "ner", "relations", "clusters", *PREDICTED_KEYS)
+ID_KEYS = ("doc_id", "id")
+"""Other names of `doc_key`."""
+ANNOTATION_KEYS = ("ner", "relations", "predicted_ner", "predicted_relations")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     def document(item: Json, position: int) -> Document:
-        return from_json(select_predictions(item) if options.predicted else item, position)
+        return from_json(select_predictions(item) if options.predicted else item, position, options)
 
     return json_utils.read_lines(path, options, document)
 
@@ -45,16 +52,38 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     json_utils.write_lines(documents, path, on_error, to_json)
 
 
-def from_json(item: Json, position: int) -> Document:
+def from_json(item: Json, position: int, options: ReadOptions | None = None) -> Document:
     """Read the annotation in `ner`, `relations` and `clusters`, without the predictions beside them."""
+    options = options or ReadOptions()
+    item = _rename_keys(item)
     document = Document.from_words(
         json_utils.parse_sentences(item),
         id=json_utils.parse_id(item, "doc_key", position),
         meta=json_utils.get_other_keys(item, KEYS),
     )
-    entities = _parse_entities(item, document)
+    entities = _parse_entities(item, document, options)
     clusters = json_utils.parse_clusters(item, "clusters", document.n_words, last_word=1)
-    return document.annotated(entities, _parse_relations(item, document, entities), clusters=clusters)
+    return document.annotated(entities, _parse_relations(item, document, entities, options), clusters=clusters)
+
+
+def _rename_keys(item: Json) -> Json:
+    """Give the keys of similar formats their usual names, and the lists of a single sentence their usual form."""
+    if "doc_key" not in item and (name := next((key for key in ID_KEYS if key in item), None)):
+        item = {("doc_key" if key == name else key): value for key, value in item.items()}
+    if "sentences" in item or "sentence" not in item:
+        return item
+    words = item["sentence"]
+    renamed = {key: value for key, value in item.items() if key != "sentence"}
+    renamed["sentences"] = [words.split() if isinstance(words, str) else words]
+    for key in ANNOTATION_KEYS:
+        values = renamed.get(key)
+        if isinstance(values, list) and not (len(values) == 1 and _is_list_of_lists(values[0])):
+            renamed[key] = [values]
+    return renamed
+
+
+def _is_list_of_lists(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, list) for each in value)
 
 
 def select_predictions(item: Json) -> Json:
@@ -99,47 +128,60 @@ def _flatten(item: Json, key: str) -> Iterable[Any]:
     return chain.from_iterable(lists)
 
 
-def _parse_entities(item: Json, document: Document) -> list[Entity]:
+def _parse_entities(item: Json, document: Document, options: ReadOptions) -> list[Entity]:
     entities = []
     n_words = document.n_words
     for value in _flatten(item, "ner"):
-        if not (
-            type(value) is list
-            and len(value) > 2
-            and type(start := value[0]) is type(last := value[1]) is int
-            and type(label := value[2]) is str
-        ):
-            raise UnireError(f"entity {json_utils.shorten_json(value)} is not [start, end, label]")
-        if not 0 <= start <= last < n_words:
-            json_utils.check_span(start, last + 1, n_words, json_utils.ErrorSubject("entity", value))
-        entities.append(document.entity(start, last + 1, label, _parse_score(value[3:]) if len(value) > 3 else None))
+        try:
+            if not (
+                type(value) is list
+                and len(value) > 2
+                and type(start := value[0]) is type(last := value[1]) is int
+                and type(label := value[2]) is str
+            ):
+                raise UnireError(f"entity {json_utils.shorten_json(value)} is not [start, end, label]")
+            if not 0 <= start <= last < n_words:
+                json_utils.check_span(start, last + 1, n_words, json_utils.ErrorSubject("entity", value))
+        except UnireError as error:
+            options.skip(error, "entity")
+            continue
+        score = _parse_score(value[3:], options) if len(value) > 3 else None
+        entities.append(document.entity(start, last + 1, label, score))
     return entities
 
 
-def _parse_relations(item: Json, document: Document, entities: list[Entity]) -> list[Relation]:
+def _parse_relations(item: Json, document: Document, entities: list[Entity], options: ReadOptions) -> list[Relation]:
     relations = []
     first = {(entity.start, entity.end - 1): entity for entity in reversed(entities)}  # of equal spans, the first wins
     for value in _flatten(item, "relations"):
-        if not (
-            type(value) is list
-            and len(value) > 4
-            and type(a := value[0]) is type(b := value[1]) is type(c := value[2]) is type(d := value[3]) is int
-            and type(label := value[4]) is str
-        ):
-            what = "[head start, head end, tail start, tail end, label]"
-            raise UnireError(f"relation {json_utils.shorten_json(value)} is not {what}")
-        head, tail = first.get((a, b)), first.get((c, d))
-        if head is None or tail is None:
-            start, last = (a, b) if head is None else (c, d)
-            json_utils.check_span(start, last + 1, document.n_words, json_utils.ErrorSubject("relation", value))
-            what = f"relation {json_utils.shorten_json(value)} refers to a missing entity"
-            raise UnireError(f"{what}: none covers the words {start} to {last}")
-        relations.append(Relation(head, tail, label, _parse_score(value[5:]) if len(value) > 5 else None))
+        try:
+            if not (
+                type(value) is list
+                and len(value) > 4
+                and type(a := value[0]) is type(b := value[1]) is type(c := value[2]) is type(d := value[3]) is int
+                and type(label := value[4]) is str
+            ):
+                what = "[head start, head end, tail start, tail end, label]"
+                raise UnireError(f"relation {json_utils.shorten_json(value)} is not {what}")
+            head, tail = first.get((a, b)), first.get((c, d))
+            if head is None or tail is None:
+                start, last = (a, b) if head is None else (c, d)
+                json_utils.check_span(start, last + 1, document.n_words, json_utils.ErrorSubject("relation", value))
+                what = f"relation {json_utils.shorten_json(value)} refers to a missing entity"
+                raise UnireError(f"{what}: none covers the words {start} to {last}")
+        except UnireError as error:
+            options.skip(error, "relation")
+            continue
+        score = _parse_score(value[5:], options) if len(value) > 5 else None
+        relations.append(Relation(head, tail, label, score))
     return relations
 
 
-def _parse_score(values: list[Any]) -> float | None:
+def _parse_score(values: list[Any], options: ReadOptions) -> float | None:
+    """The last number after the label. Anything else there is counted."""
     numbers = [value for value in values if json_utils.is_number(value)]
+    if len(numbers) < len(values):
+        options.notes[EXTRA_FIELD] += len(values) - len(numbers)
     return float(numbers[-1]) if numbers else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -13,14 +13,17 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 from unire.documents import Document, Entity, Relation
 from unire.errors import OnError, UnireError
 from unire.files import explain_read_errors, open_binary
-from unire.formats.base import ReadOptions, add_location
+from unire.formats.base import EXTRA_FIELD, LOST_ARGUMENT, ReadOptions, add_location, explain_not_lines
 from unire.limits import DEFAULT_LIMITS, ReadLimits, read_whole
 from unire.limits import iter_lines as iter_limited_lines
 
 __all__ = [
+    "ENTITY_KEYS",
+    "RELATION_KEYS",
     "ErrorSubject",
     "Json",
     "check_span",
+    "count_extra",
     "decode",
     "dump_json",
     "dump_properties",
@@ -132,32 +135,77 @@ def check_span(start: int, end: int, n_words: int, what: object) -> tuple[int, i
     return start, end
 
 
-def parse_entities(item: Json, document: Document, key: str) -> list[Entity]:
-    """Entities: objects with `start`, `end`, a label under `key`, and optionally `score` and `attributes`."""
-    entities = []
+def parse_entities(
+    item: Json,
+    document: Document,
+    key: str,
+    options: ReadOptions,
+    check: Callable[[Entity, Json], None] = lambda entity, value: None,
+) -> list[Entity | None]:
+    """Entities: objects with `start`, `end`, a label under `key`, and optionally `score` and `attributes`.
+
+    Args:
+        item: The document.
+        document: Its words.
+        key: The key of the label.
+        options: Decide what happens to an entity that cannot be read: it becomes `None`, or is an error.
+        check: Checks further keys of an entity.
+    """
+    entities: list[Entity | None] = []
+    known = (*ENTITY_KEYS, key)
     for value in get_list(item, "entities"):
-        what = ErrorSubject("entity", value)
-        expect(value, dict, what)
-        start, end = check_span(
-            parse_integer(value, "start", what), parse_integer(value, "end", what), document.n_words, what
-        )
-        entities.append(document.entity(start, end, parse_label(value, key, what), *parse_properties(value, what)))
+        try:
+            what = ErrorSubject("entity", value)
+            expect(value, dict, what)
+            start, end = check_span(
+                parse_integer(value, "start", what), parse_integer(value, "end", what), document.n_words, what
+            )
+            entity = document.entity(start, end, parse_label(value, key, what), *parse_properties(value, what))
+            check(entity, value)
+        except UnireError as error:
+            options.skip(error, "entity")
+            entities.append(None)
+            continue
+        entities.append(entity)
+        count_extra(value, known, options)
     return entities
 
 
-def parse_relations(item: Json, entities: Sequence[Entity], key: str) -> list[Relation]:
+def parse_relations(item: Json, entities: Sequence[Entity | None], key: str, options: ReadOptions) -> list[Relation]:
     """Relations: objects with `head` and `tail` (positions in `entities`), otherwise like entities."""
     relations = []
+    known = (*RELATION_KEYS, key)
     for value in get_list(item, "relations"):
-        what = ErrorSubject("relation", value)
-        expect(value, dict, what)
-        head, tail = parse_integer(value, "head", what), parse_integer(value, "tail", what)
-        for position in (head, tail):
-            if not 0 <= position < len(entities):
-                raise UnireError(f"{what} refers to entity {position}, but there are {len(entities)}, counted from 0")
-        label = parse_label(value, key, what)
-        relations.append(Relation(entities[head], entities[tail], label, *parse_properties(value, what)))
+        try:
+            what = ErrorSubject("relation", value)
+            expect(value, dict, what)
+            positions = parse_integer(value, "head", what), parse_integer(value, "tail", what)
+            for position in positions:
+                if not 0 <= position < len(entities):
+                    raise UnireError(
+                        f"{what} refers to entity {position}, but there are {len(entities)}, counted from 0"
+                    )
+            label, properties = parse_label(value, key, what), parse_properties(value, what)
+        except UnireError as error:
+            options.skip(error, "relation")
+            continue
+        head, tail = (entities[position] for position in positions)
+        if head is None or tail is None:
+            options.notes[LOST_ARGUMENT] += 1
+            continue
+        relations.append(Relation(head, tail, label, *properties))
+        count_extra(value, known, options)
     return relations
+
+
+ENTITY_KEYS = ("start", "end", "char_start", "char_end", "text", "score", "attributes")
+RELATION_KEYS = ("head", "tail", "score", "attributes")
+
+
+def count_extra(value: Json, known: Collection[str], options: ReadOptions) -> None:
+    """Count the fields of an entity or a relation that are not read."""
+    if extra := len(value.keys() - set(known)):
+        options.notes[EXTRA_FIELD] += extra
 
 
 def parse_clusters(item: Json, key: str, n_words: int, last_word: int = 0) -> list[list[tuple[int, int]]]:
@@ -308,6 +356,7 @@ def parse_json(raw: bytes) -> Any:
 def iter_objects(path: Path, options: ReadOptions) -> Iterator[tuple[str, Json]]:
     """The JSON objects of a file in JSON lines, each with its location."""
     name, on_error = str(path), options.on_error
+    started = False
     for number, line in iter_lines(path, options.limits, on_error):
         if not line or line.isspace():
             continue
@@ -315,8 +364,12 @@ def iter_objects(path: Path, options: ReadOptions) -> Iterator[tuple[str, Json]]
         try:
             item = expect(parse_json(line), dict, "a document")
         except UnireError as error:
+            if not started and (remedy := explain_not_lines(line, path)):
+                raise UnireError(f"{name}: {remedy}") from None
             on_error(UnireError(f"{location}: {error}"))
             continue
+        finally:
+            started = True
         yield location, item
 
 
@@ -347,11 +400,13 @@ def _iter_items(path: Path, options: ReadOptions) -> Iterator[tuple[str, Json]]:
 
 def _read_documents(items: Iterable[tuple[str, Json]], options: ReadOptions, from_json: FromJson) -> Iterator[Document]:
     for position, (location, item) in enumerate(items):
+        options.skipped.clear()
         try:
             document = from_json(item, position)
         except UnireError as error:
             options.on_error(UnireError(f"{location}: {error}"))
             continue
+        options.report_skipped(location)
         yield document
 
 

@@ -53,18 +53,31 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
     by_key: dict[EntityKey, Entity | None] = {}
     for value in json_utils.require(item, "entities", list):
         what = json_utils.ErrorSubject("entity", value)
-        start, end, label = key = _parse_key(value, what)
-        entities.append(aligner.align([(start, end)], label, *json_utils.parse_properties(value, what)))
-        by_key.setdefault(key, entities[-1])
+        key = None
+        try:
+            start, end, label = key = _parse_key(value, what)
+            entities.append(aligner.align([(start, end)], label, *json_utils.parse_properties(value, what)))
+        except UnireError as error:
+            options.skip(error, "entity")
+            entities.append(None)
+        else:
+            json_utils.count_extra(value, (*json_utils.ENTITY_KEYS, "label"), options)
+        if key:
+            by_key.setdefault(key, entities[-1])
     relations = []
     for value in json_utils.get_list(item, "relations"):
         what = json_utils.ErrorSubject("relation", value)
-        head, tail = (_find_argument(value, side, by_key, what) for side in ("head", "tail"))
+        try:
+            head, tail = (_find_argument(value, side, by_key, what) for side in ("head", "tail"))
+            label, properties = json_utils.parse_label(value, "label", what), json_utils.parse_properties(value, what)
+        except UnireError as error:
+            options.skip(error, "relation")
+            continue
         if head is None or tail is None:
             options.notes[LOST_ARGUMENT] += 1
         else:
-            label = json_utils.parse_label(value, "label", what)
-            relations.append(Relation(head, tail, label, *json_utils.parse_properties(value, what)))
+            relations.append(Relation(head, tail, label, *properties))
+            json_utils.count_extra(value, (*json_utils.RELATION_KEYS, "label"), options)
     clusters = [_parse_cluster(value, aligner) for value in json_utils.get_list(item, "clusters")]
     return aligner.document.annotated(filter(None, entities), relations, clusters=clusters)
 

@@ -88,7 +88,12 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
         document = split_text(json_utils.require(data, "text", str), options, id=name, meta=meta)
     result = _select_result(item, options)
     regions = _parse_regions(result, document, options)
-    relations = [relation for value in result for relation in _parse_relations(value, regions, options)]
+    relations: list[Relation] = []
+    for value in result:
+        try:
+            relations += _parse_relations(value, regions, options)
+        except UnireError as error:
+            options.skip(error, "relation")
     return document.annotated((entity for entities in regions.values() for entity in entities), relations)
 
 
@@ -119,13 +124,17 @@ def _parse_regions(result: list[Json], document: Document, options: ReadOptions)
         name = str(value.get("id"))
         if name in regions:
             raise UnireError(f"{what} has the same id as another one")
-        region = json_utils.require(value, "value", dict)
-        part = (json_utils.parse_integer(region, "start", what), json_utils.parse_integer(region, "end", what))
-        score, attributes = _parse_properties(value, what)
-        entities = [
-            aligner.align([part], label, score, {**answers[name], **attributes})
-            for label in json_utils.parse_words(region.get(value["type"]), f"the labels of {what}")
-        ]
+        try:
+            region = json_utils.require(value, "value", dict)
+            part = (json_utils.parse_integer(region, "start", what), json_utils.parse_integer(region, "end", what))
+            score, attributes = _parse_properties(value, what)
+            entities = [
+                aligner.align([part], label, score, {**answers[name], **attributes})
+                for label in json_utils.parse_words(region.get(value["type"]), f"the labels of {what}")
+            ]
+        except UnireError as error:
+            options.skip(error, "entity")
+            entities = []
         regions[name] = [entity for entity in entities if entity is not None]
     return regions
 

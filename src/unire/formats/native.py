@@ -18,6 +18,7 @@ hold data of other formats. A document is read back exactly as it was written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,22 @@ __all__ = ["dump_layout", "from_json", "parse_layout", "read", "to_json", "write
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
-    return json_utils.read_lines(path, options, from_json)
+    return json_utils.read_lines(path, options, partial(from_json, options=options))
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     json_utils.write_lines(documents, path, on_error, to_json)
 
 
-def from_json(item: Json, position: int) -> Document:
+def from_json(item: Json, position: int, options: ReadOptions | None = None) -> Document:
+    options = options or ReadOptions()
     meta = json_utils.expect(item.get("meta", {}), dict, '"meta"')
     document = parse_layout(item, json_utils.parse_id(item, "id", position), meta)
-    entities = json_utils.parse_entities(item, document, "label")
-    for entity, value in zip(entities, json_utils.get_list(item, "entities"), strict=True):
-        _check_characters(entity, value)
+    entities = json_utils.parse_entities(item, document, "label", options, _check_characters)
     cuts = _parse_cuts(item, document.sentences) if "cuts" in item else None
+    relations = json_utils.parse_relations(item, entities, "label", options)
     clusters = json_utils.parse_clusters(item, "clusters", document.n_words)
-    return document.annotated(entities, json_utils.parse_relations(item, entities, "label"), cuts, clusters)
+    return document.annotated(filter(None, entities), relations, cuts, clusters)
 
 
 def to_json(document: Document) -> Iterator[Json]:

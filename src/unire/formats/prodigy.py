@@ -45,9 +45,11 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
             options.notes["text that was not accepted, left out"] += 1
             continue
         document = None
+        options.skipped.clear()
         with add_location(location, options.on_error):
             document = _parse_document(item, position, options)
         if document is not None:
+            options.report_skipped(location)
             yield document
 
 
@@ -103,14 +105,26 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
             )
         options.notes['"entities" beside "spans", taken as meta data'] += 1
     aligner = EntityAligner(document, options.notes)
-    spans = [
-        (value, _parse_entity(value, aligner, in_tokens="tokens" in item))
-        for value in json_utils.get_list(item, "spans")
-    ]
-    relations = [_parse_relation(value, spans) for value in json_utils.get_list(item, "relations")]
-    if orphaned := relations.count(None):
-        options.notes[LOST_ARGUMENT] += orphaned
-    return document.annotated((entity for _, entity in spans if entity), filter(None, relations))
+    spans: SpanEntities = []
+    for value in json_utils.get_list(item, "spans"):
+        try:
+            spans.append((value, _parse_entity(value, aligner, in_tokens="tokens" in item)))
+        except UnireError as error:
+            options.skip(error, "entity")
+            if isinstance(value, dict):
+                spans.append((value, None))
+    relations = []
+    for value in json_utils.get_list(item, "relations"):
+        try:
+            relation = _parse_relation(value, spans)
+        except UnireError as error:
+            options.skip(error, "relation")
+            continue
+        if relation is None:
+            options.notes[LOST_ARGUMENT] += 1
+        else:
+            relations.append(relation)
+    return document.annotated((entity for _, entity in spans if entity), relations)
 
 
 def _get_meta(item: Json) -> Json:

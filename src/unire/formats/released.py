@@ -36,6 +36,10 @@ CAPABILITIES = ALL_CAPABILITIES - {
     Capability.SPANNING_ENTITIES,
     Capability.SPANNING_RELATIONS,
 }
+MENTION_KEYS = (
+    *("emId", "text", "offset", "label", "score", "attributes"),
+    *("em1Id", "em2Id", "em1Text", "em2Text"),
+)
 KEYS = ("articleId", "sentId", "sentText", "tokens", "entityMentions", "relationMentions", "meta")
 
 
@@ -45,10 +49,12 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     size = 0
     for position, (location, item) in enumerate(json_utils.iter_objects(path, options)):
         part = None
+        options.skipped.clear()
         with add_location(location, options.on_error):
-            part, key = _parse_sentence(item), _parse_key(item, position)
+            part, key = _parse_sentence(item, options), _parse_key(item, position)
         if part is None:
             continue
+        options.report_skipped(location)
         for name in json_utils.get_other_keys(item, KEYS):
             options.notes[f'"{name}" of a sentence, left out'] += 1
         if parts and (key[0] != last[0] or key[1] <= last[1]):
@@ -107,28 +113,41 @@ def _parse_key(item: Json, position: int) -> tuple[str, int]:
     return json_utils.parse_id(item, "articleId", position), number
 
 
-def _parse_sentence(item: Json) -> Document:
+def _parse_sentence(item: Json, options: ReadOptions) -> Document:
     """Read a line as a document of one sentence."""
     text = json_utils.require(item, "sentText", str)
     words = json_utils.parse_words(item["tokens"], '"tokens"') if "tokens" in item else _split_words(text)
     document = Document.from_words([words], meta=json_utils.expect(item.get("meta", {}), dict, '"meta"'))
     entities: dict[str, Entity] = {}
-    for value in json_utils.get_list(item, "entityMentions"):
-        what = json_utils.ErrorSubject("entity", value)
-        name = str(json_utils.expect(value, dict, what).get("emId", len(entities)))
-        if name in entities:
-            raise UnireError(f'{what} has the same "emId" as another one')
-        offset = value.get("offset")
-        if not isinstance(offset, list) or len(offset) != 2 or not all(map(json_utils.is_integer, offset)):
-            raise UnireError(f'"offset" of {what} is not [start, end]')
-        span = json_utils.check_span(offset[0], offset[1], document.n_words, what)
-        label, (score, attributes) = (
-            json_utils.parse_label(value, "label", what),
-            json_utils.parse_properties(value, what),
-        )
-        entities[name] = replace(document.entity(*span, label, score), attributes=attributes)
-    relations = [_parse_relation(value, entities) for value in json_utils.get_list(item, "relationMentions")]
+    for i, value in enumerate(json_utils.get_list(item, "entityMentions")):
+        try:
+            name = str(json_utils.expect(value, dict, json_utils.ErrorSubject("entity", value)).get("emId", i))
+            if name in entities:
+                raise UnireError(f'{json_utils.ErrorSubject("entity", value)} has the same "emId" as another one')
+            entities[name] = _parse_entity(value, document)
+        except UnireError as error:
+            options.skip(error, "entity")
+        else:
+            json_utils.count_extra(value, MENTION_KEYS, options)
+    relations = []
+    for value in json_utils.get_list(item, "relationMentions"):
+        try:
+            relations.append(_parse_relation(value, entities))
+        except UnireError as error:
+            options.skip(error, "relation")
+        else:
+            json_utils.count_extra(value, MENTION_KEYS, options)
     return document.annotated(entities.values(), relations)
+
+
+def _parse_entity(value: Json, document: Document) -> Entity:
+    what = json_utils.ErrorSubject("entity", value)
+    offset = value.get("offset")
+    if not isinstance(offset, list) or len(offset) != 2 or not all(map(json_utils.is_integer, offset)):
+        raise UnireError(f'"offset" of {what} is not [start, end]')
+    span = json_utils.check_span(offset[0], offset[1], document.n_words, what)
+    label, (score, attributes) = json_utils.parse_label(value, "label", what), json_utils.parse_properties(value, what)
+    return replace(document.entity(*span, label, score), attributes=attributes)
 
 
 def _parse_relation(value: Any, entities: dict[str, Entity]) -> Relation:

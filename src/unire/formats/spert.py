@@ -15,6 +15,7 @@ back joined by spaces.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from unire.documents import Document
@@ -38,20 +39,21 @@ KEYS = ("tokens", "entities", "relations", "orig_id")
 
 
 def read(path: Path, options: ReadOptions) -> Iterator[Document]:
-    return json_utils.read_list(path, options, from_json)
+    return json_utils.read_list(path, options, partial(from_json, options=options))
 
 
 def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
     json_utils.write_list(documents, path, on_error, to_json)
 
 
-def from_json(item: Json, position: int) -> Document:
+def from_json(item: Json, position: int, options: ReadOptions | None = None) -> Document:
+    options = options or ReadOptions()
     words = json_utils.parse_words(json_utils.require(item, "tokens", list), '"tokens"')
     document = Document.from_words(
         [words], id=json_utils.parse_id(item, "orig_id", position), meta=json_utils.get_other_keys(item, KEYS)
     )
-    entities = json_utils.parse_entities(item, document, "type")
-    return document.annotated(entities, json_utils.parse_relations(item, entities, "type"))
+    entities = json_utils.parse_entities(item, document, "type", options)
+    return document.annotated(filter(None, entities), json_utils.parse_relations(item, entities, "type", options))
 
 
 def to_json(document: Document) -> Iterator[Json]:

@@ -121,7 +121,7 @@ def train(
         out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept.
         test: Scored once, at the end.
-        labels: The label space. [default: learnt from the training and dev data, without symmetric relations; with
+        labels: The label space. [default: learnt from all the data, without symmetric relations; with
             `keep_head` that of the model]
         config: The settings. [default: preset `best`]
         data: Names of the data files, for the model card.
@@ -139,12 +139,13 @@ def train(
     out = Path(out)
     check_training_folder(out, resume=resume)
     config = config or TrainingConfig.from_preset("best")
-    labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn([*documents, *dev]))
+    seen = [*documents, *dev, *test]
+    labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn(seen))
     labels.check([*dev, *test])
     model, accelerator = init_training(encoder, documents, dev=dev, labels=labels, config=config, data=data)
     task = TableTask(model, documents, dev, config, accelerator)
     if not config.keep_head:  # a kept head may know more types than this data has
-        task.data.notes.update(_unseen(documents, dev))
+        task.data.notes.update(_unseen(documents, dev, "dev") | _unseen(documents, test, "test"))
     return train_and_save(
         task,
         out,
@@ -251,17 +252,17 @@ def _finish(
     return scores
 
 
-def _unseen(documents: Iterable[Document], dev: Iterable[Document]) -> dict[str, int]:
-    """A note on entities and relations of dev whose types do not occur in the training data."""
+def _unseen(documents: Iterable[Document], others: Iterable[Document], part: str) -> dict[str, int]:
+    """A note on entities and relations of dev or test whose types do not occur in the training data."""
     shown = count_types(documents)
     unseen = [
         (label, count)
-        for kind, counts in count_types(dev).items()
+        for kind, counts in count_types(others).items()
         for label, count in counts.items()
         if label not in shown[kind]
     ]
     names = ", ".join(sorted({label for label, _ in unseen}))
-    note = f"in dev of a type that the training data never shows, and that can never be found: {names}"
+    note = f"in {part} of a type that the training data never shows, and that can never be found: {names}"
     return {note: sum(count for _, count in unseen)} if unseen else {}
 
 
