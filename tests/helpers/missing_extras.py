@@ -10,11 +10,11 @@ import re
 import tomllib
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
+from itertools import chain
 
 import pytest
 
 from helpers.paths import ROOT
-from unire.errors import UnireError
 
 NAME = re.compile(r"[\w-]+")
 HINT = re.compile(r'pip install "unire\[(\w+)\]"')
@@ -27,10 +27,12 @@ def modules_of_extras() -> dict[str, list[str]]:
 
 
 EXTRAS = modules_of_extras()
-MISSING = {module for modules in EXTRAS.values() for module in modules if find_spec(module) is None}
+TRANSITIVE = ("griffe",)
+"""Modules that come with a package of an extra, and that a test imports."""
+MISSING = {module for module in chain(TRANSITIVE, *EXTRAS.values()) if find_spec(module) is None}
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
+def iter_causes(error: BaseException | None) -> Iterator[BaseException]:
     """An error, and those that it was raised from."""
     while error is not None:
         yield error
@@ -39,10 +41,10 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def missing_package(error: BaseException | None) -> str | None:
     """The package of an extra that is not installed and that the error is about."""
-    for cause in chain(error):
+    for cause in iter_causes(error):
         if isinstance(cause, ModuleNotFoundError):
             named = [(cause.name or "").partition(".")[0]]
-        elif isinstance(cause, UnireError) and (hint := HINT.search(str(cause))):
+        elif hint := HINT.search(str(cause)):  # an error of unire, or what a command has printed
             named = EXTRAS[hint[1]]
         else:
             continue
