@@ -13,7 +13,7 @@ import pytest
 from helpers.paths import TWENTY
 from helpers.study_runs import command as run
 from unire import formats
-from unire.decoding.decoders import BoundaryDecoder
+from unire.decoding.decoders import SPAN_DECODERS, BoundaryDecoder
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
@@ -52,13 +52,34 @@ def test_every_place_between_two_words_has_a_distance_and_its_kind(random_model,
     assert own["ent"] == json.loads(scored.stdout)["scores"]["entities"]["f1"]
 
 
-def test_of_a_model_that_is_decoded_otherwise_the_papers_decoder_is_studied(science, twenty):
-    assert science.config.decoder == "likely"
+def test_the_study_follows_the_decoder_of_the_model(science, twenty):
+    own = science.config
+    assert own.decoder == "likely"
     result = threshold_module.threshold(science, twenty[:2])
-    assert result == {**threshold_module.threshold(science.with_decoder("split"), twenty[:2]), "alpha": None}
-    rows = threshold_module.tables(result)[0].rows
-    assert [row[0] for row in rows] == ["the paper's α", "best Span F1", "best Ent F1", "best Rel F1"]
-    assert all("the paper's α = 1.4" in chart for chart in threshold_module.charts(result).values())
+    assert (result["decoder"], result["alpha"]) == ("likely", own.alpha)
+    assert {point["alpha"] for point in result["sweep"]} == {own.alpha, *SPAN_DECODERS["likely"].alpha_grid}
+    at_own = next(point for point in result["sweep"] if point["alpha"] == own.alpha)
+    scored = score(twenty[:2], list(science.annotate(twenty[:2])), science.labels)
+    assert (at_own["ent"], at_own["rel"]) == (scored.entities.f1, scored.relations.f1)
+    split = threshold_module.threshold(science.with_decoder("split"), twenty[:2])
+    assert result["distances"] == split["distances"]
+    table = threshold_module.tables(result)[0]
+    assert [row[0] for row in table.rows] == ["the model's α", "best Span F1", "best Ent F1", "best Rel F1"]
+    assert "the decoder likely" in table.title
+    charts = threshold_module.charts(result)
+    assert "the paper's α = 1.4" in charts["distances"]
+    assert f"the model's α = {own.alpha:g}" in charts["threshold"]
+
+
+def test_a_decoder_without_a_threshold_is_refused(science, twenty):
+    with pytest.raises(UnireError, match="the decoder 'hard' of the model has no threshold α; give decoder="):
+        threshold_module.threshold(science.with_decoder("hard"), twenty[:2])
+
+
+def test_results_that_do_not_name_a_decoder_are_of_the_papers(science, twenty):
+    result = threshold_module.threshold(science.with_decoder("split"), twenty[:2])
+    del result["decoder"]
+    assert [row[0] for row in threshold_module.tables(result)[0].rows][:2] == ["the paper's α", "the model's α"]
 
 
 def test_a_distance_is_counted_at_the_side_that_gold_says():

@@ -18,6 +18,7 @@ from unire.cli.options import (
     SCORING,
     AllTypes,
     Constraints,
+    Decoder,
     Device,
     Format,
     Json,
@@ -98,12 +99,7 @@ def evaluate(
     ] = False,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    decoder: Annotated[
-        str | None,
-        option(
-            "--decoder", metavar="NAME", help="Decoder: `split`, `likely` or `hard`.", panel=MODEL, default=MODELS_OWN
-        ),
-    ] = None,
+    decoder: Decoder = None,
     alpha: Annotated[
         float | None,
         option("--alpha", metavar="X", help="Threshold α of the decoder.", panel=MODEL, default=MODELS_OWN),

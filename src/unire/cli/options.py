@@ -19,7 +19,7 @@ from unire.output_files import check_output_file
 
 __all__ = [
     "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",
-    "AllTypes", "Constraints", "Device", "Events", "Format", "Json", "Labels", "LineBreaks",
+    "AllTypes", "Constraints", "Decoder", "Device", "Events", "Format", "Json", "Labels", "LineBreaks",
     "MaxDocument", "MaxRecord", "MaxUnpacked",
     "Symmetric", "Words",
     "check_output", "documents_from", "flag", "input_path", "label_space", "option",
@@ -86,6 +86,16 @@ Constraints = Annotated[
         help="Type constraints of relations: `none`, `learnt` or a JSON file.",
         panel=MODEL,
         default="set by the model",
+    ),
+]
+Decoder = Annotated[
+    str | None,
+    option(
+        "--decoder",
+        metavar="NAME",
+        help="Decoder: `split`, `likely` or `hard`.",
+        panel=MODEL,
+        default="that of the model",
     ),
 ]
 Device = Annotated[

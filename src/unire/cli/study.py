@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unire.cli import console, training_options
+from unire.cli import options as shared
 from unire.cli.options import INPUT, MODEL, OUTPUT, SCORING, Device, Format, Json, Labels, Symmetric, input_path, option
 from unire.cli.training_options import DEV, Data, Encoder, Epochs, Preset, Set, Test, changes_from, config_from, stopped
 from unire.errors import UnireError
@@ -191,6 +192,7 @@ def threshold(
     model: Annotated[
         str, option("--model", "-m", metavar="NAME", help="Bundled model, folder or Hub name.", panel=MODEL)
     ],
+    decoder: shared.Decoder = None,
     device: Device = None,
     out: Results = None,
     json: Json = False,
@@ -206,7 +208,7 @@ def threshold(
     from unire.studies.threshold import study_threshold
 
     with _print_notes() as notes:
-        options: dict[str, Any] = {"format": format, "device": device, "out": out, "notes": notes}
+        options: dict[str, Any] = {"format": format, "decoder": decoder, "device": device, "out": out, "notes": notes}
         result = study_threshold(model, _paths(data), **options, log=console.say)
     _print_result(result, out, json)
 

@@ -1,4 +1,7 @@
-"""Figures 4 and 5 of the paper: distances between adjacent rows and columns, and F1 over the threshold α; on dev."""
+"""Figures 4 and 5 of the paper: distances between adjacent rows and columns, and F1 over the threshold α; on dev.
+
+The thresholds are those of the model's own decoder. The distances are those of the decoder `split`, for any model.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from numpy.typing import NDArray
 
 from unire import formats
 from unire.config import PAPER_ALPHA
-from unire.decoding.decoders import BoundaryDecoder
+from unire.decoding.backend import to_host
+from unire.decoding.decoders import SPAN_DECODERS, BoundaryDecoder, SpanDecoder
 from unire.documents import Document
+from unire.errors import UnireError
 from unire.evaluation.tuning import sweep_alphas
 from unire.extractor import Extractor
 from unire.labels import LabelSpace
@@ -44,6 +49,7 @@ def study_threshold(
     data: Sequence[Path],
     *,
     format: str | None = None,
+    decoder: str | None = None,
     device: str | None = None,
     out: Path | None = None,
     notes: Counter[str] | None = None,
@@ -55,6 +61,7 @@ def study_threshold(
         model: Name or folder of the model.
         data: Annotated files.
         format: Format of the data. By default it is detected.
+        decoder: `split` or `likely`. By default that of the model.
         device: `cpu` or `cuda`. By default a GPU if there is one.
         out: Folder of studies in which the numbers are saved.
         notes: Counts what the readers of the data changed or skipped.
@@ -62,7 +69,7 @@ def study_threshold(
     """
     check_result_folder(out, "threshold", [model], data)
     documents = formats.read_documents(data, format, notes=notes)
-    extractor = Extractor.load(model, device=device)
+    extractor = Extractor.load(model, device=device, decoder=decoder)
     check_labels(model, extractor.labels, documents)
     result = {**threshold(extractor, documents), **describe_inputs([model], data)}
     save_result(result, out, log)
@@ -72,16 +79,22 @@ def study_threshold(
 def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
     """Measure the distances at and off entity boundaries, and the scores for every α, with one pass of the encoder.
 
-    The study uses the decoder `split`. If the model has another decoder, its own α is not used.
+    The decoder, its relation odds and its α are those of the extractor.
+
+    Raises:
+        UnireError: The decoder has no threshold.
     """
-    own = extractor.config.alpha if extractor.config.decoder == "split" else None
-    extractor = extractor.with_decoder("split")
+    decoder, own = extractor.config.decoder, extractor.config.alpha
+    if decoder not in SPAN_DECODERS:
+        choices = " or ".join(f'decoder="{name}"' for name in SPAN_DECODERS)
+        raise UnireError(f"the decoder {decoder!r} of the model has no threshold α; give {choices}")
     distances = _Distances(documents, extractor.labels)
-    alphas = sorted({*ALPHAS, extractor.config.alpha})
+    alphas = sorted({own, *(ALPHAS if decoder == "split" else SPAN_DECODERS[decoder].alpha_grid)})
     scores = sweep_alphas(extractor, documents, alphas, on_batch=distances.add)
     return {
         "study": "threshold",
         "sentences": count_sentences(documents),
+        "decoder": decoder,
         "alpha": own,
         "distances": {"edges": list(EDGES), **{name: counts.tolist() for name, counts in distances.counts.items()}},
         "sweep": [
@@ -98,9 +111,9 @@ def threshold(extractor: Extractor, documents: Sequence[Document]) -> Json:
 
 def tables(result: Json) -> list[ResultTable]:
     by_alpha = {point["alpha"]: point for point in result["sweep"]}
-    own = result["alpha"]
+    own, decoder = result["alpha"], _decoder(result)
     rows_by_name = {
-        "the paper's α": PAPER_ALPHA,
+        **({"the paper's α": PAPER_ALPHA} if decoder == "split" else {}),
         **({} if own is None else {"the model's α": min(by_alpha, key=lambda alpha: abs(alpha - own))}),
         **{f"best {title}": _best(result, curve) for curve, title in CURVES.items()},
     }
@@ -125,7 +138,7 @@ def tables(result: Json) -> list[ResultTable]:
     ]
     return [
         ResultTable(
-            f"F1 over α: {result['sentences']:,} sentences (Figure 5 of the UniRE paper)",
+            f"F1 over α of the decoder {decoder}: {result['sentences']:,} sentences (Figure 5 of the UniRE paper)",
             ("", "α", *CURVES.values()),
             rows,
         ),
@@ -139,8 +152,9 @@ def tables(result: Json) -> list[ResultTable]:
 
 def charts(result: Json) -> dict[str, str]:
     counted = f"n = {result['sentences']:,} sentences; one model"
-    own = result["alpha"]
-    mark = (PAPER_ALPHA, f"the paper's α = {PAPER_ALPHA:g}") if own is None else (own, f"the model's α = {own:g}")
+    own, decoder = result["alpha"], _decoder(result)
+    paper_mark = (PAPER_ALPHA, f"the paper's α = {PAPER_ALPHA:g}")
+    mark = paper_mark if own is None else (own, f"the model's α = {own:g}")
     distances = result["distances"]
     series = {"entity boundary": distances["boundary"], "elsewhere": distances["other"]}
     curves = {title: [100 * point[curve] for point in result["sweep"]] for curve, title in CURVES.items()}
@@ -150,13 +164,23 @@ def charts(result: Json) -> dict[str, str]:
             series,
             x="distance between adjacent rows and columns (the last bin: and more)",
             y="share of the positions, %",
-            mark=mark,
+            mark=mark if decoder == "split" else paper_mark,
             note=f"{counted}; n in the legend: positions between two words",
         ),
         "threshold": draw.lines(
-            [point["alpha"] for point in result["sweep"]], curves, x="threshold α", y="F1, %", mark=mark, note=counted
+            [point["alpha"] for point in result["sweep"]],
+            curves,
+            x=f"threshold α of the decoder {decoder}",
+            y="F1, %",
+            mark=mark,
+            note=counted,
         ),
     }
+
+
+def _decoder(result: Json) -> str:
+    """The decoder of a study. Older results, all of `split`, do not name it."""
+    return str(result.get("decoder", "split"))
 
 
 def _best(result: Json, curve: str) -> float:
@@ -174,7 +198,9 @@ class _Distances:
         default_factory=lambda: {name: np.zeros(len(EDGES) - 1, np.int64) for name in ("boundary", "other")}
     )
 
-    def add(self, tables: Sequence[TableSpan], decoder: BoundaryDecoder) -> None:
+    def add(self, tables: Sequence[TableSpan], decoder: SpanDecoder) -> None:
+        if not isinstance(decoder, BoundaryDecoder):
+            decoder = BoundaryDecoder(decoder.P, to_host(decoder.n_words), self.labels)
         for table, row in zip(tables, decoder.distances, strict=False):  # padding tables may follow
             distances = row[: len(table) - 1]
             at_boundary = np.zeros(len(table) + 1, bool)
