@@ -97,12 +97,12 @@ def test_no_other_curve_makes_what_happened_more_likely(found, times, more):
         assert likelihood(curve, *found) >= likelihood(other, *found) - 1e-6
 
 
-def test_without_findings_nothing_is_fitted():
+def test_without_scores_no_curve_is_fitted():
     assert CalibrationCurve.fit(np.array([]), np.array([], bool)) == CalibrationCurve(bend=LOG_ODDS_BEND)
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_single_finding_moves_little(right):
+def test_a_single_score_changes_the_curve_little(right):
     some = logit(np.array([0.6]))
     assert abs(float(CalibrationCurve.fit(some, np.array([right]))(some)[0]) - 0.6) < 0.2
 
@@ -333,7 +333,7 @@ def test_a_model_can_be_tuned_for_another_decoder(folder, twenty, tmp_path):
             run("calibrate", folder, "--data", TWENTY, *options)
 
 
-def test_a_model_in_the_box_stays_and_a_new_folder_is_whole(folder, tmp_path, monkeypatch, twenty):
+def test_a_bundled_model_is_calibrated_only_into_a_new_folder(folder, tmp_path, monkeypatch, twenty):
     monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
     with pytest.raises(UnireError, match="the model 'model' cannot be changed in place; give a new folder with out="):
         run("calibrate", "model", "--data", TWENTY)

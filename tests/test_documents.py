@@ -180,7 +180,7 @@ def test_what_is_not_confident_enough_is_left_out_with_what_hangs_on_it():
     assert document.confident(0) == document
 
 
-def test_a_document_as_plain_data_has_its_findings_by_their_characters():
+def test_to_dict_gives_annotation_with_character_offsets():
     document = Document.from_words(
         [["Ada", "lives", "in", "London"]], [(0, 1, "Peop", 0.98765), (3, 4, "Loc")], [(0, 1, "Live_In", 0.5)], id="x"
     )

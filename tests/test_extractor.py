@@ -124,7 +124,7 @@ def test_an_error_in_the_stream_reaches_the_caller(folder):
         list(Extractor.load(folder, device="cpu").extract(texts()))
 
 
-def test_what_was_read_before_an_error_is_found_before_it_is_told(folder):
+def test_results_before_an_error_are_yielded_before_it_is_raised(folder):
     def texts():
         yield from (f"word {i}" for i in range(100))
         raise OSError("gone")
@@ -135,7 +135,7 @@ def test_what_was_read_before_an_error_is_found_before_it_is_told(folder):
         next(stream)
 
 
-def test_a_generator_runs_in_the_thread_of_whoever_asks(folder):
+def test_a_generator_runs_in_the_calling_thread(folder):
     connection = sqlite3.connect(":memory:")
     connection.execute("create table texts (text)")
     connection.executemany("insert into texts values (?)", [("a b",), ("c",)])
@@ -158,7 +158,7 @@ def test_a_slow_stream_is_answered_as_it_comes(folder):
     assert [document.text for document in stream] == ["c"]
 
 
-def test_whoever_leaves_early_leaves_the_engine_idle(folder):
+def test_closing_a_stream_early_cancels_its_batches(folder):
     extractor = Extractor.load(folder, device="cpu")
     cancelled = []
     start = extractor.engine.start
@@ -309,7 +309,7 @@ def test_no_documents_and_no_words_give_as_much(folder):
     assert extractor.extract_words([[], ["a"], []]).words == ("a",)
 
 
-def test_a_model_folder_without_labels_is_said_to_lack_them(folder, tmp_path):
+def test_a_model_folder_without_labels_is_refused(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / "labels.json").unlink()
     with pytest.raises(UnireError, match=r"model folder '.*copy' has no labels\.json"):

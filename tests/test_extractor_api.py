@@ -168,7 +168,7 @@ def test_relations_of_some_types_come_with_their_arguments_only(extractor, docum
         assert {entity.label for entity in document.entities} <= {head}
 
 
-def test_findings_do_not_depend_on_the_batch_size(extractor, twenty):
+def test_results_do_not_depend_on_the_batch_size(extractor, twenty):
     def findings(documents):
         return [[(entity.span, entity.label) for entity in document.entities] for document in documents]
 

@@ -26,7 +26,7 @@ def system_error(name: str, *file: str) -> OSError:
     return OSError(number, os.strerror(number), *file)
 
 
-def test_what_the_system_refuses_is_said_with_the_file() -> None:
+def test_system_errors_are_described_with_the_file() -> None:
     assert describe_os_error(system_error("EACCES", "/a/b")) == "/a/b cannot be read or written: Permission denied"
     assert describe_os_error(system_error("ENOSPC")) == "the output cannot be written: No space left on device"
     assert describe_os_error(system_error("EFBIG")) == "the output cannot be written: File too large"

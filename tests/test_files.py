@@ -187,7 +187,7 @@ def test_text_goes_to_a_stream_as_it_is_and_to_a_file_in_utf8(tmp_path):
     assert stream.getvalue().encode() == (tmp_path / "file").read_bytes() == "naïve\r\nα\n".encode()
 
 
-def test_a_closed_pipe_is_left_to_the_caller_and_a_full_disk_is_said():
+def test_a_closed_pipe_is_raised_and_a_full_disk_is_reported():
     with pytest.raises(BrokenPipeError), open_text_output(io.StringIO()):
         raise BrokenPipeError
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -260,7 +260,7 @@ def test_a_file_that_is_open_is_written_on_by_whatever_name_and_never_replaced(t
     assert sorted(tmp_path.iterdir()) == [path, link]
 
 
-def test_names_of_what_is_open_are_told_from_other_names(tmp_path: Path) -> None:
+def test_names_of_open_streams_are_recognised(tmp_path: Path) -> None:
     for name in ("/dev/stdin", "/dev/stdout", "/dev/../dev/stderr", "/dev/fd/12", "/proc/self/fd/1", "/proc/1/fd/1"):
         assert is_append_only(name)
     for name in ("/dev/stdout.jsonl", "/dev/fd", "stdout", "/home/dev/stdout", "/proc/self/fd/x", tmp_path):

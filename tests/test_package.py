@@ -118,7 +118,7 @@ def test_data_is_counted_and_scored_without_torch(bin_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_in_the_box_runs_without_torch(bin_folder, exported, tmp_path):
+def test_a_bundled_model_runs_without_torch(bin_folder, exported, tmp_path):
     def result(*arguments: object):
         ran = run(bin_folder / "unire", *arguments, "--json", cwd=tmp_path)
         assert ran.returncode == 0, ran.stderr

@@ -137,7 +137,7 @@ def test_symmetric_relations_have_no_direction_and_count_once(regression):
         assert (tally.relations_found, tally.relations_right, tally.mislabelled, tally.unrelated) == (1, 1, 0, 0)
 
 
-def test_errors_between_related_entities_are_told_from_inventions(regression):
+def test_errors_on_related_pairs_are_counted_apart_from_invented_relations(regression):
     wrong_way = predict(ADA, NORDLYS, relations=[(1, 0, "Work_For")])
     wrong_type = predict(BO, ROME, relations=[(0, 1, "Work_For")])
     wrong_entity = predict((0, 2, "Org"), NORDLYS, relations=[(0, 1, "Work_For")])

@@ -75,7 +75,7 @@ def test_entities_stay_without_a_relation_and_restrict_the_arguments():
     assert kept(entities="Method", relations="Both") == ("ab", [])
 
 
-def test_the_same_name_of_both_kinds_is_told_apart():
+def test_a_filter_distinguishes_entity_and_relation_types_of_one_name():
     assert kept(entities="Both") == ("d", [])
     assert kept(entities="Both,Method", relations="Both") == ("abd", ["ad Both"])
 

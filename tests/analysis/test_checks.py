@@ -185,7 +185,7 @@ def files(tmp_path: Path) -> list[Path]:
     return [tmp_path / "train.jsonl", tmp_path / "test.jsonl"]
 
 
-def test_findings_are_listed_with_place_and_effect_and_summed_up(files: list[Path]) -> None:
+def test_issues_are_listed_with_place_and_effect_and_counted(files: list[Path]) -> None:
     ran = check(*files)
     assert ran.exit_code == 0, ran.output
     flat = " ".join(ran.output.split())
@@ -206,14 +206,14 @@ def test_strict_fails_on_anything_but_hints(files: list[Path], tmp_path: Path) -
     assert "few examples" in ran.output
 
 
-def test_findings_are_cut_short_unless_asked_and_whole_as_json(files: list[Path]) -> None:
+def test_the_list_of_issues_is_cut_except_in_json(files: list[Path]) -> None:
     assert "… and 1 more" in check(*files, "--show", 1).output
     summary = json.loads(check(*files, "--json").stdout)
     assert summary["summary"]["sentence in two files"] == 1
     assert {"kind", "file", "place", "detail", "effect", "hint"} == set(summary["findings"][0])
 
 
-def test_nothing_odd_is_said_so(tmp_path: Path) -> None:
+def test_data_without_issues_are_reported_as_such(tmp_path: Path) -> None:
     documents = [replace(of(PAIR, [(0, 1, "R")]), id=str(i)) for i in range(10)]
     formats.write(documents, tmp_path / "a.jsonl")
     assert check(tmp_path / "a.jsonl").output == "No issues.\n"

@@ -40,7 +40,7 @@ def reason(*arguments: object) -> str:
 # convert
 
 
-def test_a_file_is_converted_and_what_is_lost_is_said(tmp_path: Path) -> None:
+def test_a_file_is_converted_and_losses_are_reported(tmp_path: Path) -> None:
     ran = data("convert", TWENTY, "--to", "spert", "--out", tmp_path / "out.json")
     count = len(list(formats.read(TWENTY)))
     assert f"Converted {count} documents (dygie → spert) to" in ran.output
@@ -64,7 +64,7 @@ def test_broken_lines_are_reported_with_their_number_and_do_not_stop_the_rest(tm
     assert list(formats.read(tmp_path / "b.jsonl")) == list(formats.read(TWENTY))
 
 
-def test_what_is_wrong_with_many_documents_is_said_once_and_counted(tmp_path: Path) -> None:
+def test_repeated_errors_are_printed_once_and_counted(tmp_path: Path) -> None:
     broken = ["{", '{"doc_key": "a"}', "{"]
     (tmp_path / "a.jsonl").write_text(TWENTY.read_text(encoding="utf-8") + "\n".join(broken), encoding="utf-8")
     ran = data("convert", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl")
@@ -102,7 +102,7 @@ def test_strict_stops_at_the_first_broken_line_and_writes_nothing(tmp_path: Path
     assert not (tmp_path / "b.jsonl").exists()
 
 
-def test_a_conversion_can_be_told_as_json(tmp_path: Path) -> None:
+def test_convert_prints_a_json_summary(tmp_path: Path) -> None:
     ran = data("convert", PEOPLE, "--to", "conll04", "--out", tmp_path / "out", "--json")
     assert json.loads(ran.stdout) == {
         "documents": 6,
@@ -386,7 +386,7 @@ def test_table_2_and_lengths_are_counted(data_folder: Path) -> None:
     assert "maximum 101 68 97 101" in flat
 
 
-def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Path) -> None:
+def test_check_reports_skipped_annotation_and_keeps_an_issue_on_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Ada lives\nin pro-Iraqi London", encoding="utf-8")
     annotation = "T1\tPeop 0 3\tAda\nT2\tLoc 3 4\t \nT3\tLoc 17 22\tIraqi\nT4\tOdd 4 12\tlives in\n"
     (tmp_path / "a.ann").write_text(annotation, encoding="utf-8")
@@ -399,7 +399,7 @@ def test_check_says_what_was_left_out_and_keeps_a_finding_on_a_line(tmp_path: Pa
     assert found["notes"] == {"entity that covers no word, skipped": 1}
 
 
-def test_of_data_that_cannot_be_read_at_all_the_reason_is_told(tmp_path: Path) -> None:
+def test_unreadable_data_are_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"tokens": ["a"], "entities": 7}]')
     for command in (("check",), ("convert", "--out", tmp_path / "b.jsonl")):
         wrong = reason(*command, tmp_path / "a.json")

@@ -315,7 +315,7 @@ def test_the_file_that_standard_output_goes_to_is_added_to(options, exported, tm
     assert Path("/dev/stdout").is_symlink()
 
 
-def test_mistakes_are_told_in_one_sentence(error, tmp_path):
+def test_a_mistake_is_one_sentence(error, tmp_path):
     latin, binary = tmp_path / "latin.txt", tmp_path / "binary.txt"
     latin.write_bytes("café".encode("latin-1"))
     binary.write_bytes(bytes(range(256)))
@@ -345,7 +345,7 @@ def test_mistakes_are_told_in_one_sentence(error, tmp_path):
         (("A text.", "--constraints", "none", "--resume"), "resume=True needs out=..."),
     ],
 )
-def test_nothing_is_said_before_what_is_wrong(arguments, message, tmp_path, monkeypatch):
+def test_an_invalid_input_is_an_error_before_the_model_is_loaded(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("papers.csv").write_text("id,abstract\nx,A text.\n")
     Path("latin.txt").write_bytes(b"caf\xe9")
@@ -370,7 +370,7 @@ def test_a_wrong_model_is_reported_before_a_wrong_text(text):
     assert str(ran.exception) == "there is no model folder 'nope'; the bundled models are news and science"
 
 
-def test_a_folder_that_is_no_model_is_told(tmp_path):
+def test_a_folder_without_a_model_is_reported(tmp_path):
     ran = CliRunner().invoke(app, ["extract", "--model", str(tmp_path), TEXT, "--out", str(tmp_path / "x.jsonl")])
     assert isinstance(ran.exception, UnireError)
     assert "config.json" in str(ran.exception)

@@ -20,7 +20,7 @@ from helpers.extract import TEXT, hear_sigint
 from unire.labels import LabelSpace
 
 
-def test_a_bad_line_keeps_what_was_found_and_the_mended_file_is_resumed(extract, tmp_path, monkeypatch):
+def test_results_before_a_bad_line_are_kept_and_the_corrected_file_is_resumed(extract, tmp_path, monkeypatch):
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     good = [f"Line number {i}." for i in range(9)]
@@ -54,7 +54,7 @@ def test_an_archive_whose_end_was_missing_is_resumed_when_it_is_there(extract, t
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == texts
 
 
-def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path, monkeypatch):
+def test_after_a_bad_file_the_message_says_how_to_continue(extract, tmp_path, monkeypatch):
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     folder, out = tmp_path / "folder", tmp_path / "found.jsonl"
     folder.mkdir()
@@ -65,7 +65,7 @@ def test_what_to_do_about_a_bad_file_is_told_with_how_to_go_on(extract, tmp_path
     )
 
 
-def test_what_cannot_be_read_is_skipped_told_and_counted(extract, tmp_path):
+def test_unreadable_inputs_are_skipped_reported_and_counted(extract, tmp_path):
     folder, out = tmp_path / "folder", tmp_path / "found.jsonl"
     folder.mkdir()
     (folder / "1.txt").write_bytes(b"caf\xe9")
@@ -253,7 +253,7 @@ def test_ctrl_c_does_not_wait_for_an_input_that_says_nothing_more(exported, tmp_
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT here")
-def test_whoever_presses_ctrl_c_again_is_not_shown_a_crash(random_model, tmp_path):
+def test_a_second_ctrl_c_shows_no_traceback(random_model, tmp_path):
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     lines.write_text("A line of a long file .\n" * 80_000)
     command = [sys.executable, "-m", "unire", "extract", "--model", str(random_model), "--device", "cpu"]

@@ -94,7 +94,7 @@ SPEED = ("windows", "encoder", "biaffine", "decoder")
 
 
 @pytest.mark.parametrize("width", [50, 52, 60])
-def test_a_table_breaks_no_word_where_there_is_room_for_words(width, monkeypatch):
+def test_a_narrow_table_breaks_no_word(width, monkeypatch):
     monkeypatch.setattr(
         console, "out", Console(file=(shown := io.StringIO()), width=width, force_terminal=True, color_system=None)
     )

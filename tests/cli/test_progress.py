@@ -100,7 +100,7 @@ def test_the_batches_of_a_document_move_the_bar(name, screen, extract, tmp_path,
     assert 0 < seen[0] < seen[-1] == 1
 
 
-def test_findings_on_a_terminal_stand_above_the_bar(random_model, screen, monkeypatch):
+def test_results_on_a_terminal_appear_above_the_bar(random_model, screen, monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(console, "out", Console(file=shown, force_terminal=True, color_system="256", width=200))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

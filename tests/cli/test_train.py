@@ -153,7 +153,7 @@ def test_sentences_of_one_word_and_of_none_are_trained_on_and_read(encoder, tmp_
     ],
     ids=lambda words: words[-1] if isinstance(words, tuple) else None,
 )
-def test_what_is_wrong_is_said_before_torch_is_imported(words, message, random_model, tmp_path, monkeypatch):
+def test_a_mistake_is_reported_before_torch_is_imported(words, message, random_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(random_model, "full")
     ran = without_torch("train", "--encoder", "e", "--data", "unread.jsonl", *words)
@@ -190,7 +190,7 @@ def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
     assert result(*asked, "--dev", data, "--out", tmp_path / "other")["notes"] == {}
 
 
-def test_what_readers_of_the_data_left_out_is_told_once_and_stands_in_the_json(encoder, tmp_path, monkeypatch, capsys):
+def test_skipped_annotation_is_noted_once_and_is_in_the_json(encoder, tmp_path, monkeypatch, capsys):
     (tmp_path / "a.txt").write_text("Ada lives", encoding="utf-8")
     (tmp_path / "a.ann").write_text("T1\tPeop 0 3\tAda\nT2\tLoc 3 4\t \n", encoding="utf-8")
     asked = ("train", "--encoder", encoder, "--data", tmp_path, "--epochs", 1, "--out")

@@ -155,7 +155,7 @@ def test_a_square_whose_cells_doubt_its_type_alone_is_found() -> None:
     assert decode_one(P, decoder="likely", alpha=3.5).entities.tolist() == []
 
 
-def test_neighbours_of_one_type_are_told_apart_by_what_lies_between_them() -> None:
+def test_adjacent_entities_of_one_type_are_separated_by_the_cells_between_them() -> None:
     table = np.zeros((4, 4), dtype=np.int64)
     table[:2, :2] = table[2:, 2:] = PER
     apart = decode_one(one_hot(table), decoder="likely")

@@ -210,7 +210,7 @@ def test_annotation_without_a_text_is_refused(tmp_path: Path) -> None:
         list(formats.read(tmp_path, "ace05"))
 
 
-def test_a_folder_of_ace_must_be_said_which(tmp_path: Path) -> None:
+def test_a_folder_of_ace_needs_the_name_of_its_corpus(tmp_path: Path) -> None:
     with pytest.raises(UnireError, match='pass format="ace04" or format="ace05"'):
         formats.guess(news().write(tmp_path))
 

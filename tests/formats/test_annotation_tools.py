@@ -60,7 +60,7 @@ def test_several_labels_are_several_entities_and_relations(tmp_path: Path) -> No
     assert [(r.head.label, r.label) for r in document.relations] == [("A", "R"), ("A", "S")]
 
 
-def test_what_else_is_said_of_a_region_becomes_attributes(tmp_path: Path) -> None:
+def test_further_results_of_a_region_become_attributes(tmp_path: Path) -> None:
     choice = {"id": "a", "type": "choices", "from_name": "sure", "value": {"choices": ["yes"]}}
     (document,) = read_tasks(tmp_path, task({**ADA, "meta": {"text": ["hm"]}}, choice))
     assert document.entities[0].attributes == {"sure": ["yes"], "text": ["hm"]}
@@ -223,7 +223,7 @@ def test_what_extraction_writes_is_read_as_it_was_written(tmp_path: Path) -> Non
     assert document.to_dict() == FOUND
 
 
-def test_a_finding_on_no_word_is_left_out_with_its_relation_and_one_in_a_word_widened(tmp_path: Path) -> None:
+def test_an_entity_on_no_word_is_skipped_with_its_relation_and_one_within_a_word_extended(tmp_path: Path) -> None:
     notes: Counter[str] = Counter()
     entities = [finding(0, 2, "Peop"), finding(3, 4, "Loc")]
     relations = [{"head": entities[0], "tail": entities[1], "label": "R"}]
@@ -242,12 +242,12 @@ def test_a_finding_on_no_word_is_left_out_with_its_relation_and_one_in_a_word_wi
         ({"relations": [{"head": 0, "tail": 1, "label": "R"}]}, '"head" of relation .* must be a JSON object'),
     ],
 )
-def test_findings_of_another_form_are_refused(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
+def test_entities_of_another_form_are_refused(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnireError, match=f"line 1: {reason}"):
         read_found(tmp_path, **changed)
 
 
-def test_lines_of_another_format_are_not_taken_for_findings(tmp_path: Path) -> None:
+def test_lines_of_another_format_are_not_read_as_results(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     for item, reason in (
         ({"text": TEXT, "spans": []}, '"spans" is not a key of the format jsonl; give the format, perhaps prodigy'),

@@ -385,7 +385,7 @@ def test_what_other_formats_cannot_say_our_own_can(tmp_path: Path, document: Doc
 
 
 @pytest.mark.parametrize("document", [ACROSS, SPANNING])
-def test_what_crosses_sentences_can_be_said_in_dygie(tmp_path: Path, document: Document) -> None:
+def test_dygie_holds_annotation_across_sentences(tmp_path: Path, document: Document) -> None:
     formats.write([document], tmp_path / "out", "dygie")
     assert list(formats.read(tmp_path / "out")) == [document]
 
@@ -440,7 +440,7 @@ def test_the_twenty_sentences_are_what_overfitting_needs() -> None:
     assert len(pairs) == len(set(pairs))
 
 
-def test_lines_of_words_are_documents_parted_by_empty_lines() -> None:
+def test_empty_lines_separate_documents_in_tokenized_text() -> None:
     lines = iter_raw_lines(io.BytesIO(b"\na b\nc\n \n\nd e\r\n"), "mine")
     documents = list(iter_tokenized(lines, "mine"))
     assert [(d.id, [s.words for s in d.sentences]) for d in documents] == [

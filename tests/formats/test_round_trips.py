@@ -206,7 +206,7 @@ def test_words_of_white_space_stand_where_they_stood(format: str) -> None:
         assert found[0].offsets == ((1, 2),)
 
 
-def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
+def test_documents_with_equal_ids_stay_separate_or_are_refused() -> None:
     document = Document.from_words([["a"], ["b"]], [(0, 1, "X")], id="d")
     for name in WORDY:
         expected = project(document, formats.FORMATS[name].capabilities, Counter())
@@ -216,7 +216,7 @@ def test_documents_of_one_name_are_told_apart_where_the_format_can() -> None:
     assert "another document has the same id" in str(refused[0])
 
 
-def test_losses_are_said_by_kind_and_number() -> None:
+def test_losses_are_counted_by_kind() -> None:
     document = Document.from_words(
         [["Ada", "lives"], [], ["in", "London"]],
         [(0, 1, "Peop", 0.5, {"sure": True}), (0, 2, "Peop"), (1, 3, "Loc"), (3, 4, "Loc"), (3, 4, "City")],

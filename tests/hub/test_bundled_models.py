@@ -43,7 +43,7 @@ def test_a_text_alone_is_enough_and_the_model_is_named():
     assert "model:" not in extract(SENTENCE, "--model", "science").stderr
 
 
-def test_the_other_model_of_the_box_knows_people_and_places():
+def test_the_bundled_news_model_finds_people_and_places():
     text = "Lee Harvey Oswald assassinated President John F. Kennedy. Ann Smith works for Reuters in Paris, France."
     item = json.loads(extract(text, "--model", "news").stdout)
     assert ("Lee Harvey Oswald", "Peop") in [(entity["text"], entity["label"]) for entity in item["entities"]]
@@ -103,7 +103,7 @@ def test_five_megabytes_without_a_full_stop_are_one_sentence_whose_parts_are_rea
     assert all(part[e.char_start : e.char_end] == e.text for e in found.entities)
 
 
-def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path):
+def test_an_unreadable_input_is_one_sentence(tmp_path):
     latin, binary, lines = tmp_path / "latin.txt", tmp_path / "binary.dat", tmp_path / "papers.jsonl"
     latin.write_bytes("We train a café parser.".encode("latin-1"))
     binary.write_bytes(bytes(range(256)))
@@ -119,12 +119,12 @@ def test_what_cannot_be_read_is_told_in_one_sentence(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="there is no folder here that even root cannot write to")
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "txt", "graphml", "cypher", "html", "json"])
-def test_a_folder_that_cannot_be_written_to_is_told(ending):
+def test_an_unwritable_folder_is_reported(ending):
     more = ["--format", "spert"] if ending == "json" else []
     assert f"/proc/found.{ending} cannot be written" in error(SENTENCE, "--out", f"/proc/found.{ending}", *more)
 
 
-def test_a_folder_that_is_no_model_is_told(tmp_path):
+def test_a_folder_without_a_model_is_reported(tmp_path):
     folder = f"model folder {str(tmp_path)!r} has no config.json; it is not a unire model"
     assert error(SENTENCE, "--model", tmp_path) == folder
     assert "the bundled models are news and science" in error(SENTENCE, "--model", "sciense")

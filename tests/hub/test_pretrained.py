@@ -40,14 +40,14 @@ def run(*arguments: object):
     return ran.output
 
 
-def test_a_folder_in_the_box_is_a_model_by_its_name(box):
+def test_a_bundled_model_is_found_by_name(box):
     assert pretrained.names() == ("tiny",)
     assert pretrained.find("tiny") == locate_model("tiny") == box / "tiny"
     assert is_model_dir("tiny")
     assert not is_model_dir("bert-base-uncased")
 
 
-def test_a_name_in_the_box_wins_over_a_folder_unless_it_is_written_as_one(box, unexported, tmp_path, monkeypatch):
+def test_a_bundled_name_wins_over_a_folder_unless_given_as_a_path(box, unexported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(unexported, tmp_path / "tiny")
     assert locate_model("tiny") == box / "tiny"
@@ -60,14 +60,14 @@ def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
             load("sciense")
 
 
-def test_an_empty_box_says_so(empty_box):
+def test_a_package_without_bundled_models_says_so(empty_box):
     with pytest.raises(UnireError, match="no model is bundled"):
         locate_model("science")
     assert "No model is bundled" in run("models")
     assert json.loads(run("models", "--json")) == {"models": []}
 
 
-def test_the_box_is_listed(box):
+def test_bundled_models_are_listed_with_base_licence_size_and_scores(box):
     text = run("models")
     for shown in ("tiny", "someone/tiny-bert", "MB", "test, exported", "OtherScientificTerm", "USED-FOR"):
         assert shown in text

@@ -31,7 +31,7 @@ def test_the_next_item_is_made_while_the_present_one_is_used():
     wait_until(lambda: 1 in made)
 
 
-def test_an_error_reaches_whoever_asks_for_the_item():
+def test_an_error_is_raised_at_its_item():
     def items():
         yield 1
         raise ValueError("no second item")
@@ -42,7 +42,7 @@ def test_an_error_reaches_whoever_asks_for_the_item():
         next(stream)
 
 
-def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
+def test_closing_early_stops_the_thread_and_closes_the_source():
     closed = threading.Event()
 
     def items():
@@ -58,7 +58,7 @@ def test_whoever_stops_early_stops_the_thread_and_closes_what_it_reads():
     assert closed.is_set()
 
 
-def test_whoever_wants_to_waits_until_the_thread_has_let_go():
+def test_close_can_wait_for_the_thread_to_end():
     closed = []
 
     def items():
@@ -108,7 +108,7 @@ def test_a_stream_that_was_never_asked_is_closed_like_any_other():
     assert list(stream) == []
 
 
-def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_item():
+def test_next_chunk_waits_for_one_item_or_not_at_all():
     let = threading.Event()
 
     def items():
@@ -126,7 +126,7 @@ def test_whoever_has_other_work_waits_for_nothing_and_whoever_has_none_for_one_i
     assert stream.next_chunk(1, wait=True) is None
 
 
-def test_no_more_is_made_than_there_is_room_for():
+def test_prefetching_stops_at_the_size_limit():
     made = []
     stream = Prefetcher((made.append(i) or i for i in range(100)), size=lambda i: 10, max_size=35)
     assert stream.next_chunk(1, wait=True) == [0]
@@ -150,7 +150,7 @@ def test_what_came_before_an_error_is_given_before_it(source):
         stream.next_chunk(2, wait=True)
 
 
-def test_what_is_pulled_is_little_at_first_and_made_by_whoever_asks():
+def test_the_first_chunk_is_small_and_items_are_computed_in_the_calling_thread():
     threads = set()
     stream = Chunker((threads.add(threading.get_ident()) or i for i in range(40)), lambda item: 1, first_size=2)
     assert [len(stream.next_chunk(15, wait=True)) for _ in range(4)] == [2, 15, 15, 8]

@@ -176,7 +176,7 @@ def test_a_model_remembers_which_weights_its_encoder_had(encoder, scierc_labels)
 
 
 @pytest.mark.parametrize("kind", [*POSITION_ID_MODELS, "mpnet"])
-def test_an_encoder_that_is_told_where_tokens_stand_reads_packed_windows_as_it_reads_each_alone(kind):
+def test_with_position_ids_packed_windows_encode_like_single_ones(kind):
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     if kind == "distilbert":
         sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}

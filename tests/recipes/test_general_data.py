@@ -131,7 +131,7 @@ def test_symmetric_relations_are_written_once_from_left_to_right(recipes, tmp_pa
     assert told(recipes["score_everyday48"].translate(converted)) == {"Ada spouse Bo", "Bo spouse Ada"}
 
 
-def test_conll04_is_told_apart_by_words(recipes, tmp_path):
+def test_conll04_relations_are_refined_by_trigger_words(recipes, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([SENTENCE]), encoding="utf-8")
     document = next(formats.read(tmp_path / "a.json"))
     convert = recipes["general_data"].convert_conll04
@@ -148,7 +148,7 @@ def test_conll04_is_told_apart_by_words(recipes, tmp_path):
         *[(text, "Other") for text in ("Watergate", "Colt Cobra", "Hindi weekly", "Ides", "Civil War", "Mayan")],
     ],
 )
-def test_dates_and_numbers_are_told_apart_by_form(recipes, text, expected):
+def test_dates_and_numbers_are_recognised_by_form(recipes, text, expected):
     assert recipes["general_data"]._classify_other(text) == expected
 
 

@@ -146,7 +146,7 @@ def test_three_marker_models_name_the_relations_of_soft_labels_for_all_their_stu
     assert all((RECIPES / f"{name}.py").exists() for name in plan.SCRIPTS)
 
 
-def test_marker_models_of_sentences_by_themselves_teach_large_models_and_the_one_in_the_box(stages):
+def test_marker_models_without_context_teach_the_conll04_models(stages):
     markers = [f"conll04-markers-{seed}" for seed in range(3)]
     for name in markers:
         assert stages[name].needs == ("mpnet-news",)
@@ -178,7 +178,7 @@ def test_where_dev_is_learnt_from_teachers_marker_models_and_students_learn_from
     assert all("related-train-and-dev-relabelled.soft" in stages[student].needs for student in students)
 
 
-def test_the_model_in_the_box_is_taught_by_soft_labels_beside_which_others_are_that_nobody_has_named_anew(stages):
+def test_the_bundled_science_model_learns_from_relabelled_soft_labels(stages):
     for seed in range(2):
         student, plain = (stages[f"scierc-small{kind}-{seed}"] for kind in ("", "-unmarked"))
         assert student.needs == ("gte-science", "relabelled.soft")
@@ -276,7 +276,7 @@ def test_a_rebuild_that_is_interrupted_ends_in_a_sentence(recipes, tmp_path, mon
     assert capsys.readouterr().err.startswith("interrupted; what is finished is kept")
 
 
-def test_what_is_there_is_not_made_again_and_a_failure_is_told(stages, recipes, parts, tmp_path):
+def test_existing_outputs_are_not_rebuilt_and_failures_are_reported(stages, recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
     text = tmp_path / "texts.txt"
     text.write_text(
@@ -358,7 +358,7 @@ def test_models_of_folds_are_scored_with_and_without_sentences_of_overlapping_en
         assert counted["dropped"] == int(drop)
 
 
-def test_parts_that_are_missing_are_told_before_anything_is_made(recipes, parts):
+def test_missing_inputs_are_reported_before_the_first_stage_runs(recipes, parts):
     plan, reproduce, _ = recipes
     for folder in (parts.encoders / "gte-small", parts.corpus):
         folder.mkdir(parents=True)

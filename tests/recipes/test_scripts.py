@@ -31,7 +31,7 @@ def ends(monkeypatch):
     sys.modules.pop("script")
 
 
-def test_a_script_ends_in_a_sentence_or_as_the_signal_says_but_a_bug_is_told_in_full(ends, capsys):
+def test_a_script_ends_with_a_sentence_or_a_signal_status_and_raises_bugs(ends, capsys):
     assert ends(OSError("No space left on device (os error 28)")) == "No space left on device (os error 28)"
     assert ends(FileNotFoundError(2, "No such file", "x.txt")) == "[Errno 2] No such file: 'x.txt'"
     assert ends(KeyboardInterrupt()) == 130

@@ -138,7 +138,7 @@ def test_tables_far_down_a_document_are_not_kept_and_counted(noisy, twenty):
     assert notes == {"table that is not shown, past word 20 of its document": left_out}
 
 
-def test_the_data_of_a_table_is_what_the_model_said_in_thousandths(noisy, twenty, scierc_labels):
+def test_table_data_are_the_model_probabilities_in_thousandths(noisy, twenty, scierc_labels):
     seen = list(views(noisy, twenty))
     _, *documents = Reader(page(seen, scierc_labels)).data
     for view, data in zip(seen, documents, strict=True):

@@ -294,7 +294,7 @@ def test_panels_are_side_by_side_only_while_their_cells_are_legible(visit, seen,
         assert f"rotate({turn})" in page.locator(".panel text[transform]").first.get_attribute("transform")
 
 
-def test_a_label_is_in_its_box_in_one_line_or_two(visit):
+def test_a_label_fits_its_box_in_one_or_two_lines(visit):
     words = ["chart", "parser", "is", "used", "for", "dependency", "parsing"]
     document = Document.from_words([words], [(0, 2, "Method"), (5, 7, "OtherScientificTerm")], [(0, 1, "USED-FOR")])
     page = visit(gold_views([document]), LabelSpace.learn([document]))

@@ -60,7 +60,7 @@ def test_the_drawn_table_is_the_one_that_is_filled(twenty, scierc_labels):
                 )
 
 
-def test_a_table_that_is_too_wide_and_one_with_nothing_in_it_are_told():
+def test_a_table_too_wide_or_without_entities_gets_a_note():
     wide = Document.from_words([["a"] * 50], [(0, 1, "X")])
     assert "the table of 50 words is too wide" in drawn(wide, 80).replace("\n", " ")
     assert drawn(wide, 120).count("\n") == 51

@@ -119,7 +119,7 @@ def test_relations_stand_in_columns_but_for_those_that_are_too_long():
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), (" \n\t", ""), ("A text.", "A text.\n")])
-def test_where_nothing_is_found_that_is_said(text, shown):
+def test_a_document_without_results_shows_nothing_found(text, shown):
     assert printed(Document(text)) == f"{shown}  (nothing found)\n\n"
 
 

@@ -151,7 +151,7 @@ def test_tables_decoded_again_are_what_another_alpha_would_have_found(server, sc
     assert decode_again(science, seen, alpha).document == expected
 
 
-def test_the_tables_of_a_text_are_computed_once_while_there_is_room(science, monkeypatch):
+def test_the_tables_of_a_text_are_cached_up_to_a_limit(science, monkeypatch):
     computed: list[int] = []
     real = science.engine.start
     monkeypatch.setattr(science.engine, "start", lambda batch: computed.append(len(batch.table_spans)) or real(batch))
@@ -218,14 +218,14 @@ def test_an_order_does_not_show_its_text():
     ],
     ids=str,
 )
-def test_what_cannot_be_used_is_said_in_one_sentence(server, body, status, sentence):
+def test_an_invalid_body_is_one_sentence(server, body, status, sentence):
     answer = server.extract(body)
     assert answer.status == status
     assert answer.error.startswith(sentence)
     assert SECRET not in answer.error
 
 
-def test_a_body_must_be_said_to_be_json(server):
+def test_a_body_needs_the_content_type_json(server):
     answer = server.extract({"text": "a"}, Content_Type="text/plain")
     assert answer.status == 415
     assert answer.error == "the body must be JSON, sent with Content-Type: application/json"

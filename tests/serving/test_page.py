@@ -203,7 +203,7 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, scien
     assert page.locator("#reset").is_disabled()
 
 
-def test_the_model_in_the_box_is_asked_for_squares_with_more_or_less_in_their_favour(visit, in_the_box):
+def test_alpha_of_the_bundled_model_is_a_log_odds_threshold(visit, in_the_box):
     assert in_the_box.config.decoder == "likely"
     with Running(in_the_box) as server:
         page = visit(at=server)
@@ -328,7 +328,7 @@ def test_errors_are_shown_in_one_sentence_and_go_away(visit, science):
     assert page.locator("#length").inner_text() == f"{len(FIRST)} of 2,000 characters"
 
 
-def test_a_server_that_is_gone_or_busy_is_said(visit, science):
+def test_the_page_shows_when_the_server_is_gone_or_busy(visit, science):
     with Running(science) as server:
         page = visit(at=server)
         page.locator("#document mark").first.wait_for()

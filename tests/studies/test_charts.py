@@ -40,7 +40,7 @@ def test_published_charts_are_those_of_their_numbers():
             assert (shown.text, shown.titles) == (Chart(svg).text, Chart(svg).titles)
 
 
-def test_who_points_at_a_mark_is_told_what_it_is():
+def test_every_mark_has_a_tooltip():
     chart = Chart(charts.dots(["a", "<b>"], {"Ent": [[70.0, 71.0], [72.0]]}, unit="F1, %", note="n = 9"))
     assert chart.titles == ["a: Ent 70.0", "a: Ent 71.0", "<b>: Ent 72.0"]
     theirs = ("theirs", {"Ent": [None, 73.0]})

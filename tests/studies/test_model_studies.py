@@ -299,7 +299,7 @@ def test_a_study_of_another_model_or_of_other_data_is_not_replaced(random_model,
     assert "it is replaced" not in run(*study).output
 
 
-def test_a_study_of_a_model_that_was_trained_anew_is_replaced_and_said_so(random_model, unexported, tmp_path):
+def test_a_study_of_a_retrained_model_is_replaced_with_a_note(random_model, unexported, tmp_path):
     model, out = tmp_path / "model", tmp_path / "out"
     study = ("study", "errors", model, "--data", TWENTY, "--out", out)
     shutil.copytree(random_model, model)

@@ -135,7 +135,7 @@ def test_stages_are_those_of_one_pass_however_often_documents_are_read(random_mo
     assert read == [3 * len(twenty)] * 3
 
 
-def test_a_reader_is_told_how_often_documents_were_read():
+def test_repeated_reads_are_described():
     assert describe_repeats([]) == describe_repeats([1, 1]) == ""
     assert describe_repeats([14, 14]) == ", read 14 times over in a round,"
     assert describe_repeats([1, 14, 3]) == ", read 1 to 14 times over in a round,"

@@ -158,7 +158,7 @@ def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_agai
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Path, tmp_path: Path):
+def test_several_processes_print_an_error_once(encoder: Path, tmp_path: Path):
     (tmp_path / "bad.jsonl").write_text("no JSON\n")
     arguments = ("train", "--encoder", encoder, "--data", tmp_path / "bad.jsonl", "--out", tmp_path / "out")
     ran = subprocess.run(command("torchrun", *arguments), capture_output=True, text=True, check=False, env=ENVIRONMENT)
@@ -168,7 +168,7 @@ def test_what_is_wrong_is_said_once_however_many_processes_there_are(encoder: Pa
 
 
 @pytest.mark.parametrize(("rank", "waited"), [(None, []), ("0", []), ("1", [10.0])])
-def test_whoever_is_not_the_first_of_a_machine_fails_after_it(monkeypatch, rank, waited):
+def test_other_ranks_wait_before_they_report_an_error(monkeypatch, rank, waited):
     """With its own error, if nobody has ended it by then: one that fails alone must not do so silently."""
     slept: list[float] = []
     monkeypatch.setattr("unire.cli.training_options.time.sleep", slept.append)

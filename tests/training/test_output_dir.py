@@ -184,7 +184,7 @@ def test_a_fold_that_was_trained_but_not_scored_is_not_taken_for_finished(
     assert not CheckpointManager(folder).folder.exists()
 
 
-def test_of_two_errors_at_the_end_the_first_is_told(trained, tmp_path, monkeypatch):
+def test_the_first_of_two_final_errors_is_raised(trained, tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("out of memory")
 

@@ -166,7 +166,7 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_capturing_has
     assert (task.data.padding, task.data.max_padding) == task._batching(capture=False)
 
 
-def test_an_encoder_that_adds_up_what_its_mask_says_is_not_told_by_one_what_sees_what(encoders):
+def test_position_ids_need_fused_attention_and_a_known_encoder(encoders):
     model, _, _ = load_encoder(encoders("bert"))
     assert supports_position_ids(model)
     model.config._attn_implementation = "eager"
@@ -287,7 +287,7 @@ def test_a_damaged_state_gets_one_sentence(damage, twenty, scierc_labels, encode
     assert "\n" not in str(caught.value)
 
 
-def test_an_unfinished_training_is_not_begun_anew_by_mistake(twenty, scierc_labels, encoder, tmp_path):
+def test_an_unfinished_training_is_not_restarted_without_resume(twenty, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
     train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     with pytest.raises(UnireError, match="unfinished training"):
@@ -362,7 +362,7 @@ def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
     assert not (tmp_path / "model.resume").exists()
 
 
-def test_callbacks_are_told_the_end_however_training_ends(twenty, scierc_labels, encoder, tmp_path):
+def test_callbacks_get_on_train_end_even_after_an_error(twenty, scierc_labels, encoder, tmp_path):
     closed = []
 
     class Closing(Callback):

@@ -137,7 +137,7 @@ def test_of_all_ways_to_cut_a_step_the_one_with_the_least_padding_and_batches_is
     layout=st.sampled_from(LAYOUTS),
     max_tokens=st.sampled_from([40, 600]),
 )
-def test_packed_windows_stand_one_behind_the_other_and_are_told_apart(texts, layout, max_tokens):
+def test_packed_windows_are_contiguous_and_separate(texts, layout, max_tokens):
     builder = window_builder(max_tokens=max_tokens, layout=layout, window=20, max_table=30)
     groups = [group for i, text in enumerate(texts) for group in builder.build([text], i)]
     for bucket in bucket_groups(groups, max_cells=10**6, max_tokens=10**6, padding="packed"):

@@ -33,7 +33,7 @@ from unire.windows.windows import WindowBuilder
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_monstrous_word_keeps_its_first_token_and_leaves_room_for_others(family, layout):
+def test_a_very_long_word_keeps_its_first_token_and_at_most_half_the_window(family, layout):
     document = Document.from_words([["aa", "gattaca" * 1500, "bb"]])
     (group,) = window_builder(family, layout=layout).build([document])
     (window,) = group.windows

@@ -207,7 +207,7 @@ def test_overlapping_windows_overlap_by_about_half():
     assert begins == [0, 10, 20, 30, 40, 50, 60, 70, 80]
 
 
-def test_a_sentence_of_exactly_the_room_of_the_encoder_is_not_stitched():
+def test_a_sentence_that_just_fits_the_encoder_is_not_stitched():
     fits, stitched = (window_builder(max_tokens=22).build([in_sentences(n)])[0] for n in (20, 21))
     assert (len(fits.windows), fits.stitched_sentences) == (1, 0)
     assert (len(stitched.windows), stitched.stitched_sentences) == (2, 1)

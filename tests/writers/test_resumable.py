@@ -78,7 +78,7 @@ def test_what_was_written_after_the_last_note_is_cut_off(tmp_path):
     assert path.read_text() == "line 0\nline 1\nline 2\nline 3\n"
 
 
-def test_nothing_begun_is_begun_and_nothing_left_is_said(tmp_path):
+def test_resume_starts_a_missing_file_and_sees_that_a_finished_one_is_complete(tmp_path):
     path = tmp_path / "out"
     with ResumableFile(path, about, resume=True) as file:
         assert (file.documents, file.complete) == (0, False)
@@ -88,7 +88,7 @@ def test_nothing_begun_is_begun_and_nothing_left_is_said(tmp_path):
     assert path.read_bytes() == b"one\n"
 
 
-def test_a_part_without_a_note_is_begun_anew(tmp_path):
+def test_a_partial_file_without_recorded_progress_is_restarted(tmp_path):
     path = tmp_path / "out"
     (tmp_path / "out.part").write_text("half a li")
     with ResumableFile(path, about, resume=True) as file:
@@ -139,7 +139,7 @@ def test_a_part_of_something_else_is_not_resumed(tmp_path):
         ResumableFile(tmp_path / "out", lambda: {**about(), "model": "yours"}, resume=True)
 
 
-def test_damage_is_told(tmp_path):
+def test_a_damaged_file_is_reported(tmp_path):
     begin(tmp_path / "out")
     (tmp_path / "out.part").write_text("line")
     with pytest.raises(UnireError, match="is shorter than recorded"):
@@ -150,7 +150,7 @@ def test_damage_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("note", ["[]", "{}", "3", "null", '{"documents": 3}', '{"documents": "3", "bytes": 1}'])
-def test_a_note_of_another_form_is_told(tmp_path, note):
+def test_an_invalid_progress_record_is_reported(tmp_path, note):
     begin(tmp_path / "out")
     (tmp_path / "out.part.json").write_text(note)
     with pytest.raises(UnireError, match=r"out\.part\.json does not record the progress .*; delete it to start again"):
@@ -216,7 +216,7 @@ def test_documents_that_come_together_are_all_noted_before_the_next_one_comes(tm
     assert killed.read_bytes() == path.read_bytes()
 
 
-def test_a_full_disk_is_told_and_what_was_noted_is_kept(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_recorded_progress_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(resumable, "SAVE_SECONDS", 0.01)
     path = tmp_path / "out"
     tried = threading.Event()

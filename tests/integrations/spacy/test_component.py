@@ -126,7 +126,7 @@ def test_a_stream_can_be_read_by_several_processes(nlp: spacy.Language, docs: li
     assert [found(doc) for doc in many] == [found(doc) for doc in docs]
 
 
-def test_a_process_that_is_started_anew_gets_the_component_by_pickle(nlp: spacy.Language, docs: list[Doc]):
+def test_the_component_can_be_pickled_for_a_spawned_process(nlp: spacy.Language, docs: list[Doc]):
     component = pickle.loads(pickle.dumps(nlp.get_pipe("unire")))
     doc = component(spacy.blank("en").add_pipe("sentencizer")(spacy.blank("en").make_doc(TEXTS[0])))
     assert found(doc) == found(docs[0])

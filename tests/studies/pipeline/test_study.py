@@ -178,7 +178,7 @@ def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeyp
     assert runs.main([cell(encoder, tmp_path, "entities").to_json()]) == 130
 
 
-def test_an_encoder_that_rules_the_approximation_out_is_told_of(encoders, tmp_path):
+def test_an_encoder_that_does_not_support_the_approximation_is_noted(encoders, tmp_path):
     printed = cell(encoders("deberta"), tmp_path, "approximate").run()
     (note,) = printed["notes"]
     assert note.startswith("an approximate marker model needs tokens that share positions")

@@ -165,7 +165,7 @@ def test_a_checkpoint_that_a_killed_process_left_aside_is_found(encoder, corpus,
     assert_same(tmp_path / "out", tmp_path / "straight")
 
 
-def test_a_step_that_is_interrupted_halfway_is_done_anew(encoder, corpus, tmp_path, monkeypatch) -> None:
+def test_an_interrupted_step_is_repeated_on_resume(encoder, corpus, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(masked_lm, "MAX_CPU_TOKENS", 128)
     adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=3), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=3))
@@ -308,7 +308,7 @@ def test_a_model_of_ours_gives_its_encoder_as_the_encoder_it_was_made_from_would
     assert again == spec
 
 
-def test_the_model_in_the_box_has_a_mask_to_be_adapted_with() -> None:
+def test_the_bundled_model_has_a_mask_token() -> None:
     tokenizer = load_tokenizer("science")
     assert (tokenizer.mask_token, tokenizer.pad_token, len(tokenizer.all_special_ids)) == ("[MASK]", "[PAD]", 5)
 
@@ -393,7 +393,7 @@ def test_tensors_that_are_damaged_are_refused_in_a_sentence(interrupted, tmp_pat
         adapt(*interrupted, device="cpu", resume=True)
 
 
-def test_a_full_disk_is_said_in_a_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
+def test_a_full_disk_is_one_sentence(encoder, corpus, tmp_path, monkeypatch) -> None:
     def full(*_args: object, **_kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -127,7 +127,7 @@ def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chun
         assert read(*place, 12 - done) == straight[done:]
 
 
-def test_what_is_wrong_with_the_corpus_is_said_in_one_sentence(teacher, encoder, window_builder, tmp_path):
+def test_a_broken_or_empty_corpus_is_one_sentence(teacher, encoder, window_builder, tmp_path):
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"sentences": [["a"]], "doc_key": "x"}\n{"sentences": 3, "doc_key": "y"}\n', encoding="utf-8")
     for workers in (0, 1):

@@ -186,7 +186,7 @@ def test_without_dev_a_student_is_cut_where_it_finds_what_its_teachers_do(teache
     assert Extractor.load(tmp_path / "fixed").config.alpha == 1.4
 
 
-def test_examples_are_few_and_what_is_wrong_with_them_is_said_before_training(teacher, encoder, tmp_path):
+def test_samples_are_short_and_a_broken_corpus_is_refused_before_training(teacher, encoder, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("A long text. " * 50 + "\n" + "One sentence here.\n" * 30, encoding="utf-8")
     some = UnlabelledCorpus.read([text]).sample(20, OverlapFilter(()))
@@ -265,7 +265,7 @@ def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(tea
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_told_to_the_shell(teacher, encoder, tmp_path, monkeypatch):
+def test_ctrl_c_ends_distill_with_status_130(teacher, encoder, tmp_path, monkeypatch):
     monkeypatch.setattr("unire.cli.distill.new_callbacks", lambda json, tensorboard: [InterruptAfter(1)])
     arguments = [
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY),

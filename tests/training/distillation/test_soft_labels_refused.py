@@ -105,7 +105,7 @@ def test_what_is_there_is_not_written_over(soft_labels, teacher, tmp_path):
     assert teach([teacher], [TWENTY], tmp_path, device="cpu").documents  # there was nothing in it
 
 
-def test_text_that_nothing_can_be_said_of_is_refused(teacher, tmp_path):
+def test_a_corpus_without_words_is_refused(teacher, tmp_path):
     wordless = tmp_path / "wordless.jsonl"
     formats.write([Document.from_words([[]])], wordless)
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")

@@ -154,7 +154,7 @@ def test_a_folder_says_nothing_of_where_it_was_made(encoders, scierc_labels, tmp
     assert str(Path(encoders("bert")).parent) not in about
 
 
-def test_settings_differ_from_those_of_best_only_where_they_are_said_to():
+def test_marker_settings_are_those_of_best_but_for_the_documented_ones():
     assert marker_config() == TrainingConfig.from_preset("best", **MARKER_SETTINGS)
     assert marker_config(epochs=7).epochs == 7
     with pytest.raises(UnireError, match="unknown setting 'alpha' of marker models; give one of epochs, batch_size"):

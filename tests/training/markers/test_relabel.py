@@ -92,7 +92,7 @@ def found_in(document: Document, sentence: int, cells: np.ndarray, soft_labels: 
 
 
 @pytest.mark.parametrize(("chunk", "as_numpy", "share"), [(300, "cpu", 1.0), (2**20, None, 0.25)])
-def test_rectangles_hold_the_mean_of_what_is_said_of_pairs_and_nothing_else_is_changed(
+def test_rectangles_hold_the_mean_pair_probabilities_and_other_cells_do_not_change(
     sure, markers, chunk, as_numpy, share, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(storage, "CHUNK_CHARACTERS", chunk)
