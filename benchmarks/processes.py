@@ -3,7 +3,7 @@
     python benchmarks/processes.py ENCODER TRAIN DEV TEST [--seeds 3] [OPTIONS OF unire train]
 
 Prints the F1 on TEST of each model. Each is then scored again, by one process, and must have the very counts that its
-training printed, whoever dealt the documents to whom.
+training printed, however the documents were distributed.
 """
 
 from __future__ import annotations

@@ -186,9 +186,9 @@ def family_of(command: int) -> dict[int, float]:
     seconds: dict[int, float] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
-            said = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(said[1])
-            seconds[int(entry.name)] = (int(said[11]) + int(said[12])) / os.sysconf("SC_CLK_TCK")
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(fields[1])
+            seconds[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def descends(process: int) -> bool:
         while process != command and process in parents:
@@ -279,8 +279,8 @@ def speed(abstracts: list[Document], count: int, folder: Path, model: str) -> No
         )
         rates[way] = [count / whole.wall, *((count - 1) / (b - a) for a, b in zip(one[:2], whole[:2], strict=True))]
         print(f"{way}: {whole}; for a single one {one}")
-        told = zip(("with the start", "without", "without, per CPU second"), rates[way], strict=True)
-        print("  abstracts/s", *(f"{name}: {rate:.1f}" for name, rate in told), sep="; ", flush=True)
+        named_rates = zip(("with the start", "without", "without, per CPU second"), rates[way], strict=True)
+        print("  abstracts/s", *(f"{name}: {rate:.1f}" for name, rate in named_rates), sep="; ", flush=True)
     print("ray against plain", *(f"{ray / plain:.2f}" for ray, plain in zip(rates["ray"], rates["plain"], strict=True)))
     print(f"ten million abstracts: {10**7 / rates['ray'][1] * CORES / 3600:.0f} core-hours")
 

@@ -116,10 +116,10 @@ def stop(model: str, texts: list[str]) -> None:
     with served(model) as server:
         kept, new = asyncio.run(ask())
         code = server.process.wait(60)
-        said = server.process.stderr.read().strip() if server.process.stderr else ""
+        log = server.process.stderr.read().strip() if server.process.stderr else ""
     print(f"kept connections: {dict(kept.statuses)} {kept.bad[:3]}")
     print(f"new connections: {dict(new.statuses)} {new.bad[:3]}")
-    print(f"(0: closed without an answer, -1: reset, -2: not connected), exit {code}; the server: {said!r}")
+    print(f"(0: closed without an answer, -1: reset, -2: not connected), exit {code}; the server: {log!r}")
     print(f"answered: {kept.statuses[200] + new.statuses[200]}")
 
 

@@ -52,7 +52,7 @@ def resident(pid: int) -> float:
 
 
 def tiny(folder: Path) -> Path:
-    """A model that costs little, with the tokenizer, the labels and the settings of the one in the box."""
+    """A model that costs little, with the tokenizer, the labels and the settings of the bundled one."""
     import torch
     from transformers import BertConfig
 
@@ -60,13 +60,13 @@ def tiny(folder: Path) -> Path:
     from unire.hub.model_dir import ModelDir
     from unire.models.unire import UniRE
 
-    box = ModelDir.open("science")
+    bundled = ModelDir.open("science")
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    settings = box.config.with_(
-        encoder=BertConfig(**sizes).to_dict(), head=replace(box.config.head, d=8), provenance={}
+    settings = bundled.config.with_(
+        encoder=BertConfig(**sizes).to_dict(), head=replace(bundled.config.head, d=8), provenance={}
     )
     torch.manual_seed(0)
-    model = UniRE(settings, box.labels, box.tokenizer)
+    model = UniRE(settings, bundled.labels, bundled.tokenizer)
     torch.nn.init.normal_(model.biaffine.U, std=0.3)
     model.biaffine.U.data[LabelSpace.NONE, -1, -1] += 6  # about as much to find as in real tables
     model.save_pretrained(folder / "unexported")
@@ -77,15 +77,15 @@ def tiny(folder: Path) -> Path:
 def watch(command: list[str], part: Path, every: float) -> tuple[list[tuple[int, float]], float]:
     """Bytes written and resident size, twice a second, and how long it took."""
     began = time.perf_counter()
-    told = 0.0
+    reported = 0.0
     process = subprocess.Popen(command)
     samples = []
     while process.poll() is None:
         seconds = time.perf_counter() - began
         with suppress(OSError, IndexError):  # not begun yet, or just ended
             samples.append((part.stat().st_size, resident(process.pid)))
-            if seconds - told >= every:
-                told = seconds
+            if seconds - reported >= every:
+                reported = seconds
                 print(f"{seconds:7.0f} s {samples[-1][0] / 1e6:9.1f} MB written {samples[-1][1]:7.0f} MB resident")
         time.sleep(0.5)
     assert process.returncode == 0, "the command failed"

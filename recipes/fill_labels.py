@@ -3,7 +3,7 @@
     python recipes/fill_labels.py MODEL DATA.jsonl OUT.jsonl MIN_SCORE
 
 Without this, training on several corpora teaches that the types which a corpus lacks do not occur in its sentences. All
-annotation of DATA stays. Of the findings with at least MIN_SCORE, two kinds are added: entities that overlap no
+annotation of DATA stays. Of the predictions with at least MIN_SCORE, two kinds are added: entities that overlap no
 annotated one, and relations of types that DATA nowhere has, between entities that have no relation.
 """
 

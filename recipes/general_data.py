@@ -124,8 +124,8 @@ def convert_redocred(document: Document, *, evidence_only: bool, lost: Counter[s
 def convert_conll04(document: Document, countries: frozenset[str]) -> Document:
     """A sentence of CoNLL04 in our label space.
 
-    `Live_In` also means births, deaths and citizenship there; these are told apart by words. So are dates and numbers,
-    which are `Other` there.
+    `Live_In` also means births, deaths and citizenship there; trigger words distinguish them. Dates and numbers are
+    `Other` there; their form distinguishes them.
     """
     entity_of = {
         entity: replace(entity, label=CONLL04_ENTITIES.get(entity.label) or _classify_other(entity.text))

@@ -147,7 +147,7 @@ class _Builder:
         return Stage(f"{name}-{seed}", command, (student, soft_labels), test=self._test(data))
 
     def decode(self, name: str, seed: int, model: str, data: str, decoder: str) -> Stage:
-        """A trained model, decoded in another way: nothing but its thresholds is fitted anew."""
+        """A trained model, decoded in another way: only its thresholds are fitted again."""
         files = ("--data", f"{self.data(data)}/dev.json", "--test", str(self._test(data)))
         trained = f"{model}-{seed}"
         command = ("calibrate", self.made(trained), "--tune", "--decoder", decoder, *files)
@@ -209,7 +209,7 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
     yield build.relabel("relabelled.soft", "near.soft", markers)
     for seed in range(5):
         yield build.distill("scierc-marked", seed, "relabelled.soft", *student)
-    # and once more: these five teach, and nobody names the relations anew
+    # and once more: the five teachers alone, without relabelling by marker models
     yield build.teach("second.soft", [f"scierc-marked-{seed}" for seed in range(5)], near)
     for seed in range(5):
         yield build.distill("scierc-marked-twice", seed, "second.soft", *student)

@@ -101,8 +101,8 @@ def _job(stage: Stage, work: Path) -> StudyJob:
     model = out / stage.part
     options = ["--resume"] if model.with_name(f"{model.name}.resume").exists() else []
     command = ("-m", "unire", kind, *arguments, "--out", str(out), "--json", *options)
-    anew = model if kind in REMADE and "--resume" not in command else None
-    return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, fresh_output=anew)
+    fresh = model if kind in REMADE and "--resume" not in command else None
+    return StudyJob(stage.name, command, kept, stage.needs, stage.alone, stage.light, fresh_output=fresh)
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> StudyJob:

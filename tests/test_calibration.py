@@ -280,7 +280,7 @@ def test_a_model_is_changed_in_its_place_but_for_its_weights(folder):
 
     text = run("calibrate", folder, "--data", TWENTY)
     assert "data: relations" in text
-    assert ModelConfig.load(folder).calibration == settings.calibration  # fitted anew, from the scores of the tables
+    assert ModelConfig.load(folder).calibration == settings.calibration  # fitted again, from the scores of the tables
 
 
 @pytest.mark.parametrize("options", [(), ("--tune",)])

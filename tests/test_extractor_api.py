@@ -169,7 +169,7 @@ def test_relations_of_some_types_come_with_their_arguments_only(extractor, docum
 
 
 def test_results_do_not_depend_on_the_batch_size(extractor, twenty):
-    def findings(documents):
+    def spans_and_labels(documents):
         return [[(entity.span, entity.label) for entity in document.entities] for document in documents]
 
     texts = [document.text for document in twenty]
@@ -180,9 +180,9 @@ def test_results_do_not_depend_on_the_batch_size(extractor, twenty):
         found = extractor.extract(
             texts, batch_size=batch_size, on_batch=lambda batch, P: sizes.append(len(batch.table_spans))
         )
-        assert findings(found) == findings(expected)
+        assert spans_and_labels(found) == spans_and_labels(expected)
         assert max(sizes) <= batch_size
-    assert findings(extractor.annotate(twenty, batch_size=2)) == findings(extractor.annotate(twenty))
+    assert spans_and_labels(extractor.annotate(twenty, batch_size=2)) == spans_and_labels(extractor.annotate(twenty))
 
 
 def test_progress_is_shown_beside_the_results(extractor, documents, capsys):

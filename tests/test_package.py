@@ -22,7 +22,7 @@ from helpers.paths import ROOT, TWENTY
 
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command, without the paths that whoever runs the tests may have added to Python's."""
+    """Run a command, without the paths that the user may have added to Python's."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     parts = [str(part) for part in command]
     return subprocess.run(parts, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
@@ -136,10 +136,10 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     shutil.copytree(ROOT / "demo", tmp_path / "demo")
     ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")
     assert ran.returncode == 0, ran.stderr
-    said = re.search(r"\d+ entities and (\d+) relations found; each stands in the text at its offsets", ran.stdout)
-    assert said
+    printed = re.search(r"\d+ entities and (\d+) relations found; each stands in the text at its offsets", ran.stdout)
+    assert printed
     (text,) = [shown for shown in ran.stdout.split("\n$ ") if shown.startswith("unire extract --format text")]
-    assert int(said[1]) == text.count("→")
+    assert int(printed[1]) == text.count("→")
     for shown in ("[chart parser|Method]", "chart parser   — USED-FOR →  dependency parsing", "M Method"):
         assert shown in ran.stdout
     written = {"found.jsonl", "graph.graphml", "page.html", "triples.csv"}

@@ -1,4 +1,4 @@
-"""Type constraints: learnt or given, kept with a model, and switched on by whoever uses it."""
+"""Type constraints: learnt or given, saved with a model, and switched on by the user."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_constraints_may_be_given_when_a_model_is_loaded(folder, twenty):
     extractor = Extractor.load(folder, constraints={"USED-FOR": [["Method", "Task"]]})
     found = facts(list(extractor.annotate(twenty)))
     assert {fact for fact in found if fact[1] == "USED-FOR"} <= {("Method", "USED-FOR", "Task")}
-    assert {fact for fact in found if fact[1] != "USED-FOR"}  # of the others nothing was said
+    assert {fact for fact in found if fact[1] != "USED-FOR"}  # the others are not constrained
     with pytest.raises(UnireError, match="unknown relation type 'USE-FOR'"):
         Extractor.load(folder, constraints={"USE-FOR": [["Method", "Task"]]})
 

@@ -25,10 +25,10 @@ WORDS = ["w"] * 6
 
 
 def found(*documents: Document, labels: LabelSpace | None = None, **options: object) -> list[tuple[IssueKind, str]]:
-    """The findings in one file, but for rare types."""
+    """The issues in one file, but for rare types."""
     labels = labels or LabelSpace.learn(documents)
-    findings = find_issues({"a": documents}, labels, **options)
-    return [(finding.kind, finding.detail) for finding in findings if finding.kind is not IssueKind.RARE]
+    issues = find_issues({"a": documents}, labels, **options)
+    return [(issue.kind, issue.detail) for issue in issues if issue.kind is not IssueKind.RARE]
 
 
 def of(entities: list, relations: list = (), sentences: list[list[str]] | None = None) -> Document:
@@ -121,7 +121,7 @@ def leaks(near: float, **files: list[str]) -> list[tuple[IssueKind, str, str]]:
         name: [Document.from_words([line.split()], id=str(i)) for i, line in enumerate(lines)]
         for name, lines in files.items()
     }
-    return [(finding.kind, finding.file, finding.place) for finding in find_leaks(documents, near)]
+    return [(issue.kind, issue.file, issue.place) for issue in find_leaks(documents, near)]
 
 
 def test_equal_and_almost_equal_sentences_of_two_files_are_leaks() -> None:

@@ -509,11 +509,11 @@ def test_predictions_from_a_pipe_have_the_format_of_gold_or_one_that_is_named(tm
     for options in ("/dev/stdin --format dygie", "- --format dygie", "- --predictions-format dygie"):
         ran = unire(f"{score} {options}", tmp_path)
         assert ran.returncode == 0, ran.stderr
-    told = "/dev/stdin can be read only once, so its format cannot be guessed; name it with --predictions-format"
-    assert unire(f"{score} -", tmp_path).stderr == f"error: {told}\n"
+    expected = "/dev/stdin can be read only once, so its format cannot be guessed; name it with --predictions-format"
+    assert unire(f"{score} -", tmp_path).stderr == f"error: {expected}\n"
     formats.write(formats.read(TWENTY), tmp_path / "brat", "brat", lost=Counter())
     ran = unire(f"cat {TWENTY} | unire score brat - --format brat", tmp_path)
-    assert ran.stderr == f"error: {told}\n"
+    assert ran.stderr == f"error: {expected}\n"
 
 
 GUESSED = "(format guessed as {}; give the format if that is wrong)"
@@ -547,10 +547,10 @@ def test_a_guess_that_held_for_a_document_is_not_doubted(tmp_path: Path) -> None
 @pytest.mark.parametrize(("name", "wrong"), [("nonsense", "unknown format 'nonsense'"), ("jsonl", "but not written")])
 def test_a_format_that_cannot_be_written_is_answered_with_those_that_can(tmp_path: Path, name: str, wrong: str) -> None:
     for command in ("convert", "split"):
-        said = reason(command, PEOPLE, "--to", name, "--out", tmp_path / "out")
-        assert wrong in said
-        assert said.endswith("conll04, brat, labelstudio, prodigy, spacy, parquet, datasets")
-        assert "ace" not in said
+        message = reason(command, PEOPLE, "--to", name, "--out", tmp_path / "out")
+        assert wrong in message
+        assert message.endswith("conll04, brat, labelstudio, prodigy, spacy, parquet, datasets")
+        assert "ace" not in message
     assert not (tmp_path / "out").exists()
 
 

@@ -1,4 +1,4 @@
-"""`unire extract`: every kind of input, every kind of output, and what is wrong told in one sentence."""
+"""`unire extract`: every kind of input, every kind of output, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_text_gives_entities_and_relations_at_their_characters(found):
     for entity in (*item["entities"], *arguments):
         assert TEXT[entity["char_start"] : entity["char_end"]] == entity["text"]
         assert entity["label"]
-    assert all(0 <= finding["score"] <= 1 for finding in (*item["entities"], *item["relations"]))
+    assert all(0 <= result["score"] <= 1 for result in (*item["entities"], *item["relations"]))
     bare = [{key: value for key, value in entity.items() if key != "score"} for entity in item["entities"]]
     assert all(argument in bare for argument in arguments)
 
@@ -207,8 +207,8 @@ def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch
     ran = extract(TEXT, "--out", name)
     assert ran.exit_code == 0, ran.exception
     assert ran.stderr.endswith(f" to {name}\n")
-    said = " ".join(extract(TEXT, "--out", name, "--resume").stderr.split())
-    assert said.startswith(f"{name} is complete, with nothing to resume;")
+    message = " ".join(extract(TEXT, "--out", name, "--resume").stderr.split())
+    assert message.startswith(f"{name} is complete, with nothing to resume;")
 
 
 def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
@@ -219,8 +219,8 @@ def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
     assert extract(*options).exit_code == 0
     file.write_text(f"{TEXT}\n{TEXT}\n")
     os.utime(file, ns=(2 * out.stat().st_mtime_ns,) * 2)
-    said = " ".join(str(extract(*options).exception).split())
-    assert said == f"{out} is complete, but {file} has changed since; run without resume=True to write it again"
+    message = " ".join(str(extract(*options).exception).split())
+    assert message == f"{out} is complete, but {file} has changed since; run without resume=True to write it again"
     assert len(out.read_text().splitlines()) == 1
     assert extract(*options[:-1]).exit_code == 0
     assert len(out.read_text().splitlines()) == 2
@@ -258,8 +258,8 @@ def test_standard_input_is_not_replaced_either(exported, tmp_path):
     file = tmp_path / "n.txt"
     file.write_text("A text.")
     with file.open() as stdin:
-        told = error_of_process("extract", "--model", exported, "--device", "cpu", "--out", file, stdin=stdin)
-    assert "n.txt is also an input" in told
+        message = error_of_process("extract", "--model", exported, "--device", "cpu", "--out", file, stdin=stdin)
+    assert "n.txt is also an input" in message
     assert file.read_text() == "A text."
 
 
@@ -484,8 +484,8 @@ def test_what_is_written_can_be_converted_shown_counted_and_scored(extract, tmp_
         assert ran.exit_code == 0, ran.output
         return ran.stdout
 
-    said = json.loads(unire("data", "convert", out, "--out", converted, "--json"))
-    assert (said["from"], said["notes"], said["lost"]) == ("jsonl", {}, {})
+    summary = json.loads(unire("data", "convert", out, "--out", converted, "--json"))
+    assert (summary["from"], summary["notes"], summary["lost"]) == ("jsonl", {}, {})
     known = [document.to_dict() for document in formats.read(kept)]
     assert [document.to_dict() for document in formats.read(converted)] == known
     assert any(item["relations"] for item in known)

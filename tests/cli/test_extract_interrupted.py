@@ -130,8 +130,8 @@ def test_where_the_first_hundred_would_be_skipped_the_rest_is_not_read(wrong, gi
     ran = extract(file, "--field", "text", "--skip-errors", "--out", tmp_path / "found.jsonl")
     if given_up:
         assert "line 1 has no field 'text', only 'title'" in str(ran.exception)
-    told = [line for line in ran.stderr.splitlines() if line.startswith("skipped: ")]
-    assert len(told) == (0 if given_up else wrong + 1)
+    skipped = [line for line in ran.stderr.splitlines() if line.startswith("skipped: ")]
+    assert len(skipped) == (0 if given_up else wrong + 1)
 
 
 def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):
@@ -268,10 +268,10 @@ def test_a_second_ctrl_c_shows_no_traceback(random_model, tmp_path):
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
-    said = process.stderr.read().decode()
+    errors = process.stderr.read().decode()
     assert process.returncode == 130
-    assert "Traceback" not in said
-    assert "continue with the same command and --resume" in " ".join(said.split())
+    assert "Traceback" not in errors
+    assert "continue with the same command and --resume" in " ".join(errors.split())
 
 
 @pytest.mark.slow

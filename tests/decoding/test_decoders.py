@@ -344,7 +344,7 @@ def test_scores_of_relations_are_ordered_as_their_logits_and_never_tied(
     one_way = found.relations[:, 0] < found.relations[:, 1]
     assert (found.relations[:, 2] == label).all()
     assert (np.argsort(found.relation_scores[one_way]) == np.argsort(logits)).all()
-    if label == MARRIED:  # both ways are one finding
+    if label == MARRIED:  # both directions are one relation
         assert found.relation_scores[one_way] == pytest.approx(found.relation_scores[~one_way])
 
 

@@ -186,7 +186,7 @@ def test_relation_odds_are_tuned_by_relations_alone_and_no_larger_than_they_must
     assert tune_relation_odds(eager(related, 0.9, 0.7), related) == 2.5
     assert tune_relation_odds(eager(related, 0.9, 0.7, relation_odds=7.0), related) == 2.5  # its own do not matter
     assert tune_relation_odds(eager(related, 0.9, 0.1), related) == 1
-    assert tune_relation_odds(eager(related, 0.6, 0.7), related) == 1  # what is wrong cannot be told by its odds
+    assert tune_relation_odds(eager(related, 0.6, 0.7), related) == 1  # odds do not separate right from wrong
     assert tune_relation_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
     assert RELATION_ODDS_GRID[0] == 1
 

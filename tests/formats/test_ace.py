@@ -26,7 +26,7 @@ def converted(folder: Path, made: MadeAce, notes: Counter[str] | None = None) ->
     return document
 
 
-def told(document: Document) -> list[str]:
+def relation_texts(document: Document) -> list[str]:
     return [" ".join(str(relation).split()) for relation in document.relations]
 
 
@@ -111,7 +111,7 @@ def test_heads_are_entities_and_relation_mentions_relations(tmp_path: Path, corp
     ]
     names = {"ace04": ("EMP-ORG", "GPE-AFF", "DISC"), "ace05": ("ORG-AFF", "GEN-AFF", "METONYMY")}
     employment, origin, dropped = names[corpus]
-    assert told(document) == [
+    assert relation_texts(document) == [
         "wife [PER] –PER-SOC→ earl [PER]",
         "Ada Lovelace [PER] –PHYS→ London [GPE]",
         f"officials [PER] –{employment}→ United Nations [ORG]",

@@ -197,15 +197,17 @@ def test_entities_in_the_place_of_spans_are_refused_and_those_beside_them_noted(
 # What extraction writes
 
 
-def finding(start: int, end: int, label: str, **more: Any) -> dict[str, Any]:
+def entity_item(start: int, end: int, label: str, **more: Any) -> dict[str, Any]:
     return {"text": TEXT[start:end], "label": label, "char_start": start, "char_end": end, **more}
 
 
 FOUND = {
     "id": "a",
     "text": TEXT,
-    "entities": [finding(0, 3, "Peop", score=0.9), finding(13, 19, "Loc", score=None)],
-    "relations": [{"head": finding(0, 3, "Peop"), "tail": finding(13, 19, "Loc"), "label": "Live_In", "score": 0.5}],
+    "entities": [entity_item(0, 3, "Peop", score=0.9), entity_item(13, 19, "Loc", score=None)],
+    "relations": [
+        {"head": entity_item(0, 3, "Peop"), "tail": entity_item(13, 19, "Loc"), "label": "Live_In", "score": 0.5}
+    ],
 }
 
 
@@ -225,7 +227,7 @@ def test_what_extraction_writes_is_read_as_it_was_written(tmp_path: Path) -> Non
 
 def test_an_entity_on_no_word_is_skipped_with_its_relation_and_one_within_a_word_extended(tmp_path: Path) -> None:
     notes: Counter[str] = Counter()
-    entities = [finding(0, 2, "Peop"), finding(3, 4, "Loc")]
+    entities = [entity_item(0, 2, "Peop"), entity_item(3, 4, "Loc")]
     relations = [{"head": entities[0], "tail": entities[1], "label": "R"}]
     document = read_found(tmp_path, entities=entities, relations=relations, notes=notes)
     assert [str(entity) for entity in document.entities] == ["Ada [Peop]"]
@@ -237,7 +239,7 @@ def test_an_entity_on_no_word_is_skipped_with_its_relation_and_one_within_a_word
     [
         ({"entities": [[0, 3, "PER"]]}, r'entity \[0, 3, "PER"\] must be a JSON object'),
         ({"entities": [{"start_offset": 0, "label": "A"}]}, '"char_start" of entity .* must be a whole number'),
-        ({"entities": [finding(0, 99, "A")]}, "characters 0 to 99 of 'A' are outside the text, which has 32"),
+        ({"entities": [entity_item(0, 99, "A")]}, "characters 0 to 99 of 'A' are outside the text, which has 32"),
         ({"entities": []}, '"head" of relation .* is not one of the entities'),
         ({"relations": [{"head": 0, "tail": 1, "label": "R"}]}, '"head" of relation .* must be a JSON object'),
     ],

@@ -1,4 +1,4 @@
-"""What is wrong with a file is said by file, line (or item) and reason."""
+"""Errors in a file name the file, the line (or item) and the reason."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def known_packers() -> Iterator[None]:
 
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
-    """Any document: empty words and sentences, overlaps, repeats, odd characters, everything that can be said of it."""
+    """Any document: empty words and sentences, overlaps, repeats, odd characters, every kind of annotation."""
     word = st.sampled_from(["Ada", ",", "a/b", "in", "\\", "COMMA", "x", ""]) | st.text(min_size=1, max_size=3)
     split = draw(st.lists(st.lists(word, max_size=4), max_size=3))
     n = sum(map(len, split))
@@ -176,8 +176,8 @@ def test_brat_keeps_the_text_and_the_characters_of_everything(document: Document
 
 
 def spelt(entity: Entity) -> str:
-    said = {name: value for name, value in sorted(entity.attributes.items()) if name != "characters"}
-    return repr((entity.fragments[0][0], entity.fragments[-1][1], entity.label, said))
+    attributes = {name: value for name, value in sorted(entity.attributes.items()) if name != "characters"}
+    return repr((entity.fragments[0][0], entity.fragments[-1][1], entity.label, attributes))
 
 
 @settings(max_examples=60, deadline=None)

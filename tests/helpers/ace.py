@@ -41,9 +41,9 @@ class MadeAce:
         name = f"{self.name}-E{self.count}-1"
         whole = self.charseq(extent, occurrence)
         start = int(re.search(r'START="(\d+)"', whole)[1])
-        said = "".join(f' {key}="{value}"' for key, value in {"TYPE": "NAM", "LDCTYPE": "NAM", **attributes}.items())
+        fields = "".join(f' {key}="{value}"' for key, value in {"TYPE": "NAM", "LDCTYPE": "NAM", **attributes}.items())
         head = self.charseq(head, 0, start)
-        xml = f'<entity_mention ID="{name}"{said}><extent>{whole}</extent><head>{head}</head></entity_mention>'
+        xml = f'<entity_mention ID="{name}"{fields}><extent>{whole}</extent><head>{head}</head></entity_mention>'
         return name, xml
 
     def entity(self, type: str, *mentions: tuple[str, str], subtype: str = "Individual") -> list[str]:
@@ -123,7 +123,7 @@ def news(corpus: str = "ace05") -> MadeAce:
     (nations,) = made.entity("ORG", made.mention("the United\nNations", "United\nNations"))
     london, again = made.entity("GPE", made.mention("London", "London"), made.mention("London", "London"))
     (they,) = made.entity("PER", made.mention("They", "They", TYPE="PRO"))
-    (house,) = made.entity("FAC", made.mention("The White House", "White House", METONYMY_MENTION="TRUE"))
+    (building,) = made.entity("FAC", made.mention("The White House", "White House", METONYMY_MENTION="TRUE"))
     (office,) = made.entity("ORG", made.mention("The White House", "White House", METONYMY_MENTION="TRUE"))
     (spokesman,) = made.entity("PER", made.mention("its spokesman", "spokesman", TYPE="NOM"))
     (source,) = made.entity("ORG", made.mention("NEWS_20030101", "NEWS_20030101"))
@@ -134,7 +134,7 @@ def news(corpus: str = "ace05") -> MadeAce:
     made.relation("PHYS", they, london)
     made.relation("ORG-AFF" if corpus == "ace05" else "EMP-ORG", officials, nations, "Employment")
     made.relation("ORG-AFF" if corpus == "ace05" else "EMP-ORG", spokesman, office, "Employment")
-    made.relation("METONYMY" if corpus == "ace05" else "DISC", house, office)
+    made.relation("METONYMY" if corpus == "ace05" else "DISC", building, office)
     made.relation("ART", mary, source)
     made.relation("GEN-AFF" if corpus == "ace05" else "GPE-AFF", officials, iraq)
     assert sons

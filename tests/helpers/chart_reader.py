@@ -21,7 +21,7 @@ class Chart:
         self.root = ElementTree.fromstring(svg)
         self.text = " ".join(self.root.itertext())
         self.titles = [str(title.text) for title in self.root.iter(f"{SVG}title")]
-        """What is said of the marks, one by one."""
+        """The tooltips of the marks, in order."""
         self.panels = [group for group in self.root.iter(f"{SVG}g") if re.fullmatch(r"axes_\d+", group.get("id", ""))]
 
     def dots(self) -> list[list[float]]:

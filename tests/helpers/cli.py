@@ -47,13 +47,13 @@ def run_shell(text: str) -> tuple[int, str, str]:
             ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=300
         )
         return ran.returncode, ran.stdout, ran.stderr
-    said = ""
+    output = ""
     for words in lines:
         own = CliRunner().invoke(app, words[1:])
         if own.exit_code:
             return own.exit_code, own.stdout, f"{own.stderr}{own.exception!r}"
-        said += own.stdout
-    return 0, said, ""
+        output += own.stdout
+    return 0, output, ""
 
 
 def error(*arguments: object) -> str:
@@ -94,8 +94,8 @@ def error_of_process(*arguments: object, **streams: object) -> str:
     return one_sentence(ran.returncode, ran.stderr)
 
 
-def one_sentence(status: object, said: str, expected: int = 1) -> str:
-    assert status == expected, said
-    assert said.startswith("error: ")
-    assert len(said.splitlines()) == 1, said
-    return said
+def one_sentence(status: object, message: str, expected: int = 1) -> str:
+    assert status == expected, message
+    assert message.startswith("error: ")
+    assert len(message.splitlines()) == 1, message
+    return message

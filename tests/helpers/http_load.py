@@ -25,7 +25,7 @@ class Answer:
     status: int
     body: bytes = b""
     closes: bool = False
-    """Whether the server said that it closes the connection."""
+    """Whether the server announced that it closes the connection."""
 
 
 @dataclass

@@ -142,9 +142,9 @@ def command(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
     )
     assert process.stderr is not None
     try:
-        said = process.stderr.readline()
-        assert " at http://" in said, said
-        yield process, Address(int(said.split(" (")[0].rsplit(":", 1)[1]))
+        line = process.stderr.readline()
+        assert " at http://" in line, line
+        yield process, Address(int(line.split(" (")[0].rsplit(":", 1)[1]))
     finally:
         if process.poll() is None:
             process.terminate()

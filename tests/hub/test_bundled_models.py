@@ -20,7 +20,7 @@ from unire.errors import UnireError
 from unire.segmentation import segment
 
 SENTENCE = "We train a chart parser on the Penn Treebank for dependency parsing."
-FINDINGS = [("chart parser", "Method"), ("Penn Treebank", "Material"), ("dependency parsing", "Task")]
+ENTITIES = [("chart parser", "Method"), ("Penn Treebank", "Material"), ("dependency parsing", "Task")]
 
 
 def extract(*arguments: object, stdin: bytes | None = None):
@@ -39,7 +39,7 @@ def test_a_text_alone_is_enough_and_the_model_is_named():
     assert ran.exit_code == 0
     assert "model: science" in ran.stderr
     item = json.loads(ran.stdout)
-    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == FINDINGS
+    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == ENTITIES
     assert "model:" not in extract(SENTENCE, "--model", "science").stderr
 
 
@@ -55,7 +55,7 @@ def test_the_bundled_news_model_finds_people_and_places():
 
 def test_standard_input_alone_is_enough():
     item = json.loads(extract(stdin=SENTENCE.encode()).stdout)
-    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == FINDINGS
+    assert [(entity["text"], entity["label"]) for entity in item["entities"]] == ENTITIES
 
 
 ODD = {
@@ -151,5 +151,5 @@ def _seconds(command: list[str]) -> float:
     start = time.monotonic()
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stderr.strip() == "[]"
-    assert len(json.loads(ran.stdout)["entities"]) == len(FINDINGS)
+    assert len(json.loads(ran.stdout)["entities"]) == len(ENTITIES)
     return time.monotonic() - start

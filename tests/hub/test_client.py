@@ -47,7 +47,7 @@ def test_a_model_that_is_pushed_is_found_again(hub: FakeHub, exported: Path):
     text = "We present a parser for dialogue."
     assert Extractor.load(NAME).extract(text) == Extractor.load(exported).extract(text)
     assert (locate_model(NAME) / "model.safetensors").read_bytes() == (exported / "model.safetensors").read_bytes()
-    # what was said of it went along, and the folder that was pushed is as it was
+    # its metadata were pushed too, and the folder that was pushed is as it was
     assert ModelConfig.load(locate_model(NAME)).provenance["language"] == "en"
     assert "language" not in ModelConfig.load(exported).provenance
     assert f'Extractor.load("{NAME}")' in (locate_model(NAME) / "README.md").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def test_a_model_whose_weights_are_large_files_is_pushed_and_found(hub: FakeHub,
     assert Extractor.load(NAME).extract(text) == Extractor.load(exported).extract(text)
     assert {sha256(content) for content in large.values()} <= set(hub.brought)
     assert (locate_model(NAME) / "model.safetensors").read_bytes() == large["model.safetensors"]
-    # the storage has them: a second push sends nothing anew
+    # the storage has them: a second push sends nothing again
     sent = len(hub.stored)
     assert sent == (len(large) if part is None else sum(-(-len(content) // part) for content in large.values()))
     push_to_hub(exported, NAME, about={"language": "en"})

@@ -43,8 +43,8 @@ def test_a_card_without_scores_and_with_odd_names_is_still_yaml(exported: Path):
 def test_a_card_has_the_title_and_the_description_that_it_is_given(exported: Path):
     settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     assert "\n# A UniRE model\n\nThe model finds entities" in model_card(settings, labels)
-    told = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
-    assert "\n# seas\n\nWhat swims.\n\nThe model finds entities" in model_card(told, labels)
+    described = settings.with_(provenance={**settings.provenance, "title": "seas", "description": "What swims."})
+    assert "\n# seas\n\nWhat swims.\n\nThe model finds entities" in model_card(described, labels)
 
 
 @pytest.mark.parametrize(
@@ -130,15 +130,15 @@ def test_the_card_of_a_bundled_model_is_up_to_date(name: str):
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "expected"),
     [
         ({"sentences": 1_000, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt"),
         ({"sentences": 25_250, "distinct": 1_000}, "1,000 sentences of a.txt, b.txt, 25.2 times"),
         ({"sentences": 25_250}, "25,250 sentences of a.txt, b.txt, repeats included"),
     ],
 )
-def test_a_card_says_how_many_sentences_were_read_and_how_often(counts, said, exported: Path):
+def test_a_card_says_how_many_sentences_were_read_and_how_often(counts, expected, exported: Path):
     settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     distillation = {"teachers": [], "corpus": ["a.txt", "b.txt"], **counts}
     card = model_card(settings.with_(provenance={"distillation": distillation}), labels)
-    assert f"| unlabelled text | {said} |" in card
+    assert f"| unlabelled text | {expected} |" in card

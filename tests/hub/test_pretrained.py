@@ -1,4 +1,4 @@
-"""The box: an exported folder dropped into it is found by name, everywhere."""
+"""Bundled models: an exported folder in the folder of bundled models is found by its name."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from unire.training.train import encoder_provenance
 
 
 @pytest.fixture
-def box(exported, tmp_path, monkeypatch) -> Path:
-    """A box that holds one model, `tiny`."""
-    box = tmp_path / "box"
-    shutil.copytree(exported, box / "tiny")
-    (box / "__pycache__").mkdir()
-    monkeypatch.setattr(pretrained, "BUNDLED_DIR", box)
-    return box
+def bundled(exported, tmp_path, monkeypatch) -> Path:
+    """A folder of bundled models that holds one, `tiny`."""
+    bundled = tmp_path / "bundled"
+    shutil.copytree(exported, bundled / "tiny")
+    (bundled / "__pycache__").mkdir()
+    monkeypatch.setattr(pretrained, "BUNDLED_DIR", bundled)
+    return bundled
 
 
 @pytest.fixture
-def empty_box(tmp_path, monkeypatch) -> None:
+def no_bundled_models(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(pretrained, "BUNDLED_DIR", tmp_path)
 
 
@@ -40,51 +40,51 @@ def run(*arguments: object):
     return ran.output
 
 
-def test_a_bundled_model_is_found_by_name(box):
+def test_a_bundled_model_is_found_by_name(bundled):
     assert pretrained.names() == ("tiny",)
-    assert pretrained.find("tiny") == locate_model("tiny") == box / "tiny"
+    assert pretrained.find("tiny") == locate_model("tiny") == bundled / "tiny"
     assert is_model_dir("tiny")
     assert not is_model_dir("bert-base-uncased")
 
 
-def test_a_bundled_name_wins_over_a_folder_unless_given_as_a_path(box, unexported, tmp_path, monkeypatch):
+def test_a_bundled_name_wins_over_a_folder_unless_given_as_a_path(bundled, unexported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(unexported, tmp_path / "tiny")
-    assert locate_model("tiny") == box / "tiny"
+    assert locate_model("tiny") == bundled / "tiny"
     assert locate_model("./tiny") == locate_model(Path("tiny")) == Path("tiny")
 
 
-def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(box):
+def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(bundled):
     for load in (pretrained.find, locate_model, Extractor.load):
         with pytest.raises(UnireError, match=r"'sciense'.* the bundled models are tiny$"):
             load("sciense")
 
 
-def test_a_package_without_bundled_models_says_so(empty_box):
+def test_a_package_without_bundled_models_says_so(no_bundled_models):
     with pytest.raises(UnireError, match="no model is bundled"):
         locate_model("science")
     assert "No model is bundled" in run("models")
     assert json.loads(run("models", "--json")) == {"models": []}
 
 
-def test_bundled_models_are_listed_with_base_licence_size_and_scores(box):
+def test_bundled_models_are_listed_with_base_licence_size_and_scores(bundled):
     text = run("models")
     for shown in ("tiny", "someone/tiny-bert", "MB", "test, exported", "OtherScientificTerm", "USED-FOR"):
         assert shown in text
     (model,) = json.loads(run("models", "--json"))["models"]
     assert (model["name"], model["base"], model["licence"]) == ("tiny", "someone/tiny-bert", "mit")
-    assert model["bytes"] == sum(file.stat().st_size for file in (box / "tiny").iterdir())
+    assert model["bytes"] == sum(file.stat().st_size for file in (bundled / "tiny").iterdir())
     assert set(model["scores"]) == {"test, exported"}
 
 
-def test_a_model_that_was_not_scored_is_listed_without_scores(box):
-    config = json.loads((box / "tiny" / "config.json").read_text(encoding="utf-8"))
+def test_a_model_that_was_not_scored_is_listed_without_scores(bundled):
+    config = json.loads((bundled / "tiny" / "config.json").read_text(encoding="utf-8"))
     config["provenance"]["scores"] = {}
-    (box / "tiny" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (bundled / "tiny" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     assert "–" in run("models")
 
 
-def test_every_command_takes_a_model_by_its_name(box, tmp_path, twenty):
+def test_every_command_takes_a_model_by_its_name(bundled, tmp_path, twenty):
     report = json.loads(run("evaluate", "--model", "tiny", "--data", TWENTY, "--json"))
     assert report["scores"]["entities"]["f1"] >= 0
     run("extract", "--model", "tiny", TWENTY, "--out", tmp_path / "found.jsonl")
@@ -124,7 +124,7 @@ def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labe
     assert "34.7 MB of int8 in" in text
 
 
-def test_bundled_models_are_listed(box, twenty):
+def test_bundled_models_are_listed(bundled, twenty):
     (model,) = list_models()
     assert (model.name, model.base, model.licence) == ("tiny", "someone/tiny-bert", "mit")
     assert model.labels == Extractor.load("tiny").labels
@@ -137,7 +137,7 @@ def test_bundled_models_are_listed(box, twenty):
     assert repr(model).startswith("<ModelInfo 'tiny': Ent ")
 
 
-def test_a_model_without_scores_is_listed_too(box):
+def test_a_model_without_scores_is_listed_too(bundled):
     (model,) = list_models()
     assert replace(model, scores={}).f1 is None
     assert repr(replace(model, scores={}, bytes=2_000_000)) == "<ModelInfo 'tiny': 2.0 MB>"

@@ -71,7 +71,7 @@ def test_captures_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls):
     captures = gradients._graphs.values()
     for kind in ([one.inputs["x"] for one in captures], [one.output for one in captures]):
         places = [tensor.untyped_storage().data_ptr() for tensor in kind]
-        # as it grows, it makes room for more than it must: 6 lies where 8 would
+        # buffers grow by more than needed: 6 lies where 8 would
         assert [places.index(place) for place in places] == [0, 0, 0, 3, 3, 3]
 
 

@@ -195,4 +195,4 @@ def test_with_position_ids_packed_windows_encode_like_single_ones(kind):
     with torch.no_grad():
         apart, packed = torch.cat([read(window) for window in windows]), read(ids, starts)
         assert torch.allclose(packed[:20], apart, atol=1e-5)
-        assert not torch.allclose(read(ids)[:20], apart, atol=1e-2)  # who is not told sees all of the row
+        assert not torch.allclose(read(ids)[:20], apart, atol=1e-2)  # without position ids, tokens see the whole row

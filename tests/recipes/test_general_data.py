@@ -76,7 +76,7 @@ def article(tmp_path):
     return next(formats.read(path))
 
 
-def told(document: Document) -> set[str]:
+def relation_texts(document: Document) -> set[str]:
     return {f"{r.head.text} {r.label} {r.tail.text}" for r in document.relations}
 
 
@@ -95,7 +95,7 @@ ALL = {
 def test_every_fact_of_redocred_becomes_one_relation(recipes, article):
     lost = Counter()
     document = recipes["general_data"].convert_redocred(article, evidence_only=False, lost=lost)
-    assert told(document) == ALL
+    assert relation_texts(document) == ALL
     assert [str(entity) for entity in document.entities][:4] == [
         "Ada [Person]",
         "Oslo [Place]",
@@ -108,7 +108,7 @@ def test_every_fact_of_redocred_becomes_one_relation(recipes, article):
 
 def test_relations_without_evidence_are_left_out_on_request(recipes, article):
     document = recipes["general_data"].convert_redocred(article, evidence_only=True, lost=Counter())
-    assert told(document) == ALL - {
+    assert relation_texts(document) == ALL - {
         "Ada citizen_of Norway",
         "Oslo located_in Norway",
         "Fjord country_of_origin Norway",
@@ -128,15 +128,15 @@ def test_symmetric_relations_are_written_once_from_left_to_right(recipes, tmp_pa
     document = next(formats.read(tmp_path / "a.json"))
     converted = recipes["general_data"].convert_redocred(document, evidence_only=False, lost=Counter())
     assert [str(relation) for relation in converted.relations] == ["Ada [Person] –spouse→ Bo [Person]"]
-    assert told(recipes["score_everyday48"].translate(converted)) == {"Ada spouse Bo", "Bo spouse Ada"}
+    assert relation_texts(recipes["score_everyday48"].translate(converted)) == {"Ada spouse Bo", "Bo spouse Ada"}
 
 
 def test_conll04_relations_are_refined_by_trigger_words(recipes, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([SENTENCE]), encoding="utf-8")
     document = next(formats.read(tmp_path / "a.json"))
     convert = recipes["general_data"].convert_conll04
-    assert told(convert(document, frozenset())) == {"Edgar Poe born_in Boston", "Edgar Poe lives_in Richmond"}
-    assert "Edgar Poe citizen_of Richmond" in told(convert(document, frozenset(["Richmond"])))
+    assert relation_texts(convert(document, frozenset())) == {"Edgar Poe born_in Boston", "Edgar Poe lives_in Richmond"}
+    assert "Edgar Poe citizen_of Richmond" in relation_texts(convert(document, frozenset(["Richmond"])))
     assert [entity.label for entity in convert(document, frozenset()).entities] == ["Person", "Place", "Place", "Date"]
 
 
@@ -167,7 +167,7 @@ def test_translated_relations_have_the_names_of_redocred_and_their_inverses(reci
     document = recipes["general_data"].convert_redocred(article, evidence_only=False, lost=Counter())
     translated = recipes["score_everyday48"].translate(document)
     assert [entity.label for entity in translated.entities] == [entity.label for entity in article.entities]
-    assert told(translated) == {
+    assert relation_texts(translated) == {
         "Ada place of birth Oslo",
         "Ada date of birth 1990",
         "Ada country of citizenship Norway",
@@ -215,7 +215,7 @@ def test_types_that_a_corpus_lacks_are_filled_in_and_its_own_annotation_stays(re
         "May 1990 [Date]",
     ]
     assert all(entity.score is None for entity in filled.entities)
-    assert told(filled) == {"Ada Berg born_on May 1990"}
+    assert relation_texts(filled) == {"Ada Berg born_on May 1990"}
 
 
 @pytest.mark.slow

@@ -213,22 +213,22 @@ def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stag
     _, reproduce, _ = recipes
     work = tmp_path / "work"
 
-    def anew(name):
+    def fresh_output(name):
         return reproduce._job(stages[name], work).fresh_output
 
-    assert anew("scierc-best-0") == work / "scierc-best-0"
-    assert anew("scierc-small-0") == work / "scierc-small-0"
-    assert anew("science") == work / "science"
-    assert anew("scierc-markers-0") == work / "scierc-markers-0"
-    assert anew("relabelled.soft") is None
-    assert anew("ade-best-fold-3") == work / "ade-best" / "fold-03"
-    assert anew("ade-best") is None  # it goes on with what the folds have made
-    assert anew("ade-best-counted") is None  # it makes nothing
-    assert anew("mpnet-science") is None  # it may come from elsewhere
+    assert fresh_output("scierc-best-0") == work / "scierc-best-0"
+    assert fresh_output("scierc-small-0") == work / "scierc-small-0"
+    assert fresh_output("science") == work / "science"
+    assert fresh_output("scierc-markers-0") == work / "scierc-markers-0"
+    assert fresh_output("relabelled.soft") is None
+    assert fresh_output("ade-best-fold-3") == work / "ade-best" / "fold-03"
+    assert fresh_output("ade-best") is None  # it goes on with what the folds have made
+    assert fresh_output("ade-best-counted") is None  # it makes nothing
+    assert fresh_output("mpnet-science") is None  # it may come from elsewhere
     for name in ("scierc-best-0", "ade-best/fold-03"):
         (work / f"{name}.resume").mkdir(parents=True)
     for name in ("scierc-best-0", "ade-best-fold-3"):
-        assert anew(name) is None
+        assert fresh_output(name) is None
         assert reproduce._job(stages[name], work).command[-1] == "--resume"
 
 
@@ -319,13 +319,13 @@ def test_a_row_that_was_made_is_scored_by_every_protocol_and_written_down(recipe
     (work / "row.json").write_text(json.dumps({"printed": {"epoch": 7, "folder": "row"}}), encoding="utf-8")
     parts.data.mkdir()
     data = shutil.copy(RECIPES.parent / "tests" / "fixtures" / "twenty.jsonl", parts.data)
-    said = ("--base", "thenlper/gte-small", "--rebuild", "python recipes/reproduce.py row --data DATA")
-    command = ("train", "--data", str(data), "--student", str(parts.work / "encoder"), *said)
+    recorded = ("--base", "thenlper/gte-small", "--rebuild", "python recipes/reproduce.py row --data DATA")
+    command = ("train", "--data", str(data), "--student", str(parts.work / "encoder"), *recorded)
     reproduce.make([plan.Stage("row", command, test=data)], parts, jobs=1)
     record = json.loads((work / "results" / "row.json").read_text(encoding="utf-8"))
     protocols = record.pop("protocols")
     assert record == {
-        "command": ["unire", "train", "--data", "twenty.jsonl", "--student", "encoder", *said],
+        "command": ["unire", "train", "--data", "twenty.jsonl", "--student", "encoder", *recorded],
         "epoch": 7,
     }
     assert {"strict, doubled, micro", "boundaries, as-annotated, micro"} <= protocols.keys()
@@ -382,11 +382,11 @@ def test_a_document_is_a_line_whatever_else_it_holds(recipes, parts, tmp_path):
 
 def test_sentences_with_relations_are_chosen(recipes, parts, tmp_path):
     plan, reproduce, _ = recipes
-    told = "John Wilkes Booth killed President Lincoln in Washington."
+    related = "John Wilkes Booth killed President Lincoln in Washington."
     text = tmp_path / "texts.txt"
-    text.write_text(f"That was a long time ago. {told}\nIt rains.\n", encoding="utf-8")
+    text.write_text(f"That was a long time ago. {related}\nIt rains.\n", encoding="utf-8")
     reproduce.make([plan.Stage("related.txt", ("select_related", str(text), "news"))], parts, jobs=1)
-    assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{told}\n"
+    assert (tmp_path / "work" / "related.txt").read_text(encoding="utf-8") == f"{related}\n"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Documents as HTML: every text is there, none is markup, and the data of the tables is what the model said."""
+"""Documents as HTML: every text is there, none is markup, and the data of the tables is the output of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: it loads nothing, shows what the model said, and can be used with keys alone."""
+"""The page in a real browser: it loads nothing, shows the output of the model, and can be used with keys alone."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def test_where_squares_are_weighed_cuts_are_marked_and_no_line_is_drawn(visit, l
     page.keyboard.press("PageDown")
     page.keyboard.press("ArrowDown")  # to the distances
     for column, distance in enumerate(view.tables[0].distances, 1):
-        said = f"distance {distance:.3f}: {'cut' if column in cuts else 'no cut'}"
-        assert said in page.locator(".note:visible").inner_text()
+        expected = f"distance {distance:.3f}: {'cut' if column in cuts else 'no cut'}"
+        assert expected in page.locator(".note:visible").inner_text()
         page.keyboard.press("ArrowRight")
 
 

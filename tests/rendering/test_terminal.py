@@ -1,4 +1,4 @@
-"""Documents on a terminal: readable with and without colour, in little room, and whatever the text holds."""
+"""Documents on a terminal: readable with and without colour, on narrow terminals, and with hostile text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server: it answers as the library does, whoever asks beside, and what it cannot do it says in one sentence."""
+"""The server: it answers like the library, also to parallel callers, and every error is one sentence."""
 
 from __future__ import annotations
 
@@ -393,8 +393,8 @@ def test_the_command_takes_its_key_from_the_environment_and_logs_no_text():
 
 @pytest.mark.slow
 def test_where_others_can_reach_the_server_their_names_for_it_must_be_given(tmp_path):
-    said = str(run("--host", "0.0.0.0").exception)
-    assert said == (
+    message = str(run("--host", "0.0.0.0").exception)
+    assert message == (
         "other machines can reach the server at 0.0.0.0; say by which host names they do with allowed_hosts=..., for "
         'example allowed_hosts="example.org", or allow all with allowed_hosts="*"'
     )
@@ -434,9 +434,9 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
         assert isinstance(error, UnireError)
         assert str(error) == f"cannot listen on 127.0.0.1, port {port}: Address already in use; try another port=..."
     for host in ("nowhere.invalid", ".."):
-        said = str(run("--host", host).exception)
-        assert said.startswith(f"cannot listen on {host}, port 8000: ")
-        assert said.endswith("; try another host=...")
+        message = str(run("--host", host).exception)
+        assert message.startswith(f"cannot listen on {host}, port 8000: ")
+        assert message.endswith("; try another host=...")
     assert str(run("--api-key", "").exception).startswith("the API key is empty")
     monkeypatch.setenv("UNIRE_API_KEY", "")
     assert str(run().exception).startswith("the API key is empty")

@@ -171,7 +171,7 @@ def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
     futures = [batcher.submit([i]) for i in (1, 2, 3, 4)]
     assert futures[1].cancel()
     assert batcher.n_waiting == 3
-    batcher.submit([5])  # there is room again
+    batcher.submit([5])  # the queue has space again
     held.let.set()
     assert futures[3].result(20) == [16]
     batcher.close()

@@ -23,15 +23,15 @@ def test_a_body_that_does_not_say_its_length_is_limited_too(server):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sent",
     [
         b"what is no HTTP\r\n\r\n",
         b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     ],
 )
-def test_whatever_is_sent_the_log_has_no_line_of_it(server, caplog, said):
+def test_whatever_is_sent_the_log_has_no_line_of_it(server, caplog, sent):
     with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
-        connection.sendall(said)
+        connection.sendall(sent)
         assert connection.recv(4096).startswith(b"HTTP/1.1 ")
     assert not caplog.records
 
@@ -46,9 +46,9 @@ def test_a_body_that_never_comes_is_given_up(science):
 
 
 @pytest.mark.parametrize("before", ["", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"])
-@pytest.mark.parametrize("said", ["", "POST /extract HT"], ids=["silent", "slow"])
-def test_a_head_that_never_comes_is_given_up(science, before, said):
-    idle = 1 if before and not said else 75  # nothing has begun: it is kept like any connection
+@pytest.mark.parametrize("sent", ["", "POST /extract HT"], ids=["silent", "slow"])
+def test_a_head_that_never_comes_is_given_up(science, before, sent):
+    idle = 1 if before and not sent else 75  # nothing has begun: it is kept like any connection
     limits = ServingLimits(header_seconds=1, idle_seconds=idle)
     with Running(science, limits) as server, socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         if before:
@@ -57,7 +57,7 @@ def test_a_head_that_never_comes_is_given_up(science, before, said):
             while not answered.endswith(b"}"):
                 answered += connection.recv(4096)
         began = time.monotonic()
-        for byte in said.encode():  # one now and then is not enough
+        for byte in sent.encode():  # one now and then is not enough
             connection.sendall(bytes([byte]))
             time.sleep(0.05)
         with suppress(ConnectionResetError):
@@ -100,14 +100,14 @@ def connect(server: Running, source: str = "127.0.0.1") -> socket.socket:
         pytest.skip("this machine has only one loopback address")
 
 
-def fill(server: Running, count: int, said: str, source: str = "127.0.0.1") -> list[socket.socket]:
+def fill(server: Running, count: int, sent: str, source: str = "127.0.0.1") -> list[socket.socket]:
     """Open connections one after the other, and say something on each."""
     opened = []
     known = server.server.server_state.connections
     before = len(known)
     for _ in range(count):
         opened.append(connect(server, source))
-        opened[-1].sendall(said.encode())
+        opened[-1].sendall(sent.encode())
         until(lambda: len(known) == before + len(opened))
     time.sleep(0.05)
     return opened
@@ -124,15 +124,15 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sent",
     ["", "POST /extract HT", f"{HEAD}Content-Length: 90\r\n\r\n{{", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"],
     ids=["silent", "slow head", "slow body", "idle"],
 )
-def test_the_oldest_connection_that_waits_for_its_caller_makes_way_for_a_new_one(science, said):
+def test_the_oldest_connection_that_waits_for_its_caller_makes_way_for_a_new_one(science, sent):
     with Running(science, ServingLimits(connections=4, client_percent=100)) as server:
-        opened = fill(server, 3, said)
+        opened = fill(server, 3, sent)
         for connection in opened:
-            while said.startswith("GET") and not connection.recv(4096).endswith(b"}"):
+            while sent.startswith("GET") and not connection.recv(4096).endswith(b"}"):
                 pass
         opened += fill(server, 1, "")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What is too much, too slow or left by its caller, and a server that is told to stop."""
+"""Overload, slow requests, callers that disconnect, and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unire.errors import UnireError
 from unire.serving.jobs import CancelledError, ExtractJob, ViewJob, Worker
 from unire.serving.limits import ServingLimits
 
-# Too much, too slow, gone
+# Overload, timeouts and disconnected callers
 
 
 def together(server: Running, count: int, **body: Any) -> tuple[ThreadPoolExecutor, list[Any]]:

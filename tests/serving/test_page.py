@@ -26,7 +26,7 @@ FIRST = "We train a chart parser on the Penn Treebank for dependency parsing."
 UNSURE = "Our fast shift-reduce parser uses hand crafted lexical and syntactic features in a log linear framework."
 """A sentence in which the words are near and far in many ways."""
 SIZES = "The method uses topic models, an ontology, and word sense and speech data."
-"""A sentence with entities of one word, of two and of more: the more cells, the more may be said for a square."""
+"""A sentence with entities of one word, of two and of more: more cells allow a higher score of a square."""
 FAILED = "Failed to load resource: "
 """How chromium begins to tell of an answer that is an error, or of none."""
 OTHER = "We use a support vector machine for text classification. It is fast."
@@ -39,8 +39,8 @@ def science(science: Extractor) -> Extractor:
 
 
 @pytest.fixture(scope="module")
-def in_the_box() -> Extractor:
-    """As it comes: decoded by the most likely squares."""
+def bundled() -> Extractor:
+    """The bundled model with its own decoder, `likely`."""
     return Extractor.load("science", device="cpu")
 
 
@@ -203,14 +203,14 @@ def test_dragging_alpha_splits_and_merges_spans_as_the_library_does(visit, scien
     assert page.locator("#reset").is_disabled()
 
 
-def test_alpha_of_the_bundled_model_is_a_log_odds_threshold(visit, in_the_box):
-    assert in_the_box.config.decoder == "likely"
-    with Running(in_the_box) as server:
+def test_alpha_of_the_bundled_model_is_a_log_odds_threshold(visit, bundled):
+    assert bundled.config.decoder == "likely"
+    with Running(bundled) as server:
         page = visit(at=server)
         type_text(page, SIZES)
-        wait_for_marks(page, wanted(in_the_box, SIZES))
+        wait_for_marks(page, wanted(bundled, SIZES))
         open_advanced(page)
-        assert page.locator("#alpha-value").inner_text() == f"{in_the_box.config.alpha:.2f}"
+        assert page.locator("#alpha-value").inner_text() == f"{bundled.config.alpha:.2f}"
         assert page.locator("#alpha-meaning").inner_text() == "Log-odds that a square needs to be an entity."
         open_table(page)
         seen = set()
@@ -218,8 +218,8 @@ def test_alpha_of_the_bundled_model_is_a_log_odds_threshold(visit, in_the_box):
             drag_slider(page, alpha)
             now = float(page.locator("#alpha-value").inner_text())
             assert now == pytest.approx(alpha, abs=0.12)
-            wait_for_marks(page, wanted(in_the_box, SIZES, now))
-            (sentence,) = in_the_box.with_alpha(now).extract(SIZES).sentences
+            wait_for_marks(page, wanted(bundled, SIZES, now))
+            (sentence,) = bundled.with_alpha(now).extract(SIZES).sentences
             page.wait_for_function(
                 "n => document.querySelectorAll('.panel:last-child .cut').length === n", arg=2 * len(sentence.cuts)
             )
@@ -232,7 +232,7 @@ def test_alpha_of_the_bundled_model_is_a_log_odds_threshold(visit, in_the_box):
         assert page.locator(".bar").count() == len(sentence.words) - 1
         assert page.locator(".panel .alpha, .alpha-name, .handle").count() == 0
         page.locator("#reset").click()
-        wait_for_marks(page, wanted(in_the_box, SIZES))
+        wait_for_marks(page, wanted(bundled, SIZES))
         assert page.locator("#reset").is_disabled()
 
 

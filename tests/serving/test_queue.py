@@ -1,4 +1,4 @@
-"""The queue and the measure of the load: who is next, how fast we are, and whether it is too much."""
+"""The queue and the measured load: who is next, how fast the server is, and whether it is overloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unire.serving.queue import FairQueue, Overload, QueuedPart, QueuedRequest, 
 
 
 class Clock:
-    """A clock that goes only when it is told to."""
+    """A clock that only the test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.time = 1000.0
@@ -182,7 +182,7 @@ def test_a_request_that_is_too_slow_only_now_is_asked_to_come_again(clock):
     batcher.close()
 
 
-# Whether it is too much
+# Overload
 
 
 def test_an_overload_begins_after_a_while_and_ends_after_a_pause(clock):

@@ -564,9 +564,9 @@ def test_rows_of_standard_input_are_read_when_they_are_taken():
 )
 def test_rows_of_standard_input_that_are_none_are_refused(content, message, monkeypatch):
     piped(content, monkeypatch)
-    said = refused(field="abstract")
-    assert message in said
-    assert len(said) < 320
+    error = refused(field="abstract")
+    assert message in error
+    assert len(error) < 320
 
 
 @pytest.mark.parametrize("content", [b"id,text\nx,one\n", b"id;text\nx;one\n", b'"id"\t"text"\r\nx\tone\r\n'])

@@ -149,9 +149,9 @@ def test_a_cell_that_was_stopped_goes_on(setup):
 
 
 def test_a_setup_says_all_that_training_must_know(setup):
-    said = replace(setup, labels=None, symmetric="COMPARE", format="dygie").plan_job(Variant("default"), 7).command
-    assert {"--symmetric", "COMPARE", "--format", "dygie", "seed=7", "epochs=1"} <= set(said)
-    assert "--labels" not in said
+    command = replace(setup, labels=None, symmetric="COMPARE", format="dygie").plan_job(Variant("default"), 7).command
+    assert {"--symmetric", "COMPARE", "--format", "dygie", "seed=7", "epochs=1"} <= set(command)
+    assert "--labels" not in command
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_trainings_run_in_processes_of_their_own_and_only_once(encoder, tmp_path
     weights = tmp_path / "models" / "default-0" / "model.safetensors"
     made = weights.stat().st_mtime_ns
     (tmp_path / "cells" / "default-0.json").unlink()
-    assert "default-0: started" in run(*command).stderr  # whoever removes a record wants the cell trained again
+    assert "default-0: started" in run(*command).stderr  # removing a record means training the cell again
     assert weights.stat().st_mtime_ns > made
 
 

@@ -143,8 +143,8 @@ def test_gold_may_have_another_format_than_predictions(twenty, tmp_path):
 @pytest.mark.slow
 def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twenty, monkeypatch):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
-    told = []
-    rows = speed_module.measure_speed(exported, twenty, device="cpu", rounds=1, log=told.append)
+    logged = []
+    rows = speed_module.measure_speed(exported, twenty, device="cpu", rounds=1, log=logged.append)
     assert [row["name"] for row in rows] == [
         "as trained",
         "in-place, W = 100",
@@ -157,7 +157,7 @@ def test_speed_changes_one_thing_at_a_time_and_times_every_stage(exported, twent
         "batches of 65,536 pieces",
         "onnxruntime, int8",
     ]
-    assert len(told) == len(rows)
+    assert len(logged) == len(rows)
     assert all(row["sentences_per_second"] > 0 for row in rows)
     stages = ["windows", "encoder", "biaffine", "decoder", "documents"]
     assert all(list(row["seconds"]) == stages for row in rows)

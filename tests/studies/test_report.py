@@ -135,8 +135,8 @@ class Reported(NamedTuple):
     def again(self) -> tuple[list[str], dict[str, dict]]:
         """Ask for the report once more: which studies of the model it says that it does, and those that are there."""
         ran = command("study", "report", "--out", self.folder, *self.words)
-        said = [line for line in ran.stderr.splitlines() if ": of " in line]
-        return said, {name: load_result(self.folder, name) for name in OF_MODEL}
+        notes = [line for line in ran.stderr.splitlines() if ": of " in line]
+        return notes, {name: load_result(self.folder, name) for name in OF_MODEL}
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +169,9 @@ def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported,
     folder = reported.folder
     before = {name: load_result(folder, name) for name in OF_MODEL}
     _train_another(folder, monkeypatch)
-    said, now = reported.again()
+    notes, now = reported.again()
     assert studied.made[-1] == "default-0"
-    assert said == [f"{name}: of default-0, which was trained again" for name in OF_MODEL]
+    assert notes == [f"{name}: of default-0, which was trained again" for name in OF_MODEL]
     for name in OF_MODEL:
         assert now[name]["of"] == ["default-0"]
         assert now[name]["fingerprints"] == [fingerprint(folder / "models" / "default-0")]
@@ -327,7 +327,7 @@ def test_every_chart_of_every_study_is_looked_at():
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
-    study, said, shown, numbers = CHARTS[name]
+    study, texts, shown, numbers = CHARTS[name]
     published = load_result(PUBLISHED, study)
     for result, svg in (
         (published, STUDIES[study].charts(published)[name]),
@@ -336,7 +336,7 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
         chart, expected = Chart(svg), numbers(result)
         assert "n = " in chart.text
         assert f"{result['sentences']} sentences" in chart.text
-        assert all(words in chart.text for words in said if words != "science" or result is published)
+        assert all(words in chart.text for words in texts if words != "science" or result is published)
         assert result is not published or any(any(part) for part in expected)
         found = shown(chart)
         assert [len(part) for part in found] == [len(part) for part in expected]

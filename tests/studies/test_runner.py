@@ -45,11 +45,11 @@ def test_a_job_leaves_what_it_printed_and_what_is_known_of_it(job):
 def test_what_is_done_is_not_done_again(job):
     jobs = [job("a"), job("b")]
     run_jobs(jobs[:1], 1)
-    told = []
-    run_jobs(jobs, 1, log=told.append)
+    logged = []
+    run_jobs(jobs, 1, log=logged.append)
     assert job.notes() == ["a begins", "a ends", "b begins", "b ends"]
-    assert told[0] == "b: started"
-    assert told[1].endswith("s, 0 left")
+    assert logged[0] == "b: started"
+    assert logged[1].endswith("s, 0 left")
 
 
 @pytest.mark.parametrize("max_parallel", [True, False])

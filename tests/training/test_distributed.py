@@ -1,4 +1,4 @@
-"""Several processes that train one model: as one would, whoever starts them, and however they are stopped."""
+"""Training in several processes: the same result as one process, with every launcher and after every stop."""
 
 from __future__ import annotations
 

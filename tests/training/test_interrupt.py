@@ -116,8 +116,8 @@ def stopped(
             assert time.monotonic() < deadline
             time.sleep(0.01)
         stop(psutil.Process(process.pid))
-        printed, said = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(line, process.returncode, printed, said)
+        printed, errors = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(line, process.returncode, printed, errors)
 
 
 def sent(number: int) -> Callable[[psutil.Process], None]:
@@ -172,9 +172,9 @@ def test_a_training_that_is_stopped_resumes_and_ends_with_the_same_numbers(words
     assert ran.returncode in status, ran.stderr
     assert "Traceback" not in ran.stderr
     if status is not ENDED:
-        told = json.loads(ran.stdout)
-        assert told["interrupted"] is True
-        assert len(told["history"]) < len(straight["history"])
+        summary = json.loads(ran.stdout)
+        assert summary["interrupted"] is True
+        assert len(summary["history"]) < len(straight["history"])
     assert ModelConfig.load(out).provenance["interrupted"]
     resumed = result(*words, "--out", out, "--resume")
     assert resumed["interrupted"] is False

@@ -1,4 +1,4 @@
-"""Where a model is trained to: what is finished stays, what is unfinished goes on or is begun anew."""
+"""Output folders of training: finished models are kept, unfinished ones are resumed or restarted."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_a_step_computed_in_parts_has_the_gradients_of_the_whole(twenty, scierc_
 
 
 PACKABLE = ("bert", "mpnet", "roberta", "electra", "albert")
-"""Families of encoders that can be told where tokens stand."""
+"""Families of encoders that take position ids."""
 
 
 @pytest.mark.parametrize("preset", ["paper", "released"])  # with means over sentences, and over all cells
@@ -299,7 +299,7 @@ def test_resuming_with_other_data_is_refused(twenty, scierc_labels, encoder, tmp
     train(encoder, twenty, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     with pytest.raises(UnireError, match="another training data"):
         train(encoder, twenty[1:], labels=scierc_labels, config=quick(), out=out, resume=True)
-    with pytest.raises(UnireError, match="another training data"):  # the same documents, otherwise parted
+    with pytest.raises(UnireError, match="another training data"):  # the same documents, split in another way
         train(encoder, twenty[:-1], dev=twenty[-1:], labels=scierc_labels, config=quick(), out=out, resume=True)
 
 

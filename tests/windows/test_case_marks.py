@@ -1,4 +1,4 @@
-"""Case marks: an encoder that knows no capitals is told of them, behind the tokens that words are read from."""
+"""Case marks: tokens after a word that show its capitals to an uncased encoder."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ words = st.sampled_from(
     layout=st.sampled_from(["in-place", "released", "shared"]),
     window=st.integers(0, 40),
     max_table=st.integers(1, 15),
-    room=st.integers(4, 60),
+    max_tokens=st.integers(4, 60),
 )
-def test_in_every_layout_each_word_is_read_from_its_first_token(sentences, layout, window, max_table, room):
-    spec = spec_of(TOKENIZER, max_tokens=room)
+def test_in_every_layout_each_word_is_read_from_its_first_token(sentences, layout, window, max_table, max_tokens):
+    spec = spec_of(TOKENIZER, max_tokens=max_tokens)
     document = Document.from_words(sentences)
     window_builder = WindowBuilder(TOKENIZER, spec, layout=layout, window=window, max_table=max_table)
     first = [WordTokenizer(TOKENIZER, SPEC, 1)([word]).ids[0] for word in document.words]
     seen = 0
     for group in window_builder.build([document]):
-        assert all(len(part.tokens) <= room for part in group.windows)
+        assert all(len(part.tokens) <= max_tokens for part in group.windows)
         read = [group.windows[w].tokens[position] for w, position in group.word_index]
         assert read == first[group.table_spans[0].start : group.table_spans[-1].end]
         assert not set(read) & set(spec.case_marks)

@@ -1,4 +1,4 @@
-"""Words as tokens: spelt alike whatever they are, whoever asks, and however long one is."""
+"""Words as tokens: every word is split the same way in any text, in any thread and at any length."""
 
 from __future__ import annotations
 

@@ -42,12 +42,14 @@ from unire.windows.windows import InPlaceLayout, WindowBuilder, WindowGroup
     layout=st.sampled_from(LAYOUTS),
     window=st.integers(0, 60),
     max_table=st.integers(1, 30),
-    room=st.integers(1, 60),
+    n_tokens=st.integers(1, 60),
 )
-def test_every_word_is_in_one_table_and_read_from_its_first_token(document, family, layout, window, max_table, room):
+def test_every_word_is_in_one_table_and_read_from_its_first_token(
+    document, family, layout, window, max_table, n_tokens
+):
     spec = spec_of(family)
     specials = len(spec.prefix) + len(spec.suffix) + (len(spec.middle) if layout == "released" else 0)
-    max_tokens = room + specials
+    max_tokens = n_tokens + specials
     groups = window_builder(family, max_tokens, layout=layout, window=window, max_table=max_table).build([document], 7)
 
     tables = [table for group in groups for table in group.table_spans]

@@ -233,7 +233,7 @@ def test_a_full_disk_is_reported_and_recorded_progress_is_kept(tmp_path, monkeyp
             file.add("1", b"line 1\n")
             assert tried.wait(10)
             file.add("2", b"line 2\n")
-            pytest.fail("nobody said that the disk is full")
+            pytest.fail("the full disk was not reported")
 
     with pytest.raises(UnireError, match="No space left"):
         fill()

@@ -98,7 +98,7 @@ def test_a_bad_first_document_is_reported_in_the_words_of_the_plain_command(loca
     again = CliRunner().invoke(
         app, ["extract", "--model", str(exported), "--ray", str(path), "--out", str(tmp_path / "found"), "--resume"]
     )
-    assert again.exit_code == 1, "what failed has not been mended"
+    assert again.exit_code == 1, "what failed has not been corrected"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")

@@ -1,4 +1,4 @@
-"""Pipelines and docs of spaCy that are saved, and findings that survive it."""
+"""Pipelines and docs of spaCy that are saved, and annotation that survives it."""
 
 from __future__ import annotations
 

@@ -165,9 +165,9 @@ def cell(encoder, out, part, **more) -> PipelineRun:
 
 def test_a_cell_says_in_one_sentence_what_is_wrong(tmp_path, capsys):
     assert runs.main([cell(tmp_path / "none", tmp_path, "entities").to_json()]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: encoder")
-    assert len(said.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: encoder")
+    assert len(message.splitlines()) == 1
 
 
 def test_an_interrupt_ends_a_cell_without_a_traceback(encoder, tmp_path, monkeypatch):

@@ -72,11 +72,11 @@ def test_soft_labels_hold_what_the_teachers_would_say(teacher, other, encoder, s
             teach(teachers, [TWENTY], out, device="cpu")
         found = targets(SoftLabelStore(out), student)
         assert len(found) == len(expected) >= 20
-        for (stored, read), (_, said) in zip(found, expected, strict=True):
+        for (stored, read), (_, exact) in zip(found, expected, strict=True):
             assert stored.dtype == torch.uint8
             if labels == scierc_labels:
-                torch.testing.assert_close(stored / 255, said, atol=0.5001 / 255, rtol=0)
-            torch.testing.assert_close(read, said, atol=2 / 255, rtol=0)
+                torch.testing.assert_close(stored / 255, exact, atol=0.5001 / 255, rtol=0)
+            torch.testing.assert_close(read, exact, atol=2 / 255, rtol=0)
             torch.testing.assert_close(read.sum(-1), torch.ones(read.shape[:2]))
 
 
@@ -182,8 +182,8 @@ def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(so
     others = tmp_path / soft_labels.name
     teach([teacher], [TWENTY], others, device="cpu")
     facts = json.loads((others / "lessons.json").read_text(encoding="utf-8"))
-    said = json.loads((soft_labels / "lessons.json").read_text(encoding="utf-8"))
-    (others / "lessons.json").write_text(json.dumps(facts | {"teachers": said["teachers"]}), encoding="utf-8")
+    original = json.loads((soft_labels / "lessons.json").read_text(encoding="utf-8"))
+    (others / "lessons.json").write_text(json.dumps(facts | {"teachers": original["teachers"]}), encoding="utf-8")
     config = quick(epochs=3)
     assert taught(
         [], encoder, tmp_path / "s", config=config, soft_labels=soft_labels, callbacks=[InterruptAfter(1)]
@@ -223,13 +223,13 @@ def run(*arguments: object):
 
 
 def test_the_commands_teach_and_learn(teacher, encoder, tmp_path):
-    said = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "l", "--documents", 5)
-    assert said.exit_code == 0, said.output
+    ran = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "l", "--documents", 5)
+    assert ran.exit_code == 0, ran.output
     assert re.search(
-        rf"of 5 documents in \d+ s; soft labels of 0\.0 MB in {re.escape(str(tmp_path / 'l'))}", said.output
+        rf"of 5 documents in \d+ s; soft labels of 0\.0 MB in {re.escape(str(tmp_path / 'l'))}", ran.output
     )
-    told = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "all", "--json")
-    assert json.loads(told.stdout) | {"seconds": 0} == {
+    ran = run("teach", "--teacher", teacher, "--corpus", TWENTY, "--out", tmp_path / "all", "--json")
+    assert json.loads(ran.stdout) | {"seconds": 0} == {
         "out": str(tmp_path / "all"),
         "documents": 7,
         "tables": 20,

@@ -182,14 +182,14 @@ def test_a_model_that_was_trained_in_bf16_can_be_asked_without(encoders, scierc_
 
 def test_the_commands_train_marker_models_and_relabel(soft_labels, encoders, tmp_path):
     files = ("--encoder", encoders("bert"), "--labels", "scierc", "--data", TWENTY, "--dev", TWENTY)
-    said = run("markers", *files, "--epochs", 2, "--out", tmp_path / "m-0")
-    assert said.exit_code == 0, said.output
-    assert "epoch 2" in said.output
-    assert "between the gold entities of dev; model in" in said.output.replace("\n", " ")
+    ran = run("markers", *files, "--epochs", 2, "--out", tmp_path / "m-0")
+    assert ran.exit_code == 0, ran.output
+    assert "epoch 2" in ran.output
+    assert "between the gold entities of dev; model in" in ran.output.replace("\n", " ")
     options = ("--device", "cpu", "--exact", "--seed", 1, "--set", "window=0", "--epochs", 1, "--json")
-    told = json.loads(run("markers", *files, *options, "--out", tmp_path / "m-1").stdout)
-    assert told["out"] == str(tmp_path / "m-1")
-    assert told["dev_rel_f1_between_gold_entities"] == told["history"][0]["dev"]
+    summary = json.loads(run("markers", *files, *options, "--out", tmp_path / "m-1").stdout)
+    assert summary["out"] == str(tmp_path / "m-1")
+    assert summary["dev_rel_f1_between_gold_entities"] == summary["history"][0]["dev"]
     assert [load_marker(tmp_path / f"m-{k}").classifier.model.approximate for k in (0, 1)] == [True, False]
     both = ("--markers", tmp_path / "m-0", "--markers", tmp_path / "m-1")
     named = run("relabel", "--soft-labels", soft_labels, *both, "--share", 0.5, "--out", tmp_path / "marked")

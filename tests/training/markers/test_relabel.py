@@ -55,7 +55,9 @@ def sure(teacher, tmp_path_factory) -> Path:
 
 
 @torch.no_grad()
-def said(finder: RelationClassifier, document: Document, sentence: int) -> dict[tuple[int, int], dict[str, float]]:
+def pair_probabilities(
+    finder: RelationClassifier, document: Document, sentence: int
+) -> dict[tuple[int, int], dict[str, float]]:
     """The probability of every relation, and of none, for each pair of entities: read pair by pair."""
     reading = next(r for r in finder.reader.read([document]) if r.span.sentence == sentence)
     entities = document.sentences[sentence].entities
@@ -115,7 +117,7 @@ def test_rectangles_hold_the_mean_pair_probabilities_and_other_cells_do_not_chan
     ):
         annotated = found_in(document, sentence, before, given)
         start, entities = document.sentences[sentence].start, annotated.sentences[sentence].entities
-        voices = [said(one.classifier, annotated, sentence) for one in markers]
+        voices = [pair_probabilities(one.classifier, annotated, sentence) for one in markers]
         rest = np.ones(before.shape[:2], bool)
         sentences += bool(voices[0])
         for head, tail in voices[0]:
@@ -300,7 +302,7 @@ def test_every_pair_is_judged_as_it_is_alone(encoders, few, scierc_labels, appro
     places = [(k, i) for k, d in enumerate(few) for i, sentence in enumerate(d.sentences) if len(sentence.entities) > 1]
     assert [(one.span.document, one.span.sentence) for one in judged] == places
     for one in judged:
-        expected = said(finder, few[one.span.document], one.span.sentence)
+        expected = pair_probabilities(finder, few[one.span.document], one.span.sentence)
         assert [tuple(pair) for pair in one.pairs.tolist()] == sorted(expected)
         np.testing.assert_allclose(
             one.probabilities, [[*expected[pair].values()] for pair in sorted(expected)], atol=1e-4
