@@ -13,16 +13,23 @@ from unire.graph.export import (
     write_turtle,
 )
 from unire.graph.names import find_acronyms, fold_name, normalize_text
+from unire.graph.query import GraphStatistics, KnowledgeGraph
 from unire.graph.records import EdgeRecord, EvidenceRecord, GraphSource, MergeRecord, NodeRecord
+from unire.graph.store import GraphInputs, add_to_graph, build_graph
 
 __all__ = [
     "EXPORTERS",
     "EdgeRecord",
     "EvidenceRecord",
     "Graph",
+    "GraphInputs",
     "GraphSource",
+    "GraphStatistics",
+    "KnowledgeGraph",
     "MergeRecord",
     "NodeRecord",
+    "add_to_graph",
+    "build_graph",
     "export_graph",
     "find_acronyms",
     "fold_name",
