@@ -37,3 +37,11 @@ def shares(page: Any) -> dict[str, float]:
     """What the note on a cell says: probabilities by label."""
     names = page.locator(".note:visible dt").all_inner_texts()
     return dict(zip(names, map(float, page.locator(".note:visible dd.p").all_inner_texts()), strict=True))
+
+
+def accessibility_problems(page: Any) -> list[str]:
+    """What axe-core complains of, with the first element of each complaint."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    options = {"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}}
+    found = axe.Axe().run(page, options=options).response["violations"]
+    return [f"{problem['id']}: {problem['nodes'][0]['html'][:200]}" for problem in found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -25,30 +24,6 @@ DOCUMENT = Document.from_words(
 )
 OTHER = Document.from_words([["Nobody", "came", "."]], id="other")
 ATTACK = '</script><img src=x onerror="window.hacked=1"><!--\'&lt;'
-
-
-@pytest.fixture
-def visit(browser, tmp_path) -> Iterator[Any]:
-    """Write a page and open it; at the end it must have complained of nothing and asked for nothing."""
-    contexts, complaints, requests = [], [], []
-
-    def open_page(seen, labels=None, *, width=1200, height=900, scheme="light"):
-        path = tmp_path / "page.html"
-        html.write(seen, path, labels)
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert len(requests) == len(contexts)  # the file itself
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.browser import hover, shares
+from helpers.browser import accessibility_problems, hover, shares
+from helpers.noisy_extractor import noisy_extractor
 from helpers.server import Running
+from unire.documents import Document
 from unire.extractor import Extractor
 from unire.graph.rows import TRIPLES, TSV
+from unire.labels import LabelSpace
 from unire.rendering import merge_symmetric
 from unire.rendering.html.page import SCALE
 from unire.rendering.views import views
@@ -406,6 +409,164 @@ def test_a_phone_needs_no_sideways_scrolling(visit, science, scheme):
     note = page.locator(".note:visible").bounding_box()
     assert note["x"] >= 0
     assert note["x"] + note["width"] <= 390
+
+
+def test_what_is_copied_is_what_passes_the_filters(visit, in_the_box):
+    document = in_the_box.extract(FIRST)
+    limit = round(max(relation.score for relation in document.relations) - 0.01, 2)
+    kept = document.confident(limit)
+    assert 0 < len(kept.relations) < len(document.relations)
+    with Running(in_the_box) as server:
+        page = visit(at=server)
+        type_text(page, FIRST)
+        wait_for_marks(page, wanted(in_the_box, FIRST))
+        page.locator("#score").fill(str(limit))
+        entities, relations = len(kept.entities), len(merge_symmetric(kept.relations))
+        assert re.match(rf"{entities} entit\w+, {relations} relation", page.locator("#state").inner_text())
+        page.locator("#copy-json").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert json.loads(page.evaluate("navigator.clipboard.readText()")) == kept.to_dict()
+        page.locator("#copy-triples").click()
+        page.get_by_role("button", name="Copied").nth(1).wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == TRIPLES.head(TSV) + TRIPLES.lines(kept, TSV)
+
+
+def test_results_of_an_older_text_are_dimmed_and_cannot_be_copied(visit, science):
+    page = visit()
+    type_text(page, FIRST)
+    wait_for_marks(page, wanted(science, FIRST))
+    held = []
+    page.route("**/view", lambda route: held.append(route))
+    page.locator("#text").fill(OTHER)
+    for name in ("copy-json", "copy-triples"):
+        assert page.locator(f"#{name}").is_disabled()
+    page.locator("#document.stale[aria-busy='true']").wait_for()
+    page.wait_for_timeout(300)  # the pause after typing
+    assert len(held) == 1
+    page.unroute("**/view")
+    page.locator("#text").fill(UNSURE)
+    wait_for_marks(page, wanted(science, UNSURE))
+    assert not page.get_by_role("alert").is_visible()
+    assert page.locator("#copy-json").is_enabled()
+    assert page.locator("#document.stale").count() == 0
+
+
+def test_an_error_leaves_no_older_results(visit, science):
+    page = visit()
+    type_text(page, FIRST)
+    wait_for_marks(page, wanted(science, FIRST))
+    page.route("**/view", lambda route: route.fulfill(status=500, json={"error": "broken"}))
+    page.locator("#text").fill(OTHER)
+    page.get_by_role("alert").filter(has_text="broken").wait_for()
+    assert not page.locator("#document").is_visible()
+    assert page.locator("#state").inner_text() == ""
+    assert page.locator("#copy-json").is_disabled()
+    page.unroute("**/view")
+    page.locator("#text").fill(FIRST)
+    page.locator("#document:not(.stale)").wait_for()
+    wait_for_marks(page, wanted(science, FIRST))
+    assert page.locator("#copy-json").is_enabled()
+
+
+def test_the_limit_is_said_before_it_is_reached_and_kept_without_asking(visit, science):
+    page = visit()
+    page.locator("#document mark").first.wait_for()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator("#text").fill("😀" * 1999)
+    assert page.locator("#length").inner_text() == "1,999 of 2,000 characters"  # as Python counts them
+    page.locator("#text").fill("x" * 2001)
+    page.get_by_role("alert").filter(has_text="2,001 characters").wait_for()
+    assert "over" in page.locator("#length").get_attribute("class")
+    page.wait_for_timeout(400)
+    assert asked == []
+
+
+def test_the_address_has_the_text_and_the_settings(visit, science):
+    page = visit()
+    type_text(page, UNSURE)
+    wait_for_marks(page, wanted(science, UNSURE))
+    page.locator("#score").fill("0.3")
+    page.get_by_role("button", name="CONJUNCTION").click()
+    open_advanced(page)
+    page.locator("#alpha").fill("2")
+    page.wait_for_function("() => location.hash.includes('alpha=2.00')")
+    wait_for_marks(page, wanted(science, UNSURE, 2.0))
+    page.locator("#copy-link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    other = visit()
+    other.goto("about:blank")
+    other.goto(link)
+    wait_for_marks(other, wanted(science, UNSURE, 2.0))
+    assert other.locator("#text").input_value() == UNSURE
+    assert other.locator("#score").input_value() == "0.3"
+    assert other.locator("#alpha-value").text_content() == "2.00"
+    assert other.get_by_role("button", name="CONJUNCTION").get_attribute("aria-pressed") == "false"
+    assert other.locator("#state").inner_text().split(" in ")[0] == page.locator("#state").inner_text().split(" in ")[0]
+    other.locator("#text").fill("parser " * 600)  # too much for an address
+    other.locator("#copy-link:disabled").wait_for()
+    other.wait_for_function("() => location.hash === ''")
+
+
+def test_a_strange_address_does_no_harm(visit, science):
+    page = visit()
+    for state in ("text=&score=9&alpha=x", "text=%3Cimg%20src=x%20onerror=alert(1)%3E&off=entity:&alpha=-1&score=nan"):
+        page.goto("about:blank")
+        page.goto(f"{page.server}/#{state}")
+        page.wait_for_function("() => document.querySelector('#length').value")
+        assert page.locator("img").count() == 0
+        assert 0 <= float(page.locator("#score").input_value()) <= 1
+
+
+def test_examples_suit_the_model(visit, science):
+    page = visit()
+    examples = page.locator("#examples .chip")
+    assert page.locator("#text").input_value() == examples.first.get_attribute("title")
+    examples.nth(1).click()
+    wait_for_marks(page, wanted(science, examples.nth(1).get_attribute("title")))
+    for chip in examples.all():
+        assert len(science.extract(chip.get_attribute("title")).relations) >= 2
+    news = Extractor.load("news", device="cpu")
+    with Running(news) as server:
+        page = visit(at=server)
+        assert "Curie" in page.locator("#text").input_value()
+        for chip in page.locator("#examples .chip").all():
+            assert news.extract(chip.get_attribute("title")).relations
+
+
+def test_a_model_of_another_kind_has_no_examples(visit):
+    document = Document.from_words([["A", "b"]], [(0, 1, "Shape")])
+    with Running(noisy_extractor([document], LabelSpace.learn([document]))) as server:
+        page = visit(at=server)
+        assert page.locator("#text").input_value() == ""
+        assert page.locator("#text").get_attribute("placeholder").startswith("Type or paste a text.")
+        assert not page.locator("#examples").is_visible()
+        assert page.locator("#length").inner_text() == "0 of 20,000 characters"
+
+
+def test_the_score_is_first_and_alpha_is_advanced(visit, science):
+    page = visit()
+    page.locator("#document mark").first.wait_for()
+    assert not page.locator("#alpha").is_visible()
+    assert page.locator("#tools").get_by_role("slider").first.get_attribute("id") == "score"
+    open_advanced(page)
+    assert page.locator("#alpha").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 390])
+def test_axe_finds_no_barrier(visit, science, width, scheme):
+    page = visit(width=width, color_scheme=scheme)
+    page.locator("#document mark").first.wait_for()
+    open_advanced(page)
+    open_table(page)
+    page.locator("#document mark").first.click()
+    assert accessibility_problems(page) == []
+    page.locator("#text").fill("x" * 2001)
+    page.get_by_role("alert").wait_for()
+    assert accessibility_problems(page) == []
 
 
 def test_the_cells_that_a_page_is_sent_are_those_of_the_library(server, science):

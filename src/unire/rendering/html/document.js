@@ -36,7 +36,7 @@ class DocumentView {
   static all = new Set();
 
   constructor(root, labels, data, selection) {
-    Object.assign(this, { root, labels, opened: [], text: root.querySelector(".text"), onTable: () => {} });
+    Object.assign(this, { root, labels, opened: [], far: true, text: root.querySelector(".text"), onTable: () => {} });
     this.fill = async (sentence) => this.data.tables.filter((table) => table.sentence === sentence);
     this.list = html("ul", { class: "relations", role: "listbox", "aria-label": "Relations" });
     this.none = html("p", { class: "aside" });
@@ -89,7 +89,7 @@ class DocumentView {
   item({ head, tail, label, code, colour, score, positions }, i) {
     const argument = (k) => {
       const entity = this.data.entities[k];
-      return html("span", { class: `entity c${entity.colour}`, title: entity.label }, html("bdi", {}, entity.text), codeOf(entity));
+      return html("span", { class: `entity c${entity.colour}`, title: entity.label }, html("bdi", {}, entity.text), "\u00a0", codeOf(entity));
     };
     const arrow = html("span", { class: "arrow" }, positions.length > 1 ? "← " : "", html("span", { class: `relation c${colour}` }, label), " →");
     const triple = html("div", { class: "triple" }, html("div", {}, argument(head)), html("div", { class: "to" }, arrow, " ", argument(tail)));
@@ -100,12 +100,18 @@ class DocumentView {
 
   listen() {
     const { text, list } = this;
-    const restore = () => this.point(this.kept ?? []);
-    text.addEventListener("pointerover", ({ target }) => this.over(target));
-    text.addEventListener("focusin", ({ target }) => this.over(target));
-    list.addEventListener("pointerover", ({ target }) => this.point(this.touching(target)));
-    list.addEventListener("focusin", ({ target }) => this.point(this.touching(target)));
-    for (const place of [text, list]) {
+    const restore = () => {
+      this.under = null;
+      this.point(this.kept ?? []);
+    };
+    for (const [place, over] of [[text, (target) => this.over(target)], [list, (target) => this.point(this.touching(target))]]) {
+      // not `pointerover`, which also comes when the page scrolls below a resting mouse
+      place.addEventListener("pointermove", ({ target }) => {
+        if (target === this.under) return;
+        this.under = target;
+        over(target);
+      });
+      place.addEventListener("focusin", ({ target }) => over(target));
       for (const event of ["pointerleave", "focusout"]) place.addEventListener(event, restore);
     }
     text.addEventListener("click", ({ target }) => {

@@ -59,7 +59,7 @@ function oneTabStop(container, selector) {
     for (const element of container.querySelectorAll(selector)) element.tabIndex = element === chosen ? 0 : -1;
   };
   const settle = () => {
-    const elements = visible();
+    const elements = [...container.querySelectorAll(selector)].filter((element) => !element.closest("[hidden], .off"));
     stop(elements.find((element) => element.tabIndex === 0) ?? elements[0]);
   };
   container.addEventListener("focusin", ({ target }) => target.matches(selector) && stop(target));

@@ -87,7 +87,7 @@ def render_items(items: Iterable[Item], document: Document, palette: Palette) ->
             out.append(f'<span class="w">{escape(item[0])}</span>')
         elif item is None:
             label = document.entities[opened.pop()].label
-            out.append(f'<small class="label">{escape_text(label)}</small></mark>')
+            out.append(f'<small class="label">&nbsp;{escape_text(label)}</small></mark>')
         elif item == CONTINUED:
             opened.pop()
             out.append("</mark>")
@@ -141,7 +141,7 @@ def _mark_words(tokens: Iterable[TextStep], opened: list[int]) -> list[Item]:
 def _render_triple(relation: Relation, both: bool, palette: Palette) -> str:
     head, tail = (
         f'<span class="entity c{palette[entity.label]}"><bdi>{escape_text(entity.text)}</bdi>'
-        f'<small class="label">{escape_text(palette.code(entity.label))}</small></span>'
+        f'&nbsp;<small class="label">{escape_text(palette.code(entity.label))}</small></span>'
         for entity in (relation.head, relation.tail)
     )
     name = f'<span class="relation c{palette[relation.label]}">{escape_text(relation.label)}</span>'

@@ -9,7 +9,7 @@ function sentenceOf(items, entities) {
     if (typeof item === "string") opened.at(-1).append(item);
     else if (Array.isArray(item)) opened.at(-1).append(html("span", { class: "w" }, item[0]));
     else if (item === null) {
-      opened.at(-1).append(html("small", { class: "label" }, entities[numbers.pop()].label));
+      opened.at(-1).append(html("small", { class: "label" }, `\u00a0${entities[numbers.pop()].label}`));
       opened.pop();
     } else if (item < 0) {
       numbers.pop();
