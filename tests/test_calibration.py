@@ -87,7 +87,7 @@ def test_a_fitted_curve_tells_all_odds_apart(slope, intercept, tenths):
 
 
 @given(found_at, st.floats(0.5, 2), st.floats(-1, 1))
-def test_no_other_curve_makes_what_happened_more_likely(found, times, more):
+def test_the_fitted_curve_has_the_highest_likelihood(found, times, more):
     curve = CalibrationCurve.fit(*found)
     assert curve.slope >= MIN_SLOPE
     for other in (
@@ -177,7 +177,7 @@ def test_right_is_what_the_headline_protocol_counts():
     }
 
 
-def test_what_has_no_score_is_not_judged(twenty, scierc_labels):
+def test_predictions_without_scores_are_not_counted(twenty, scierc_labels):
     confidence = CalibrationErrors.of(collect_outcomes(twenty, twenty, scierc_labels))
     assert (confidence.entities.n, confidence.relations.n, confidence.entities.error) == (0, 0, 0.0)
     assert str(confidence) == "0.0% for 0 entities, 0.0% for 0 relations"

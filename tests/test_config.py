@@ -27,7 +27,7 @@ def test_settings_come_back_as_they_were_written():
     assert ModelConfig.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
 
 
-def test_what_another_version_wrote_beside_the_settings_is_not_looked_at():
+def test_unknown_settings_of_another_version_are_ignored():
     head = {"d": 20, "mlp_dropout": 0.1, "logit_dropout": 0.2}
     assert ModelConfig.from_dict(written(head=head, future=1)).head == HeadConfig(20, 0.1)
 

@@ -33,7 +33,7 @@ def test_annotation_lies_in_the_sentence_that_holds_it() -> None:
     assert (len(empty), empty.start, empty.end, empty.entities) == (0, 3, 3, ())
 
 
-def test_what_crosses_sentences_is_kept_apart_and_listed_last() -> None:
+def test_annotation_across_sentences_is_listed_last() -> None:
     assert [e.label for e in ADA.spanning_entities] == ["Odd"]
     assert [r.label for r in ADA.spanning_relations] == ["Is", "Odd"]
     assert [e.text for e in ADA.entities] == ["Ada", "Max", "left", "He", "Max\n\nHe left"]
@@ -162,11 +162,11 @@ def test_a_document_without_sentences_has_no_words() -> None:
     assert (empty.n_words, empty.text, empty.words, empty.entities) == (0, "", (), ())
 
 
-def test_what_a_format_carries_along_does_not_make_documents_differ() -> None:
+def test_metadata_do_not_affect_equality() -> None:
     assert Document.from_words([["a"]], meta={"clusters": []}) == Document.from_words([["a"]])
 
 
-def test_what_is_not_confident_enough_is_left_out_with_what_hangs_on_it():
+def test_confident_drops_low_scores_and_relations_of_dropped_entities():
     document = Document.from_words(
         [["a", "b", "c", "d"]],
         entities=[(0, 1, "X", 0.9), (1, 2, "X", 0.5), (2, 3, "X", 0.4), (3, 4, "X")],
@@ -212,7 +212,7 @@ def test_entities_and_relations_are_frozen_and_can_be_copied_and_pickled() -> No
     assert hash(document.relations[0]) == hash(replace(document.relations[0], attributes={"sure": True}))
 
 
-def test_what_is_known_of_the_words_is_handed_on_and_stays_right() -> None:
+def test_cached_properties_of_the_words_are_passed_on_and_stay_correct() -> None:
     joined = Document.from_words([["Ada", "lives"], [], ["here"]], [(0, 1, "Peop")])
     spread = Document.from_words([["Ada"]], [(0, 1, "Peop")], text=" Ada", offsets=[(1, 4)])
     assert joined.is_joined

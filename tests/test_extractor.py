@@ -185,7 +185,7 @@ def test_on_batch_sees_every_table_with_the_position_of_its_document_in_the_stre
     assert words == {i: document.n_words for i, document in enumerate(documents) if document.n_words}
 
 
-def test_an_error_of_on_batch_stops_the_extraction_and_cancels_what_is_in_flight(folder):
+def test_an_error_of_on_batch_stops_extraction_and_cancels_started_batches(folder):
     class UnwantedError(Exception):
         pass
 
@@ -218,13 +218,13 @@ def test_an_engine_yields_the_results_before_an_error(folder):
 
 
 @pytest.mark.parametrize("sentences", ["ab", ["We train", "x"], [[1]], [["a", None]]])
-def test_words_that_are_none_are_refused(folder, sentences):
+def test_invalid_words_are_refused(folder, sentences):
     with pytest.raises(UnireError, match="a sentence is a list of words"):
         Extractor.load(folder, device="cpu").extract_words(sentences)
 
 
 @pytest.mark.parametrize("texts", [b"abc", None, 3])
-def test_what_is_no_text_is_refused_at_once(folder, texts):
+def test_an_invalid_text_is_refused_at_once(folder, texts):
     with pytest.raises(UnireError, match="a text is a string"):
         Extractor.load(folder, device="cpu").extract(texts)
 
@@ -252,7 +252,7 @@ def test_a_decoder_and_a_threshold_override_the_models_own(folder, twenty):
     assert list(other.annotate(twenty)) != list(own.annotate(twenty))
 
 
-def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(folder):
+def test_another_decoder_does_not_use_alpha_and_odds_tuned_for_the_first(folder):
     own = Extractor.load(folder, device="cpu", relation_odds=3.0)
     other = own.with_decoder("likely").config
     assert (other.decoder, other.alpha, other.relation_odds) == ("likely", decoders.DEFAULT_MAX_SPAN_ALPHA, 1.0)
@@ -270,7 +270,7 @@ def test_what_is_fitted_to_the_models_own_decoder_does_not_count_for_another(fol
         ({"device": "meta"}, "cannot use the device 'meta'"),
     ],
 )
-def test_what_cannot_be_is_refused(folder, options, message):
+def test_invalid_options_are_refused(folder, options, message):
     with pytest.raises(UnireError, match=message):
         Extractor.load(folder, **{"device": "cpu", **options})
 
@@ -282,7 +282,7 @@ def test_a_gpu_that_is_not_there_is_refused():
     assert choose_device().type == "cpu"
 
 
-def test_only_what_needed_care_is_noted(folder):
+def test_only_split_and_unreadable_text_is_noted(folder):
     notes: Counter[str] = Counter()
     extractor = Extractor.load(folder, device="cpu")
     list(extractor.annotate([Document.from_words([["a", "b"]])], notes=notes))

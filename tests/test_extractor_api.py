@@ -83,7 +83,7 @@ def test_other_iterables_give_an_iterator(extractor, documents):
     ],
     ids=repr,
 )
-def test_what_is_no_text_is_refused_in_one_sentence(extractor, texts, message):
+def test_an_invalid_text_is_refused_in_one_sentence(extractor, texts, message):
     with pytest.raises(UnireError, match=message) as caught:
         extractor.extract(texts)
     assert "\n" not in str(caught.value)

@@ -137,7 +137,7 @@ def test_an_output_that_cannot_be_written_fails_with_a_sentence_and_the_earlier_
 
 
 @pytest.mark.slow
-def test_what_was_written_before_a_disk_was_full_can_be_continued(lines: Path, tmp_path: Path) -> None:
+def test_a_run_stopped_by_a_full_disk_can_be_resumed(lines: Path, tmp_path: Path) -> None:
     fault = faults.SMALL_DISK
     if not fault.available:
         pytest.skip("needs root")

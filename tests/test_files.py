@@ -211,7 +211,7 @@ def test_a_folder_is_new_where_there_is_nothing_or_nothing_in_it(tmp_path: Path)
         check_output_folder(tmp_path, replaceable=("file",))
 
 
-def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_path: Path) -> None:
+def test_a_folder_moved_aside_counts_as_an_existing_output(tmp_path: Path) -> None:
     aside = tmp_path / ".model.0123abcd.previous"
     aside.mkdir()
     (aside / "weights").touch()
@@ -220,7 +220,7 @@ def test_what_was_left_aside_amid_a_replacement_is_not_taken_for_nothing(tmp_pat
     assert (aside / "weights").exists()
 
 
-def test_what_is_read_is_not_written_by_any_name_nor_into_its_folder(tmp_path: Path) -> None:
+def test_an_input_cannot_be_an_output_by_any_name(tmp_path: Path) -> None:
     folder, link, hard = tmp_path / "folder", tmp_path / "link", tmp_path / "hard"
     file = folder / "file"
     folder.mkdir()

@@ -48,7 +48,7 @@ def holder(tmp_path):
 # Outputs
 
 
-def test_a_second_process_is_refused_and_hears_who_the_first_one_is(holder, tmp_path):
+def test_a_second_process_is_refused_and_the_error_names_the_first(holder, tmp_path):
     out = tmp_path / "model"
     first = holder(out)
     with (
@@ -222,7 +222,7 @@ def test_a_folder_is_replaced_when_its_readers_are_done(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_nobody_waits_for_ever(tmp_path, monkeypatch):
+def test_waiting_for_readers_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr("unire.files.WAIT_SECONDS", 0.05)
     (tmp_path / "model").mkdir()
     with lock_folder(tmp_path / "model"), read_folder(tmp_path / "model") as folder:

@@ -29,7 +29,7 @@ def snapshot() -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("section", SECTIONS)
-def test_what_users_rely_on_stays(section: str, snapshot: dict[str, Any], tmp_path: Path):
+def test_the_public_interface_matches_the_snapshot(section: str, snapshot: dict[str, Any], tmp_path: Path):
     described = describe(section, tmp_path)
     if os.environ.get("UNIRE_UPDATE_SNAPSHOT"):
         snapshot[section] = described

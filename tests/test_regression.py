@@ -119,7 +119,7 @@ def test_the_annotation_itself_is_found_and_right(regression):
     assert counts(tally) == {"entities_found": 4, "entities_right": 4, "relations_found": 2, "relations_right": 2}
 
 
-def test_nothing_is_found_in_nothing(regression):
+def test_no_predictions_give_zero_counts(regression):
     assert counts(regression.compare(gold(), predict(), SPACE)) == {}
 
 

@@ -121,7 +121,7 @@ def test_a_table_of_no_words_is_empty() -> None:
     assert tables.read_table(table.labels, LABELS) == ([], [])
 
 
-def test_what_crosses_sentences_is_named() -> None:
+def test_annotation_across_sentences_is_reported() -> None:
     document = Document.from_words([["a"], ["b"]], [(0, 2, "A"), (0, 1, "A"), (1, 2, "B")], [(1, 2, "A")])
     assert [reason for _, reason in tables.list_spanning(document)] == [tables.OUTSIDE, tables.ACROSS]
 

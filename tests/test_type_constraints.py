@@ -123,7 +123,7 @@ def test_a_model_that_has_learnt_none_says_so(folder):
         Extractor.load(folder, constraints="learnt")
 
 
-def test_a_page_shows_what_is_found_under_constraints(constrained, twenty):
+def test_a_page_shows_results_under_constraints(constrained, twenty):
     extractor = Extractor.load(constrained, constraints="learnt")
     assert [view.document for view in views(extractor, twenty)] == list(extractor.annotate(twenty))
 

@@ -64,7 +64,7 @@ PAIR = [(0, 1, "A"), (2, 3, "B")]
         ),
     ],
 )  # fmt: skip
-def test_what_is_odd_is_found(document: Document, expected: list[tuple[IssueKind, str]]) -> None:
+def test_issues_in_a_document_are_found(document: Document, expected: list[tuple[IssueKind, str]]) -> None:
     assert found(document) == expected
 
 
@@ -219,7 +219,7 @@ def test_data_without_issues_are_reported_as_such(tmp_path: Path) -> None:
     assert check(tmp_path / "a.jsonl").output == "No issues.\n"
 
 
-def test_an_encoder_says_what_is_too_long(tmp_path: Path, encoder: Path) -> None:
+def test_check_reports_sentences_too_long_for_an_encoder(tmp_path: Path, encoder: Path) -> None:
     formats.write([of([], sentences=[["parser"] * 200])], tmp_path / "a.jsonl")
     ran = check(tmp_path / "a.jsonl", "--encoder", encoder)
     assert "where 128 can be read" in ran.output

@@ -60,7 +60,7 @@ def test_entities_overlap_when_they_share_a_word_and_a_repeated_one_is_no_other(
     assert of([["w"], ["w"]], [(0, 2, "A"), (1, 2, "B")], []).overlapping_entities == 2
 
 
-def test_what_tables_cannot_hold_is_counted_by_reason() -> None:
+def test_annotation_that_tables_cannot_hold_is_counted_by_reason() -> None:
     found = Statistics.from_documents(formats.read(FIXTURES / "overlaps.jsonl"), SCIERC)
     assert found.unheld == {tables.OVERLAP: 3, tables.NO_ARGUMENT: 2}
     assert found.overlapping_entities == 6
@@ -79,7 +79,7 @@ def test_the_statistics_of_parts_add_up_to_those_of_the_whole() -> None:
     assert sum(parts, Statistics()) == Statistics.from_documents(documents, SCIERC)
 
 
-def test_the_statistics_of_nothing_have_a_zero_for_every_type() -> None:
+def test_statistics_without_documents_have_a_zero_for_every_type() -> None:
     found = Statistics.from_documents([], LABELS)
     assert found.entity_types == {"A": 0, "B": 0}
     assert (found + found).relation_types == {"A": 0, "S": 0}

@@ -461,7 +461,7 @@ EVENTS = {
 }
 
 
-def test_events_of_brat_become_relations_in_the_way_that_is_chosen(tmp_path: Path) -> None:
+def test_events_of_brat_become_relations_as_configured(tmp_path: Path) -> None:
     for name, text in EVENTS.items():
         (tmp_path / "brat" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "brat" / name).write_text(text)

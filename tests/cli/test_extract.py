@@ -86,7 +86,7 @@ def test_words_stay_as_they_were_given(found):
     assert "sentences" not in found("--words", "--format", "jsonl", stdin="Ada")[0]
 
 
-def test_what_has_a_lower_score_is_left_out(found):
+def test_min_score_drops_lower_scores(found):
     (everything,) = found(TEXT)
     scores = sorted(entity["score"] for entity in everything["entities"])
     between = (scores[0] + scores[-1]) / 2
@@ -159,14 +159,14 @@ def test_brat_and_parquet_hold_what_was_found(extract, found, tmp_path):
             assert len(document.relations) == len(item["relations"])
 
 
-def test_what_a_format_has_no_place_for_is_noted(extract, tmp_path):
+def test_losses_of_a_format_are_noted(extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / "found.corp", "--format", "conll04")
     assert ran.exit_code == 0
     assert "score" in ran.stderr
     assert "text that is not the words joined by spaces" in ran.stderr.replace("\n", " ")
 
 
-def test_nothing_is_written_under_the_name_of_a_packed_file(extract, tmp_path):
+def test_output_with_a_compressed_suffix_is_refused(extract, tmp_path):
     ran = extract(TEXT, "--out", tmp_path / "found.jsonl.gz", "--format", "jsonl")
     assert "found.jsonl.gz cannot be written compressed" in str(ran.exception)
     assert not list(tmp_path.iterdir())
@@ -241,7 +241,7 @@ def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):
         ("n.html", "A text.\n", ()),
     ],
 )
-def test_an_input_is_not_replaced_by_what_is_found_in_it(name, content, options, error, tmp_path, monkeypatch):
+def test_an_output_that_is_also_an_input_is_refused(name, content, options, error, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(content)
     Path("link").symlink_to(name)
@@ -263,7 +263,7 @@ def test_standard_input_is_not_replaced_either(exported, tmp_path):
     assert file.read_text() == "A text."
 
 
-def test_what_is_found_does_not_go_where_the_next_run_would_read_it(error, extract, tmp_path):
+def test_an_output_within_an_input_folder_is_refused(error, extract, tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "a.txt").write_text("A text.")
@@ -294,7 +294,7 @@ def test_a_device_is_written_directly(extract):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs names for open files")
-def test_what_is_not_open_cannot_be_written(error):
+def test_a_closed_file_descriptor_cannot_be_written(error):
     assert error(TEXT, "--out", "/dev/fd/987") == "/dev/fd/987 cannot be written: Bad file descriptor"
 
 
@@ -474,7 +474,7 @@ def test_help_has_examples(extract):
         assert part in text
 
 
-def test_what_is_written_can_be_converted_shown_counted_and_scored(extract, tmp_path):
+def test_extracted_files_can_be_converted_shown_counted_and_scored(extract, tmp_path):
     out, kept, converted = (tmp_path / name for name in ("found.jsonl", "kept.jsonl", "converted.jsonl"))
     assert extract(TEXT, "A second parser, of papers.", "--out", out).exit_code == 0
     assert extract(TEXT, "A second parser, of papers.", "--out", kept, "--format", "unire").exit_code == 0

@@ -134,7 +134,7 @@ def test_where_the_first_hundred_would_be_skipped_the_rest_is_not_read(wrong, gi
     assert len(skipped) == (0 if given_up else wrong + 1)
 
 
-def test_what_an_error_stopped_goes_on_past_it(extract, tmp_path, monkeypatch):
+def test_a_run_stopped_by_an_error_resumes_with_skip_errors(extract, tmp_path, monkeypatch):
     monkeypatch.setattr("unire.inference.streaming.CHUNK_CHARACTERS", 2 * 128)
     lines, out = tmp_path / "lines.txt", tmp_path / "found.jsonl"
     lines.write_bytes(b"A line.\n" * 6 + b"caf\xe9\n" + b"Another line.\n")
@@ -300,7 +300,7 @@ def test_triples_are_resumed_under_one_head(extract, tmp_path, monkeypatch):
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_ctrl_c_leaves_no_half_of_what_is_written_at_the_end(extract, tmp_path, monkeypatch):
+def test_ctrl_c_leaves_no_partial_graph_or_page(extract, tmp_path, monkeypatch):
     def stop(*arguments: object, **options: object):
         raise KeyboardInterrupt
 

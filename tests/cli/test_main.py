@@ -71,7 +71,7 @@ def test_help_teaches():
             assert "unire " + " ".join(words) in ran.output
 
 
-def test_ctrl_c_while_the_command_is_being_imported_is_no_crash(monkeypatch):
+def test_ctrl_c_during_import_shows_no_traceback(monkeypatch):
     class Interrupted(MetaPathFinder):
         def find_spec(self, name: str, *_: object) -> None:
             if name == "unire.cli.main":
@@ -115,7 +115,7 @@ def test_the_version_is_printed():
     assert run("--version").output.startswith("unire ")
 
 
-def test_stats_count_what_is_there():
+def test_stats_count_sentences_and_relations():
     total = result("data", "stats", TWENTY, "--labels", "scierc")["total"]
     assert total["sentences"] == 20
     assert total["relations_doubled"] > total["relations"]
@@ -286,7 +286,7 @@ def test_standard_input_that_is_closed_or_no_text_gets_one_sentence(exported, tm
 
 
 @pytest.mark.slow
-def test_words_are_utf_8_whatever_the_terminal_speaks(exported, tmp_path):
+def test_words_are_utf_8_with_any_terminal_encoding(exported, tmp_path):
     text = tmp_path / "words.txt"
     text.write_text("\ufeffcaf\u00e9 noir\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "PYTHONUTF8": "0"}
@@ -311,7 +311,7 @@ def test_a_full_disk_behind_standard_output_gets_one_sentence():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("json_option", [[], ["--json"]])
-def test_a_reader_that_goes_away_is_no_reason_to_complain(json_option):
+def test_a_closed_output_pipe_prints_no_error(json_option):
     reading, writing = os.pipe()
     os.close(reading)
     ran = subprocess.run(
@@ -332,12 +332,12 @@ def test_notes_are_not_lost_beside_json_lines(model, tmp_path):
     assert summary["notes"] == {"sentence longer than the encoder, stitched": 1}
 
 
-def test_what_is_no_number_is_not_printed_as_json():
+def test_nan_is_not_printed_as_json():
     with pytest.raises(ValueError, match="JSON"):
         console.print_json({"f1": float("nan")})
 
 
-def test_what_users_write_is_printed_as_it_stands(capsys):
+def test_user_text_is_printed_without_markup(capsys):
     odd = "x[red]:smile:[/bold]\\[/].jsonl"
     console.say(f"written to {odd}, in ", (odd, "bold"))
     console.fail(odd)

@@ -13,7 +13,7 @@ from unire.cli import console
 from unire.cli.main import app
 
 
-def test_what_takes_long_has_a_bar_with_rate_and_time_left_on_a_terminal_only(extract, tmp_path, monkeypatch):
+def test_a_long_run_shows_rate_and_time_left_on_terminals_only(extract, tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("A line.\n" * 50)
     monkeypatch.setattr(console, "BAR_DELAY_SECONDS", 0.0)

@@ -40,7 +40,7 @@ def test_help_lists_every_preset(monkeypatch):
         assert set(re.findall(r"`(\w+)`", described[1])) == set(PRESETS)
 
 
-def test_what_training_and_distillation_both_ask_for_they_ask_for_in_the_same_words():
+def test_shared_options_of_train_and_distill_are_identical():
     train, distill = (
         {each.name: (each.opts, each.help, each.default, each.rich_help_panel) for each in command.params}
         for command in (get_command(app).commands[name] for name in ("train", "distill"))
@@ -171,7 +171,7 @@ def test_a_mistake_is_reported_before_torch_is_imported(words, message, random_m
     ],
     ids=lambda words: " ".join(map(str, words)) if isinstance(words, tuple) else None,
 )
-def test_and_so_is_what_is_wrong_with_folds(words, message, random_model, tmp_path):
+def test_mistakes_with_folds_are_reported_before_torch_is_imported(words, message, random_model, tmp_path):
     shutil.copytree(random_model, tmp_path / "fold-02")
     ran = without_torch("train", "--encoder", "e", "--data", TWENTY, "--labels", "scierc", *words, "--out", tmp_path)
     assert message in one_sentence(ran.returncode, ran.stderr)

@@ -142,7 +142,7 @@ def test_a_square_that_is_sure_is_found_with_both_its_ends_and_one_of_little_evi
     assert decode_one(P, decoder="likely", alpha=2.0).cuts.tolist() == [[0, 1], [0, 4]]
 
 
-def test_what_lies_between_the_squares_is_no_entity_whatever_its_mean_says() -> None:
+def test_max_span_decoding_needs_enough_evidence_for_a_square() -> None:
     P = np.broadcast_to(cell(none=0.4, per=0.6), (3, 3, 5))
     assert decode_one(P, decoder="likely", alpha=3.0).entities.tolist() == [[0, 0, 3, PER]]
     assert decode_one(P, decoder="likely", alpha=4.0).entities.tolist() == []  # 9 · ln 1.5 = 3.65

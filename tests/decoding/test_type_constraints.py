@@ -54,7 +54,7 @@ def facts(found: Decoded) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("kind", ["numpy float32", "torch float32", "torch bfloat16"])
 @settings(max_examples=60, deadline=None)
 @given(drawn=constrained())
-def test_what_is_forbidden_is_never_found_and_all_else_is_as_it_was(
+def test_forbidden_relations_are_never_found_and_others_do_not_change(
     kind: str, decoder: str, drawn: tuple[Problem, Permits]
 ) -> None:
     problem, allowed_relations = drawn

@@ -35,7 +35,7 @@ def test_every_block_is_run_or_installs_or_shows():
     assert len([line for line in code.splitlines() if line]) == 3
 
 
-def test_it_is_short():
+def test_the_readme_is_short():
     assert len(README.splitlines()) <= 220
 
 
@@ -78,7 +78,7 @@ def test_the_picture_has_two_pixels_for_one_in_light_and_dark():
     assert 'media="(prefers-color-scheme: dark)"' in README
 
 
-def test_the_citation_is_that_of_the_citation_file():
+def test_the_citation_matches_the_citation_file():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     entry = re.sub(r"\s+", " ", README.split("```bibtex\n")[1].split("```")[0]).replace("{U}ni{RE}", "UniRE")
     for field in ("title", "url"):

@@ -116,7 +116,7 @@ def test_the_table_of_formats_lists_them_all():
     assert [cells[2:4] for cells in rows] == [["✓", marks[name in formats.WRITABLE]] for name in formats.FORMATS]
 
 
-def test_the_table_of_capabilities_is_that_of_the_code():
+def test_the_table_of_capabilities_matches_the_code():
     rows = read_table("reference/formats", f" | {' | '.join(CAPABILITIES)}".lstrip())
     assert [in_backticks(cells[0])[0] for cells in rows] == list(formats.WRITABLE)
     for name, *cells in rows:

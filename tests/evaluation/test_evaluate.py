@@ -68,7 +68,7 @@ def test_a_model_may_be_a_folder_an_extractor_or_a_module(random_model, report, 
 
 
 @pytest.mark.parametrize("model", [None, 3, {"model": "science"}])
-def test_what_is_no_model_is_refused(model, twenty):
+def test_an_invalid_model_is_refused(model, twenty):
     with pytest.raises(UnireError, match="a model is an Extractor, a UniRE, a name or a folder, not"):
         evaluate(model, twenty)
 
@@ -83,7 +83,7 @@ def test_what_is_no_model_is_refused(model, twenty):
         ([], "no documents"),
     ],
 )
-def test_what_are_no_documents_is_refused(extractor, documents, message):
+def test_invalid_documents_are_refused(extractor, documents, message):
     with pytest.raises(UnireError, match=message):
         evaluate(extractor, documents)
     with pytest.raises(UnireError, match=message):

@@ -122,7 +122,7 @@ def test_a_sweep_gives_what_every_alpha_gives_alone(decoder):
     assert len(found) > {"split": 5}.get(decoder, 3)
 
 
-def test_what_speaks_for_a_square_is_weighed_in_the_same_way(documents):
+def test_alpha_of_the_max_span_decoder_is_a_log_odds_threshold(documents):
     """An entity of probability 0.8 has ln 4 = 1.39 in its favour."""
     likely = extractor(documents, 0.8, "likely")
     found = {a: s.entities.f1 for a, s in zip(MaxSpanDecoder.alpha_grid, sweep_alphas(likely, documents), strict=True)}

@@ -42,7 +42,7 @@ def test_a_report_becomes_json_and_text(report):
     assert len(lines) == 5
 
 
-def test_what_cannot_be_calibrated_is_refused(folder, report, twenty):
+def test_an_impossible_calibration_is_refused(folder, report, twenty):
     with pytest.raises(UnireError, match="needs tune=True"):
         calibrate(folder, twenty, decoder="likely")
     with pytest.raises(UnireError, match="'science' cannot be changed in place; give a new folder with out="):

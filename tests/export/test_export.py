@@ -127,7 +127,7 @@ def test_an_encoder_that_cannot_be_drawn_gets_one_sentence(unexported, tmp_path,
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_that_is_there_is_replaced_by_an_export(unexported, exported, monkeypatch):
+def test_an_export_never_replaces_a_folder(unexported, exported, monkeypatch):
     monkeypatch.setattr("unire.models.checkpoint.load_checkpoint", None)  # nothing is computed before it is refused
     before = {folder: fingerprint(folder) for folder in (unexported, exported)}
     for source in before:

@@ -39,7 +39,7 @@ def test_tags_count_for_nothing_and_entities_for_the_characters_they_are_written
     assert source.positions == [0, 1, 2, 3, 3, 3, 3, 3, 4, 5, 6, 6, 6, 6, 6, 7, 8, 9]
 
 
-def test_what_only_looks_like_a_reference_is_text() -> None:
+def test_text_that_only_looks_like_a_reference_stays_text() -> None:
     source = parse_sgm("R&DEPT; &lt;")
     assert source.text == "R&DEPT; <"
     assert source.positions == [*range(9), 8, 8, 8, 9]

@@ -146,7 +146,7 @@ def test_tokens_are_the_words_and_relations_may_name_them_alone(tmp_path: Path) 
     assert [str(r) for r in document.relations] == ["Ada [Peop] –Live_In→ London [Loc]"]
 
 
-def test_what_was_not_accepted_is_left_out_and_noted(tmp_path: Path) -> None:
+def test_texts_that_were_not_accepted_are_skipped_and_noted(tmp_path: Path) -> None:
     notes: Counter[str] = Counter()
     documents = read_lines(tmp_path, example(answer="reject"), example(), example(answer="ignore"), notes=notes)
     assert len(documents) == 1
@@ -219,7 +219,7 @@ def read_found(folder: Path, *, notes: Counter[str] | None = None, **changed: An
     return document
 
 
-def test_what_extraction_writes_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_extracted_documents_are_read_back_unchanged(tmp_path: Path) -> None:
     document = read_found(tmp_path)
     assert [len(sentence) for sentence in document.sentences] == [5, 3]
     assert document.to_dict() == FOUND

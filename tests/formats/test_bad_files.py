@@ -191,7 +191,7 @@ def test_an_object_where_spert_needs_a_list_is_refused(tmp_path: Path) -> None:
         list(formats.read(file(tmp_path, spert()), "spert"))
 
 
-def test_what_an_error_shows_is_short(tmp_path: Path) -> None:
+def test_error_messages_are_short(tmp_path: Path) -> None:
     with pytest.raises(UnireError) as caught:
         list(formats.read(file(tmp_path, {**GOLD, "ner": ["x" * 10_000]}), "dygie"))
     assert len(str(caught.value)) < len(str(tmp_path)) + 200

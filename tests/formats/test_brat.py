@@ -110,7 +110,7 @@ def test_an_entity_that_splits_a_word_takes_all_of_it_and_keeps_its_characters(t
 
 
 @pytest.mark.parametrize("parts", [[], [[40, 90]]])
-def test_exact_characters_that_are_none_are_refused_in_files_and_otherwise_written_as_words(
+def test_invalid_exact_characters_are_refused_in_files_and_otherwise_ignored(
     tmp_path: Path, parts: list[list[int]]
 ) -> None:
     document = Document.from_words([["Ada", "left"]], [(0, 1, "P")], id="a")
@@ -201,7 +201,7 @@ def test_a_broken_line_is_refused_with_its_file(tmp_path: Path, ann: str, reason
     assert str(caught.value).startswith(f"{path / 'a.ann'}: ")
 
 
-def test_annotation_without_a_text_and_bytes_that_are_no_text_do_not_stop_the_rest(tmp_path: Path) -> None:
+def test_a_missing_text_and_invalid_bytes_do_not_stop_the_other_documents(tmp_path: Path) -> None:
     folder(tmp_path)
     (tmp_path / "b.ann").write_text(ANN)
     (tmp_path / "c.txt").write_bytes(b"\xff\xfe")
@@ -222,7 +222,7 @@ def test_annotation_without_a_text_and_bytes_that_are_no_text_do_not_stop_the_re
         (Document.from_words([["a"]], [(0, 1, "X", None, {"x": {1}})], id="d"), "not JSON serializable"),
     ],
 )
-def test_what_brat_cannot_spell_is_refused(tmp_path: Path, document: Document, reason: str) -> None:
+def test_names_that_brat_cannot_represent_are_refused(tmp_path: Path, document: Document, reason: str) -> None:
     with pytest.raises(UnireError, match=reason):
         formats.write([document], tmp_path / "out", "brat")
     assert not (tmp_path / "out").exists()

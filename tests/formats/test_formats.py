@@ -366,7 +366,7 @@ STRANGER = ADA.annotated(ADA.entities[:1], ADA.relations)
         (Document.from_words([["\ud83d"]]), "unire", "surrogates not allowed"),
     ],
 )
-def test_what_a_format_cannot_say_is_refused_and_nothing_is_written(
+def test_annotation_that_a_format_cannot_hold_is_refused(
     tmp_path: Path, document: Document, format: str, reason: str
 ) -> None:
     path = tmp_path / "out"
@@ -379,7 +379,7 @@ def test_what_a_format_cannot_say_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("document", [SECOND_ON_ITS_WORDS, ACROSS, SPANNING])
-def test_what_other_formats_cannot_say_our_own_can(tmp_path: Path, document: Document) -> None:
+def test_the_unire_format_holds_annotation_that_others_cannot(tmp_path: Path, document: Document) -> None:
     formats.write([document], tmp_path / "out")
     assert list(formats.read(tmp_path / "out")) == [document]
 

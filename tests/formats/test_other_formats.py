@@ -51,7 +51,7 @@ def test_sentences_of_an_article_are_one_document(tmp_path: Path) -> None:
     assert documents[0].relations[1].head.start == 4
 
 
-def test_what_was_made_for_one_encoder_is_left_out_and_noted(tmp_path: Path) -> None:
+def test_subword_fields_are_skipped_and_noted(tmp_path: Path) -> None:
     notes: Counter[str] = Counter()
     released(tmp_path, line(wordpieceSentText="x", wordpieceTokensIndex=[]), line(sentId=1), notes=notes)
     assert notes == {
@@ -154,7 +154,7 @@ def test_a_broken_sentence_of_columns_does_not_stop_the_rest(tmp_path: Path, cha
     assert reason in str(errors[0])
 
 
-def test_relations_without_a_sentence_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_relations_without_a_sentence_and_invalid_bytes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnireError, match="no sentence before them"):
         list(formats.read(columns(tmp_path, "0\t1\tR\n"), "conll04"))
     path = tmp_path / "a"
@@ -172,7 +172,7 @@ def test_relations_without_a_sentence_and_bytes_that_are_no_text_are_refused(tmp
         (Document.from_words([["\ud83d"]], id="d"), "surrogates"),
     ],
 )
-def test_what_columns_cannot_spell_is_refused(tmp_path: Path, document: Document, reason: str) -> None:
+def test_words_that_columns_cannot_represent_are_refused(tmp_path: Path, document: Document, reason: str) -> None:
     with pytest.raises(UnireError, match=re.escape(reason)):
         formats.write([document], tmp_path / "out", "conll04")
 
@@ -252,7 +252,7 @@ def test_entities_that_do_not_overlap_are_spacys_own_too(tmp_path: Path) -> None
     assert notes == {"document whose scores and attributes are left out, since its spans were changed": 1}
 
 
-def test_what_is_no_docbin_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_docbin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\x78\x9cnonsense")
     with pytest.raises(UnireError, match="is not a DocBin that can be read"):
         list(formats.read(tmp_path / "a"))

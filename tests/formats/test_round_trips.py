@@ -125,7 +125,7 @@ def assert_same(found: list[Document], expected: list[Document]) -> None:
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("format", WORDY)
-def test_what_a_format_holds_is_read_back_exactly_as_it_was(format: str) -> None:
+def test_annotation_that_a_format_holds_is_read_back_exactly(format: str) -> None:
     examples = 40 if format in SLOW else 150
     seen: Counter[bool] = Counter()
 
@@ -156,7 +156,7 @@ def test_a_document_that_loses_something_is_counted_and_no_other(format: str, do
 
 
 @given(documents())
-def test_what_holds_everything_takes_nothing_out(document: Document) -> None:
+def test_projection_on_all_capabilities_changes_nothing(document: Document) -> None:
     assert project(document, ALL_CAPABILITIES, lost := Counter()) == [document]
     assert not lost
 

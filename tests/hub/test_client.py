@@ -100,7 +100,7 @@ def test_weights_that_are_damaged_on_their_way_are_not_taken(hub: FakeHub, expor
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_downloaded_but_a_models_files_and_each_once(hub: FakeHub, exported: Path):
+def test_only_the_files_of_a_model_are_downloaded_and_each_once(hub: FakeHub, exported: Path):
     push_to_hub(exported, NAME)
     hub.repositories[NAME] |= {"modeling.py": b"print('run me')", "data/README.md": b"more", "pytorch_model.bin": b"x"}
     folder = locate_model(NAME)
@@ -111,7 +111,7 @@ def test_nothing_is_downloaded_but_a_models_files_and_each_once(hub: FakeHub, ex
     assert locate_model(NAME) == folder
 
 
-def test_a_model_of_somebody_elses_is_refused_before_its_weights_are_brought(hub: FakeHub):
+def test_a_foreign_model_is_refused_before_its_weights_are_downloaded(hub: FakeHub):
     hub.repositories[NAME] = {"config.json": b'{"model_type": "bert"}', "model.safetensors": b"x" * 100}
     with pytest.raises(UnireError, match="it is not a unire model"):
         Extractor.load(NAME)
@@ -188,7 +188,7 @@ def test_the_licence_of_a_model_is_not_that_of_its_base(hub: FakeHub, exported: 
         (lambda name: push_to_hub("nowhere", name), None, "there is no model folder 'nowhere'"),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(hub: FakeHub, act: Any, status: int | None, sentence: str):
+def test_every_error_of_the_hub_is_one_sentence(hub: FakeHub, act: Any, status: int | None, sentence: str):
     hub.refuses = status
     with pytest.raises(UnireError, match=re.escape(sentence)) as caught:
         act(NAME)

@@ -64,7 +64,7 @@ def test_the_licences_of_the_model_and_of_its_base_are_two_facts(exported: Path,
     assert ModelCard(card).data.license == known.get("licence")
 
 
-def test_what_was_rounded_before_it_was_exported_has_its_figures_once(exported: Path):
+def test_a_quantised_model_has_its_scores_in_the_card_once(exported: Path):
     settings, labels = ModelConfig.load(exported), LabelSpace.load(exported)
     made = settings.provenance
     rounded = {

@@ -54,7 +54,7 @@ def test_a_bundled_name_wins_over_a_folder_unless_given_as_a_path(bundled, unexp
     assert locate_model("./tiny") == locate_model(Path("tiny")) == Path("tiny")
 
 
-def test_what_is_nowhere_gets_one_sentence_that_says_what_there_is(bundled):
+def test_an_unknown_name_is_an_error_that_lists_the_bundled_models(bundled):
     for load in (pretrained.find, locate_model, Extractor.load):
         with pytest.raises(UnireError, match=r"'sciense'.* the bundled models are tiny$"):
             load("sciense")

@@ -74,7 +74,7 @@ def test_a_field_cannot_be_hidden_by_an_overlong_number(copy: Path, tag: bytes, 
     ],
     ids=["length", "unknown field", "field 0", "group", "encoding"],
 )
-def test_what_readers_may_skip_is_refused(copy: Path, extra: bytes):
+def test_unknown_fields_in_the_graph_are_refused(copy: Path, extra: bytes):
     path = copy / "model.onnx"
     path.write_bytes(path.read_bytes() + extra)
     with pytest.raises(UnireError, match="not written by `unire export`"):

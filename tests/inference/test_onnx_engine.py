@@ -100,7 +100,7 @@ def test_short_windows_share_a_run_and_long_ones_do_not(extractor, twenty):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8))
-def test_no_other_runs_of_a_batch_cost_less(extractor, lengths):
+def test_a_batch_is_split_into_the_cheapest_runs(extractor, lengths):
     documents = [Document.from_words([n * ["a"]]) for n in sorted(lengths, reverse=True)]
     batch = collate(groups(extractor, documents), extractor.config.spec)
     parts = list(onnx_engine._smallest_runs(batch))
@@ -143,7 +143,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
-def test_a_batch_that_nobody_wants_is_not_computed(extractor, twenty):
+def test_a_cancelled_batch_is_not_computed(extractor, twenty):
     batch = next(extractor.build_batches(twenty))
     held = threading.Event()
     busy = [extractor.engine._pool.submit(held.wait, 10) for _ in range(extractor.engine._threads)]
@@ -156,7 +156,7 @@ def test_a_batch_that_nobody_wants_is_not_computed(extractor, twenty):
     assert extractor.engine.predict_tables(batch).shape[0] == len(batch.table_spans)
 
 
-def test_nothing_of_torch_is_imported(exported, twenty):
+def test_the_onnx_engine_imports_no_torch(exported, twenty):
     code = f"""
 import sys
 for name in ("accelerate", "onnx", "onnxscript", "safetensors", "torch", "transformers"):
@@ -272,7 +272,7 @@ def test_weights_that_are_cut_short_are_refused(copy):
 @pytest.mark.parametrize(
     "content", [b"", b"\xff" * 100, b"\x02" + bytes(7) + b"[]", b"\x10" + bytes(7) + b'{"a": {"b": 1}} ']
 )
-def test_weights_that_are_none_are_refused(copy, content):
+def test_invalid_weight_files_are_refused(copy, content):
     (copy / "model.safetensors").write_bytes(content)
     with pytest.raises(UnireError, match="not a safetensors file"):
         read_tensor_locations(copy / "model.safetensors")

@@ -75,7 +75,7 @@ def test_close_can_wait_for_the_thread_to_end():
     Prefetcher(items()).close(wait=True)  # no thread was ever begun
 
 
-def test_nobody_waits_for_an_item_that_may_never_come():
+def test_closing_does_not_wait_for_a_blocked_source():
     blocked = threading.Event()
 
     def items():
@@ -138,7 +138,7 @@ def test_prefetching_stops_at_the_size_limit():
 @pytest.mark.parametrize(
     "source", [lambda items: Prefetcher(items, max_size=100), lambda items: Chunker(items, lambda item: 1)]
 )
-def test_what_came_before_an_error_is_given_before_it(source):
+def test_items_before_an_error_are_yielded_before_it_is_raised(source):
     def items():
         yield from "abc"
         raise OSError("gone")

@@ -75,13 +75,13 @@ def test_captures_of_all_shapes_lie_in_the_same_place_and_each_is_right(calls):
         assert [places.index(place) for place in places] == [0, 0, 0, 3, 3, 3]
 
 
-def test_nothing_is_captured_unless_asked_for(calls):
+def test_without_capture_steps_run_eagerly(calls):
     gradients = runner(calls, capture=False)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert calls == [(2,)] * 3
 
 
-def test_what_cannot_be_captured_is_computed_step_by_step_from_then_on(calls, failing_graph_capture, caplog):
+def test_a_step_that_cannot_be_captured_runs_eagerly_from_then_on(calls, failing_graph_capture, caplog):
     gradients = runner(calls)
     assert [gradients({"x": torch.ones(2)}).tolist() for _ in range(3)] == [[2, 2]] * 3
     assert not gradients.captures

@@ -48,7 +48,7 @@ def test_the_position_bias_gets_the_gradient_it_would_get_from_transformers(mode
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)
 
 
-def test_attention_weights_are_there_for_those_who_ask(models) -> None:
+def test_attention_weights_are_returned_on_request(models) -> None:
     ids = torch.randint(6, 20, (2, 10))
     slow, fast = (model(ids, output_attentions=True).attentions for model in models)
     torch.testing.assert_close(slow, fast)
@@ -84,7 +84,7 @@ def test_the_bias_follows_the_positions_that_are_given_and_not_the_order_of_the_
 
 
 @torch.no_grad()
-def test_a_mask_says_for_every_token_what_it_sees(models) -> None:
+def test_a_mask_per_token_is_respected(models) -> None:
     _, fast = models
     ids = torch.randint(6, 20, (1, 40))
     first_half = torch.arange(40) < 20
@@ -95,7 +95,7 @@ def test_a_mask_says_for_every_token_what_it_sees(models) -> None:
 
 
 @pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
-def test_what_layers_hold_is_given_as_transformers_gives_it(models, asked: str) -> None:
+def test_hidden_states_and_attentions_equal_those_of_transformers(models, asked: str) -> None:
     inputs = {"input_ids": torch.randint(6, 20, (2, 30)), asked: True}
     slow, fast = (model(**inputs) for model in models)
     torch.testing.assert_close(slow[0], fast[0], rtol=1e-4, atol=1e-5)
@@ -127,7 +127,7 @@ def test_gradients_come_from_cudnn_only_for_multiples_of_128_tokens(length: int,
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("padded", [False, True])
-def test_bert_sees_the_same_through_a_mask_that_is_not_looked_at(tmp_path: Path, attention: str, padded: bool) -> None:
+def test_fast_attention_of_bert_gives_the_same_numbers(tmp_path: Path, attention: str, padded: bool) -> None:
     encoder = tiny_encoder("bert", tmp_path, WORDS)
     slow, fast = (
         transformers.AutoModel.from_pretrained(encoder, attn_implementation=attention).eval() for _ in range(2)

@@ -66,7 +66,7 @@ def test_every_stage_is_a_command_with_options_that_it_has(stages, recipes):
             assert {word for word in stage.command if word.startswith("--")} <= known, stage.name
 
 
-def test_what_a_stage_needs_is_made_before_it(stages, recipes):
+def test_stages_run_after_the_stages_they_need(stages, recipes):
     _, reproduce, _ = recipes
     order = [stage.name for stage in reproduce.wanted(stages, ["science", "conll04-unmarked"])]
     assert order[-1] == "conll04-unmarked-2"
@@ -209,7 +209,7 @@ def test_soft_labels_are_made_in_the_folder_of_work(recipes, parts, teacher, tmp
     assert (printed["documents"], printed["tables"]) == (7, 20)
 
 
-def test_what_is_made_again_is_removed_before_unless_it_is_resumed(recipes, stages, tmp_path):
+def test_outputs_are_removed_before_a_rebuild_unless_it_resumes(recipes, stages, tmp_path):
     _, reproduce, _ = recipes
     work = tmp_path / "work"
 

@@ -61,7 +61,7 @@ def test_words_keep_their_places(server, science):
     assert [(e["start"], e["end"]) for e in found["entities"]] == [e.span for e in expected.entities]
 
 
-def test_what_is_not_likely_enough_is_left_out(server, science):
+def test_min_score_drops_results(server, science):
     for least in (0.5, 0.6, 1):
         kept = science.extract(TEXT).confident(least)
         assert server.extract({"text": TEXT, "min_score": least}).json["documents"] == [kept.to_dict()]
@@ -124,7 +124,7 @@ def test_schemathesis_finds_nothing_that_the_openapi_document_does_not_say(scien
 # What a page is sent
 
 
-def test_a_view_is_what_is_found_with_the_tables_of_the_sentences_asked_for(server, science):
+def test_a_view_has_the_results_and_the_requested_tables(server, science):
     view = server.ask("POST", "/view", {"text": TEXT, "cells": [1]}).json
     assert view["document"] == science.extract(TEXT).to_dict()
     assert [table["sentence"] for table in view["tables"]] == [0, 1]
@@ -427,7 +427,7 @@ def run(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in ("serve", *words)])
 
 
-def test_what_cannot_be_served_is_one_sentence(tmp_path, monkeypatch):
+def test_a_server_that_cannot_start_ends_with_one_sentence(tmp_path, monkeypatch):
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         error = run("--port", port).exception

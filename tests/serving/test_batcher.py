@@ -55,7 +55,7 @@ def busy(batcher: Batcher, held: Held) -> Future:
     return future
 
 
-def test_what_comes_while_a_batch_is_computed_makes_the_next_ones(batcher, held):
+def test_requests_that_arrive_during_a_batch_form_the_next_ones(batcher, held):
     futures = [busy(batcher, held), *(batcher.submit([i]) for i in range(1, 5))]
     held.let.set()
     assert [future.result(20)[0] for future in futures] == [0, 1, 4, 9, 16]
@@ -90,7 +90,7 @@ def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_comi
     batcher.close()
 
 
-def test_what_comes_at_once_is_shared_among_the_threads(held):
+def test_simultaneous_requests_are_shared_among_the_threads(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.5, workers=2))
     futures = [batcher.submit([i]) for i in range(8)]
     until(lambda: len(held.batches) == 2)
@@ -143,8 +143,8 @@ def test_a_queue_that_would_take_longer_than_half_of_the_timeout_is_full():
     batcher.close()
 
 
-def test_little_is_not_refused_because_much_waits():
-    """The much is not done before it."""
+def test_a_small_request_is_accepted_behind_large_ones():
+    """Large requests in the queue do not delay it."""
 
     def slow(items: list[int], wanted: Callable[[], bool]) -> list[int]:
         time.sleep(0.2)
@@ -166,7 +166,7 @@ def test_little_is_not_refused_because_much_waits():
     batcher.close()
 
 
-def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
+def test_a_request_cancelled_in_the_queue_is_never_computed(batcher, held):
     busy(batcher, held)
     futures = [batcher.submit([i]) for i in (1, 2, 3, 4)]
     assert futures[1].cancel()
@@ -178,7 +178,7 @@ def test_what_is_cancelled_before_its_turn_is_never_computed(batcher, held):
     assert 2 not in [item for batch in held.batches for item in batch]
 
 
-def test_what_is_given_up_while_it_is_computed_is_known_to_be_unwanted(batcher, held):
+def test_a_request_cancelled_during_its_batch_is_marked_as_unwanted(batcher, held):
     first = busy(batcher, held)
     assert held.wanted()
     assert first.cancel()
@@ -215,7 +215,7 @@ def test_a_queue_that_is_empty_again_when_others_were_waited_for_leaves_the_thre
     batcher.close()
 
 
-def test_what_is_large_is_computed_in_turn_with_others(batcher, held):
+def test_large_requests_take_turns_with_others(batcher, held):
     busy(batcher, held)
     large = batcher.submit([1, 2, 3, 4, 5, 6, 7])
     small = batcher.submit([8])
@@ -226,7 +226,7 @@ def test_what_is_large_is_computed_in_turn_with_others(batcher, held):
     assert held.batches == [[0], [1, 8, 2], [3, 4, 5], [6, 7]]
 
 
-def test_what_is_larger_than_a_batch_leaves_the_other_threads_to_others(held):
+def test_a_request_larger_than_a_batch_occupies_one_thread(held):
     batcher = Batcher(held, lambda item: item, ServingLimits(batch_tokens=3, wait_seconds=0, workers=2))
     large = [batcher.submit([9, 8]), batcher.submit([7])]
     until(lambda: held.batches == [[9]])
@@ -239,7 +239,7 @@ def test_what_is_larger_than_a_batch_leaves_the_other_threads_to_others(held):
     batcher.close()
 
 
-def test_what_is_left_of_a_large_request_that_is_given_up_or_fails_is_not_computed():
+def test_the_rest_of_a_cancelled_or_failed_request_is_not_computed():
     seen: list[int] = []
 
     def fussy(items: list[int], wanted: Callable[[], bool]) -> list[float]:
@@ -254,12 +254,12 @@ def test_what_is_left_of_a_large_request_that_is_given_up_or_fails_is_not_comput
     batcher.close()
 
 
-def test_nothing_is_computed_at_once(batcher, held):
+def test_an_empty_request_is_answered_without_a_batch(batcher, held):
     assert batcher.submit([]).result(0) == []
     assert held.batches == []
 
 
-def test_only_what_must_fail_fails():
+def test_an_error_fails_only_its_own_request():
     def fussy(items: list[int], wanted: Callable[[], bool]) -> list[float]:
         return [1 / item for item in items]
 
@@ -283,7 +283,7 @@ def test_closing_finishes_what_was_accepted_and_takes_nothing_more(batcher, held
     assert [future.result(0)[0] for future in futures] == [0, 1, 4, 9, 16]
 
 
-def test_closing_gives_up_what_is_not_computed_in_time(batcher, held):
+def test_closing_cancels_requests_after_the_grace_period(batcher, held):
     futures = [busy(batcher, held), *(batcher.submit([i]) for i in range(1, 5))]
     started = time.monotonic()
     batcher.close(0.2)

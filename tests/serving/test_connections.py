@@ -76,7 +76,7 @@ def test_a_head_that_comes_slowly_is_waited_for(science):
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_caller_who_does_not_read_is_hung_up_on(science):
+def test_a_connection_whose_caller_does_not_read_is_closed(science):
     """Also one who goes on asking meanwhile."""
     with Running(science, ServingLimits(timeout_seconds=1)) as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -169,7 +169,7 @@ def test_a_caller_with_many_connections_closes_only_his_own(science):
             connection.close()
 
 
-def test_answers_that_nobody_reads_are_limited_by_their_bytes(science):
+def test_unread_answers_are_limited_by_their_bytes(science):
     ask = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with Running(science, ServingLimits(unsent_bytes=1)) as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -190,7 +190,7 @@ def test_a_refusal_is_read_although_the_body_was_not(science):
         until(lambda: not server.server.server_state.connections)
 
 
-def test_a_caller_who_does_not_close_after_the_last_answer_is_hung_up_on(science):
+def test_a_connection_left_open_after_the_last_answer_is_closed(science):
     with Running(science, ServingLimits(linger_seconds=1)) as server, connect(server) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while connection.recv(4096):
@@ -200,7 +200,7 @@ def test_a_caller_who_does_not_close_after_the_last_answer_is_hung_up_on(science
         assert 0.5 < time.monotonic() - began < 5
 
 
-def test_a_caller_who_goes_before_the_body_has_come_is_counted_as_gone(server):
+def test_a_disconnect_before_the_end_of_the_body_is_counted_as_499(server):
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(f"{HEAD}Content-Length: 90\r\n\r\n{{".encode())
         time.sleep(0.1)

@@ -116,7 +116,7 @@ def test_mutants_of_requests_get_a_proper_answer_and_leave_no_trace(science, cap
 
 
 @pytest.mark.slow
-def test_who_asks_while_the_server_stops_is_answered_or_refused_but_never_cut_off():
+def test_requests_during_shutdown_are_answered_or_refused_completely():
     with command() as (process, address):
 
         async def ask() -> tuple[Tally, Tally]:
@@ -132,7 +132,7 @@ def test_who_asks_while_the_server_stops_is_answered_or_refused_but_never_cut_of
     assert log == f"stopped; requests: {kept.statuses[200] + new.statuses[200]} answered\n"
 
 
-def test_who_keeps_a_connection_learns_at_the_next_request_that_the_server_stops(slow):
+def test_during_shutdown_kept_connections_are_closed_with_the_next_answer(slow):
     """It stops only when the accepted request is answered."""
     with Running(slow) as server, ThreadPoolExecutor(1) as pool:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

@@ -44,7 +44,7 @@ def test_a_full_queue_is_answered_with_when_to_ask_again(slow):
         more.shutdown()
 
 
-def test_what_takes_too_long_is_given_up_and_not_computed(slow):
+def test_a_request_that_times_out_in_the_queue_is_not_computed(slow):
     with Running(slow, ServingLimits(timeout_seconds=1, workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
@@ -103,7 +103,7 @@ def large(sentences: int) -> dict[str, Any]:
     return {"texts": [f"{TEXT} {i}" for i in range(sentences)]}
 
 
-def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
+def test_a_request_that_times_out_is_not_computed_to_the_end(slow):
     slow.engine.let.set()
     slow.engine.pause = 0.1
     with Running(slow, ServingLimits(timeout_seconds=1, batch_tokens=100, workers=1)) as server:
@@ -117,7 +117,7 @@ def test_what_is_given_up_while_it_is_computed_is_not_computed_to_its_end(slow):
 
 
 @pytest.mark.slow
-def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
+def test_an_abandoned_text_is_dropped_between_two_batches(slow):
     slow.engine.let.set()
     slow.engine.max_batch_tokens = 40
     text = f"{TEXT} " * 200
@@ -130,7 +130,7 @@ def test_a_text_that_nobody_waits_for_is_left_between_two_batches(slow):
         assert slow.engine.done == 3 < all_of_it / 2
 
 
-def test_who_asks_for_little_does_not_wait_for_all_that_is_large(slow):
+def test_a_small_request_does_not_wait_for_a_large_one(slow):
     slow.engine.let.set()
     slow.engine.pause = 0.1
     with Running(slow, ServingLimits(batch_tokens=100, workers=1)) as server, ThreadPoolExecutor(1) as pool:
@@ -143,7 +143,7 @@ def test_who_asks_for_little_does_not_wait_for_all_that_is_large(slow):
         assert [document["text"] for document in documents] == large(30)["texts"]
 
 
-def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow):
+def test_after_a_disconnect_a_request_is_not_computed_to_the_end(slow):
     slow.engine.let.set()
     slow.engine.pause = 0.1
     body = json.dumps(large(60)).encode()
@@ -156,7 +156,7 @@ def test_a_caller_who_goes_while_it_is_computed_is_not_computed_to_the_end(slow)
         assert slow.engine.done < 15
 
 
-def test_a_caller_who_goes_before_his_turn_is_not_computed(slow):
+def test_after_a_disconnect_a_queued_request_is_not_computed(slow):
     with Running(slow, ServingLimits(workers=1)) as server:
         pool, futures = together(server, 1)
         assert slow.engine.begun.wait(20)
@@ -211,7 +211,7 @@ def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(slow):
 
 
 @pytest.mark.parametrize("signals", [1, 2])
-def test_what_is_not_done_when_the_grace_is_over_is_answered_so(slow, signals):
+def test_requests_unfinished_after_the_grace_period_get_an_error(slow, signals):
     """A second signal ends the grace."""
     with Running(slow, ServingLimits(grace_seconds=0.5 if signals == 1 else 60)) as server:
         pool, futures = together(server, 3)

@@ -127,7 +127,7 @@ def drag_slider(page, alpha: float) -> None:
     page.mouse.up()
 
 
-def test_the_page_begins_with_an_example_and_shows_what_is_typed_at_once(visit, science):
+def test_the_page_starts_with_an_example_and_updates_while_typing(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     assert page.locator(".arcs .arc").count() > 0

@@ -72,7 +72,7 @@ def test_a_part_that_may_not_start_yet_keeps_back_nobody():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 5), min_size=1, max_size=4)), max_size=12))
-def test_nobody_is_served_twice_while_another_waits(requests):
+def test_no_client_is_served_twice_while_another_waits(requests):
     waiting: FairQueue[str, None] = FairQueue(1e9)
     for client, sizes in requests:
         waiting.add(request(client, sizes, since=time.monotonic()))
@@ -122,7 +122,7 @@ def measure(speed: Speed, clock: Clock, tokens: float, seconds: float, *, busy: 
     speed.count(tokens, since)
 
 
-def test_the_speed_follows_what_is_measured(clock):
+def test_the_speed_follows_the_measurements(clock):
     speed = Speed()
     assert speed.now == float("inf")
     speed.start(1000)

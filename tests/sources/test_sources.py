@@ -254,7 +254,7 @@ def test_an_archive_without_its_end_is_refused_and_what_comes_before_is_read(tmp
 
 
 @pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
-def test_what_is_packed_by_name_alone_is_refused(tmp_path, suffix):
+def test_a_plain_file_with_a_compressed_suffix_is_refused(tmp_path, suffix):
     file = tmp_path / f"a.txt.{suffix}"
     file.write_text("plain text\n" * 100)
     assert refused(file).startswith(f"{file} cannot be read: ")
@@ -283,7 +283,7 @@ def test_json_lines_have_their_text_in_a_field(tmp_path):
     assert "'id' is int, not a string" in refused(file, field="id")
 
 
-def test_what_is_no_name_names_no_text(tmp_path):
+def test_a_null_id_is_replaced_by_the_position(tmp_path):
     file = tmp_path / "papers.jsonl"
     file.write_text('{"id": null, "text": "one"}\n')
     assert read(file) == [(f"{file}:1", "one")]
@@ -303,7 +303,7 @@ def test_what_is_no_name_names_no_text(tmp_path):
         ("[" * 100_000, "a number is too long, or brackets are nested too deeply; for plain lines"),
     ],
 )
-def test_lines_that_are_no_json_objects_are_refused(tmp_path, line, message):
+def test_invalid_json_lines_are_refused(tmp_path, line, message):
     file = tmp_path / "papers.jsonl"
     file.write_text('{"text": "good"}\n' + line)
     assert message in refused(file)
@@ -382,7 +382,7 @@ def test_an_archive_of_files_is_no_text(tmp_path, name):
         (b"id,text\rx,one\r", "cannot be read: "),
     ],
 )
-def test_tables_that_are_none_are_refused(tmp_path, content, message):
+def test_invalid_tables_are_refused(tmp_path, content, message):
     file = tmp_path / "papers.csv"
     file.write_bytes(content)
     assert message in refused(file)
@@ -407,7 +407,7 @@ def test_a_name_with_white_space_about_it_is_pointed_at(tmp_path):
     assert "has no column 'text', only 'id', ' text' (there is ' text'); choose one with field=..." in refused(file)
 
 
-def test_what_is_wrong_in_another_column_is_not_looked_at(tmp_path):
+def test_invalid_bytes_in_another_column_are_ignored(tmp_path):
     file = tmp_path / "papers.csv"
     file.write_bytes(b"text,other\none,caf\xe9\n")
     assert read(file) == [(f"{file}:2", "one")]
@@ -450,7 +450,7 @@ def test_annotated_files_give_their_words(tmp_path):
 
 
 @pytest.mark.parametrize("raw", [b"caf\xe9", b"\x89PNG\r\n\x1a\n\x00\x00\xff"])
-def test_what_is_no_utf_8_is_refused(tmp_path, raw):
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path, raw):
     file = tmp_path / "a.txt"
     file.write_bytes(raw)
     expected = "is binary, not text" if b"\0" in raw else "is not UTF-8"
@@ -461,7 +461,7 @@ def test_what_is_no_utf_8_is_refused(tmp_path, raw):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text here")
-def test_arguments_and_names_that_are_no_utf_8_do_no_harm(tmp_path):
+def test_arguments_and_file_names_need_not_be_utf_8(tmp_path):
     assert "the text is not UTF-8" in refused("caf\udce9 noir")
     file = tmp_path / "caf\udce9.txt"
     file.write_text("good")
@@ -469,7 +469,7 @@ def test_arguments_and_names_that_are_no_utf_8_do_no_harm(tmp_path):
     assert (name.encode(), text) == (f"{tmp_path}/caf\ufffd.txt".encode(), "good")
 
 
-def test_what_cannot_be_opened_is_refused(tmp_path):
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path):
     loop = tmp_path / "a.txt"
     target = tmp_path / "gone.txt"
     target.touch()
@@ -481,7 +481,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path):
         list(inputs)
 
 
-def test_two_ways_to_read_are_one_too_many():
+def test_lines_and_words_cannot_be_combined():
     assert "lines=True and words=True cannot be combined" in refused("a b", lines=True, words=True)
 
 
@@ -562,7 +562,7 @@ def test_rows_of_standard_input_are_read_when_they_are_taken():
         (b"PAR1\x15\x04\xff\x00\n", "row 1 is binary, not text"),
     ],
 )
-def test_rows_of_standard_input_that_are_none_are_refused(content, message, monkeypatch):
+def test_invalid_rows_on_standard_input_are_refused(content, message, monkeypatch):
     piped(content, monkeypatch)
     error = refused(field="abstract")
     assert message in error
@@ -709,7 +709,7 @@ def raise_if(part: str, error: UnireError) -> None:
         raise error
 
 
-def test_what_is_in_a_folder_without_permission_is_refused_for_that_reason(tmp_path, monkeypatch):
+def test_a_file_in_a_folder_without_permission_is_refused_for_that_reason(tmp_path, monkeypatch):
     def refuse(path: Path, **_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 

@@ -201,7 +201,7 @@ def test_systems_that_find_the_same_do_not_differ(twenty, random_predictions, sc
     assert len(result["systems"][0]["scores"]) == 6
 
 
-def test_where_systems_differ_is_listed_with_who_is_right(scierc_labels):
+def test_differences_of_systems_are_listed_with_the_correct_one(scierc_labels):
     words = [["we", "parse", "trees"], ["and", "graphs"]]
     gold = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material"), (4, 5, "Material")], [(0, 1, "COMPARE")])
     first = Document.from_words(words, [(1, 2, "Task"), (2, 3, "Material")], [(1, 0, "COMPARE")])

@@ -56,7 +56,7 @@ def two() -> list[Document]:
     return [Document.from_words([[word]], [(0, 1, "Method")]) for word in ("trees", "graphs")]
 
 
-def test_what_is_slow_is_not_repeated(time_of, two):
+def test_slow_documents_are_not_repeated(time_of, two):
     reader = Reader(each=2, extra=(9, 1, 0, 3))
     taken = time_of(reader, two)
     assert reader.passes == [2, 2, 2, 2]  # the first warms up
@@ -97,7 +97,7 @@ def test_nothing_to_read_ends_at_once(time_of):
     assert time_of(reader, []) == ([], {"all": 0}, 1)
 
 
-def test_what_is_found_is_that_of_the_documents_once_and_without_their_annotation(time_of, two):
+def test_timing_returns_each_document_once_with_predicted_annotation_only(time_of, two):
     found = time_of(Reader(each=0.1), two).documents
     assert [[(entity.text, entity.label) for entity in document.entities] for document in found] == [
         [("trees", "Task")],

@@ -91,7 +91,7 @@ def test_a_report_has_all_studies_of_its_folder(studied):
 
 
 @pytest.mark.slow
-def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
+def test_a_report_with_an_encoder_runs_only_missing_studies(studied, tmp_path):
     folder = shutil.copytree(studied.folder, tmp_path / "mine")
     for missing in ("cells/beta2=0.999-0.json", "cells/pipeline-measured-0.json", "errors.json", "threshold.json"):
         (folder / missing).unlink()
@@ -118,7 +118,7 @@ def test_a_report_with_an_encoder_does_only_what_is_missing(studied, tmp_path):
     ],
     ids=lambda words: words[0],
 )
-def test_a_study_of_what_is_there_needs_no_torch(words, tmp_path):
+def test_a_study_of_stored_results_needs_no_torch(words, tmp_path):
     folder = shutil.copytree(PUBLISHED, tmp_path / "mine")
     (folder / f"{words[0]}.json").unlink(missing_ok=True)
     ran = without_torch("study", *words, "--out", folder)
@@ -165,7 +165,7 @@ def _train_another(folder, monkeypatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported, studied, monkeypatch):
+def test_a_report_repeats_the_studies_of_a_retrained_model(reported, studied, monkeypatch):
     folder = reported.folder
     before = {name: load_result(folder, name) for name in OF_MODEL}
     _train_another(folder, monkeypatch)
@@ -183,7 +183,7 @@ def test_a_report_does_studies_of_the_model_again_when_that_is_another(reported,
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("why", ["older", "deleted", "of others"])
-def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, why):
+def test_studies_that_may_still_be_valid_are_kept(reported, monkeypatch, why):
     folder = reported.folder
     if why == "deleted":
         shutil.rmtree(folder / "models" / "default-0")
@@ -204,7 +204,7 @@ def test_studies_of_which_nobody_knows_better_are_kept(reported, monkeypatch, wh
 
 
 @pytest.mark.slow
-def test_what_a_report_cannot_do_is_refused_before_anything_is_trained(studied, tmp_path, monkeypatch):
+def test_an_impossible_report_is_refused_before_training(studied, tmp_path, monkeypatch):
     folder = shutil.copytree(studied.folder, tmp_path / "mine")
     (folder / "cells" / "default-0.json").unlink()
     before = len(studied.made)
@@ -320,7 +320,7 @@ CHARTS = {
 
 
 @pytest.mark.slow
-def test_every_chart_of_every_study_is_looked_at():
+def test_every_chart_of_every_study_is_tested():
     drawn = {chart: name for name in STUDIES for chart in STUDIES[name].charts(load_result(PUBLISHED, name))}
     assert drawn == {chart: study for chart, (study, *_) in CHARTS.items()}
 
@@ -355,7 +355,7 @@ def test_a_chart_shows_the_numbers_with_axes_units_and_n(name, studied):
 # Pages
 
 
-def test_a_report_collects_what_is_there_and_needs_no_network(twenty, random_predictions, scierc_labels, tmp_path):
+def test_a_report_collects_stored_results_and_needs_no_network(twenty, random_predictions, scierc_labels, tmp_path):
     nasty, other = (
         [replace(document, id="<script>alert(1)</script>") for document in documents]
         for documents in (twenty, random_predictions)

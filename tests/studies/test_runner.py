@@ -34,7 +34,7 @@ def job(tmp_path):
     return make
 
 
-def test_a_job_leaves_what_it_printed_and_what_is_known_of_it(job):
+def test_a_job_records_its_output_and_info(job):
     made = job("a", info={"seed": 3})
     run_jobs([made], 1)
     record = read_record(made.record_path)
@@ -42,7 +42,7 @@ def test_a_job_leaves_what_it_printed_and_what_is_known_of_it(job):
     assert record["seconds"] >= 0
 
 
-def test_what_is_done_is_not_done_again(job):
+def test_finished_jobs_are_not_repeated(job):
     jobs = [job("a"), job("b")]
     run_jobs(jobs[:1], 1)
     logged = []
@@ -53,7 +53,7 @@ def test_what_is_done_is_not_done_again(job):
 
 
 @pytest.mark.parametrize("max_parallel", [True, False])
-def test_what_needs_something_that_was_done_again_is_done_again(job, max_parallel):
+def test_jobs_that_depend_on_a_repeated_job_are_repeated(job, max_parallel):
     first, second, third = job("first"), job("second", needs=("first",)), job("third", needs=("second", "elsewhere"))
     run_jobs([first, second, third, job("other")], 1)
     first.record_path.unlink()
@@ -69,7 +69,7 @@ def test_what_needs_something_that_was_done_again_is_done_again(job, max_paralle
     assert not job.notes()
 
 
-def test_what_is_made_from_nothing_is_removed_before_it_is_made_again(job, tmp_path):
+def test_a_fresh_output_is_removed_before_the_job_is_repeated(job, tmp_path):
     folder = tmp_path / "model"
     made = job("a", code=f"import os; os.mkdir({str(folder)!r})", fresh_output=folder)
     run_jobs([made], 1)
@@ -81,7 +81,7 @@ def test_what_is_made_from_nothing_is_removed_before_it_is_made_again(job, tmp_p
     assert not (folder / "old").exists()
 
 
-def test_nothing_is_removed_that_another_process_is_at(job, tmp_path):
+def test_the_output_of_a_job_running_elsewhere_is_not_removed(job, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     made = job("a", fresh_output=folder)
@@ -93,7 +93,7 @@ def test_nothing_is_removed_that_another_process_is_at(job, tmp_path):
     assert folder.exists()
 
 
-def test_what_cannot_be_removed_is_named(job, tmp_path):
+def test_an_output_that_cannot_be_removed_is_named(job, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
     with pytest.raises(UnireError, match=r"link' cannot be removed"):
@@ -119,7 +119,7 @@ def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
     assert notes.index("other begins") < notes.index("first ends")
 
 
-def test_what_is_light_runs_beside_anything(job):
+def test_a_light_job_runs_beside_any_job(job):
     until_it_ends = "any('light ends' in open(notes.name).read() or time.sleep(0.05) for _ in range(1000))"
     run_jobs([job("alone", code=until_it_ends, exclusive=True), job("light", light=True), job("heavy")], 1)
     notes = job.notes()
@@ -153,7 +153,7 @@ def test_a_failure_stops_the_others_and_says_why(job):
         run_jobs([job("silent", code="import os; os._exit(3)")], 1)
 
 
-def test_what_is_to_happen_with_a_record_happens_before_it_is_kept(job):
+def test_the_record_callback_runs_before_the_record_is_saved(job):
     made = job("a")
 
     def refuse(done, record):
@@ -210,7 +210,7 @@ def test_sigterm_stops_what_runs(job, tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_what_is_stopped_may_save_where_it_stands_but_not_for_ever(job, monkeypatch):
+def test_a_stopped_job_has_limited_time_to_save_its_state(job, monkeypatch):
     monkeypatch.setattr(runner, "STOP_SECONDS", 2.0)
     willing, stubborn = (
         f"import signal; signal.signal(signal.SIGTERM, signal.{answer})"

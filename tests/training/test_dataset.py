@@ -32,7 +32,7 @@ def test_gold_tables_are_kept_small_and_handed_out_whole(n_types, kept, encoder)
     assert np.array_equal(batch.gold[0], fill_sentence(document.sentences[0], labels).labels)
 
 
-def test_what_is_counted_has_happened(encoder):
+def test_a_split_sentence_is_counted(encoder):
     document = Document.from_words([["a"] * 5, ["b"]])
     assert training_set([document], LabelSpace(("X",)), encoder, max_table=3).notes == {
         "sentence larger than a table, split": 1

@@ -79,7 +79,7 @@ def test_where_nothing_can_be_lost_a_signal_is_heard_at_once_but_only_one(number
             pytest.fail("what was heard before is not forgotten")
 
 
-def test_what_answered_signals_before_answers_them_again():
+def test_earlier_signal_handlers_are_restored():
     before = [signal.getsignal(number) for number in SIGNALS]
     with pytest.raises(ValueError, match="stop"), Interrupt():  # noqa: PT012
         assert all(signal.getsignal(number) not in before for number in SIGNALS)
@@ -300,7 +300,7 @@ def test_signals_are_heard_while_gradients_are_computed(encoder, twenty, scierc_
     assert interrupt.number == signal.SIGTERM
 
 
-def test_what_was_drawn_by_chance_in_a_step_is_drawn_again_on_resume(few, scierc_labels, encoder):
+def test_the_random_state_of_an_interrupted_step_is_restored(few, scierc_labels, encoder):
     config = TrainingConfig(batch_size=8)
     task = TableTask(init_model(str(encoder), scierc_labels, config), few, [], config, Accelerator(cpu=True))
     trainer = Trainer(task)

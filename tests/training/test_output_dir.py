@@ -46,7 +46,7 @@ def test_a_finished_model_is_not_trained_over(trained, random_model, tmp_path, m
     assert fingerprint(out) == before
 
 
-def test_nor_does_a_student_replace_one(teacher, encoder, tmp_path, monkeypatch):
+def test_a_student_does_not_replace_a_finished_model(teacher, encoder, tmp_path, monkeypatch):
     before = fingerprint(teacher)
     monkeypatch.setattr(distilling, "load_teachers", None)
     with pytest.raises(UnireError, match=r"already exists and holds .*; pass a new folder"):
@@ -59,7 +59,7 @@ def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
     assert ModelDir.open(tmp_path).config.provenance["epochs"] == 1
 
 
-def test_what_an_interrupted_training_left_is_replaced_once_its_state_was_removed(trained, tmp_path):
+def test_an_interrupted_model_without_state_is_replaced(trained, tmp_path):
     out = tmp_path / "model"
     assert trained(out, callbacks=[InterruptAfter(1)]).interrupted
     with pytest.raises(UnireError, match=r"; pass resume=True, or delete the folder$"):
@@ -96,7 +96,7 @@ def test_a_folder_of_the_users_by_the_name_of_the_state_is_refused(resume, train
     assert chapter.exists()
 
 
-def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(trained, tmp_path):
+def test_user_files_in_the_resume_folder_survive_the_training(trained, tmp_path):
     class Noting(Callback):
         def on_epoch_end(self, record):
             (tmp_path / "model.resume").mkdir(exist_ok=True)
@@ -107,7 +107,7 @@ def test_what_the_user_puts_beside_the_state_meanwhile_outlasts_the_training(tra
 
 
 @pytest.mark.parametrize("work", ["calibration", "export"])
-def test_but_not_what_was_worked_on_since(work, trained, tmp_path):
+def test_an_interrupted_model_that_was_calibrated_or_exported_is_not_replaced(work, trained, tmp_path):
     out, then = tmp_path / "model", tmp_path / "then"
     trained(out, callbacks=[InterruptAfter(1)])
     left = ModelDir.open(out)

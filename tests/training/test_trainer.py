@@ -136,7 +136,7 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
         ("bert", False, ("exact", 64)),  # on a CPU, where every token of padding takes its time
     ],
 )
-def test_windows_are_packed_where_steps_are_recorded_and_the_encoder_lets_them(
+def test_windows_are_packed_with_graph_capture_and_a_supported_encoder(
     family, recorded, batching, few, scierc_labels, encoders, tmp_path
 ):
     config = quick()
@@ -255,7 +255,7 @@ def test_an_interrupt_before_the_first_or_after_the_last_step_loses_no_epoch(
     assert resumed.history == straight.history
 
 
-def test_what_was_started_before_there_was_a_setting_is_resumed_with_its_default(few, scierc_labels, encoder, tmp_path):
+def test_a_state_without_a_newer_setting_resumes_with_its_default(few, scierc_labels, encoder, tmp_path):
     out = tmp_path / "model"
     train(encoder, few, labels=scierc_labels, config=quick(), out=out, callbacks=[InterruptAfter(1)])
     (record,) = tmp_path.glob("model.resume/*/state.json")
@@ -408,7 +408,7 @@ def test_training_stops_when_patience_is_at_an_end(twenty, scierc_labels, encode
     assert len(trained.history) == 1 + 3  # the first epoch is the best there is
 
 
-def test_what_a_table_cannot_hold_is_counted(encoder, tmp_path):
+def test_annotation_that_a_table_cannot_hold_is_counted(encoder, tmp_path):
     document = Document.from_words(
         [["a", "b", "c", "d"]],
         entities=[(0, 3, "X"), (1, 2, "X"), (3, 4, "X")],

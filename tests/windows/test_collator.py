@@ -169,7 +169,7 @@ def test_packed_windows_are_contiguous_and_separate(texts, layout, max_tokens):
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=100), st.integers(32, 4096))
 @example([129] * 130, 16_384)  # a row of 256 holds one of them
-def test_what_is_padded_to_few_shapes_stays_within_the_bound_of_tokens_but_for_rows_of_padding(sizes, max_tokens):
+def test_fixed_padding_keeps_the_token_limit_except_for_padding_rows(sizes, max_tokens):
     spec = window_builder(max_tokens=512).spec
     groups = [of_one_window(size) for size in sizes]
     for bucket in bucket_groups(groups, max_cells=10**6, max_tokens=max_tokens, max_padding=1024, padding="fixed"):

@@ -107,7 +107,7 @@ def test_in_place_each_side_gets_half_of_what_the_sentence_leaves():
     assert groups[1].windows[0].segment_b_start == 8
 
 
-def test_what_one_side_cannot_use_is_not_given_to_the_other():
+def test_unused_context_of_one_side_is_not_given_to_the_other():
     groups = window_builder(window=6).build([in_sentences(2, 6)])
     assert only_window(groups[0]) == ["[CLS]", "aa", "ab", "ac", "ad", "[SEP]"]
 
@@ -276,7 +276,7 @@ def test_a_layout_that_is_registered_can_be_chosen(monkeypatch):
         ({"max_tokens": 3, "layout": "released"}, "too short for special tokens and words"),
     ],
 )
-def test_impossible_wishes_are_refused(options, sentence):
+def test_invalid_window_options_are_refused(options, sentence):
     with pytest.raises(UnireError, match=sentence):
         window_builder(**options)
 

@@ -68,7 +68,7 @@ def test_a_head_is_written_once(tmp_path):
     assert path.read_text() == "head\n"
 
 
-def test_what_was_written_after_the_last_note_is_cut_off(tmp_path):
+def test_lines_after_the_recorded_progress_are_truncated(tmp_path):
     path = tmp_path / "out"
     begin(path)
     with (tmp_path / "out.part").open("ab") as file:
@@ -113,7 +113,7 @@ def test_one_document_is_no_documents(tmp_path):
         ResumableFile(tmp_path / "out", about, resume=False)
 
 
-def test_what_documents_are_made_from_is_not_asked_for_where_there_are_none(tmp_path):
+def test_the_run_description_is_not_computed_without_documents(tmp_path):
     def unknown() -> dict[str, object]:
         raise UnireError("there is no model")
 
@@ -181,7 +181,7 @@ def test_another_last_document_is_refused_also_when_resumed_twice(tmp_path):
             raise KeyboardInterrupt
 
 
-def test_what_cannot_be_written_is_refused_at_once(tmp_path):
+def test_an_unwritable_path_is_refused_at_once(tmp_path):
     with pytest.raises(UnireError, match="is a folder"):
         ResumableFile(tmp_path, about, resume=False)
     (tmp_path / "file").touch()

@@ -238,7 +238,7 @@ def test_files_of_a_folder_that_are_left_out_are_counted(local_cluster, exported
     assert (done.documents, done.notes) == (1, {"file of another kind left out (.rst)": 1})
 
 
-def test_what_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
+def test_an_error_that_stops_one_worker_stops_the_run(local_cluster, exported, tmp_path):
     (tmp_path / "text.txt").write_text("A text.")
     inputs = TextSources([str(tmp_path / "text.txt")])
     with pytest.raises(UnireError, match="this model stores no type constraints"):

@@ -41,7 +41,7 @@ def process(worker: RayWorker, shards: list[Shard]) -> list[str]:
     return [worker({"block": [shard.to_json()]})["problem"][0] for shard in shards]
 
 
-def test_a_bad_document_costs_no_other_and_its_row_says_what_is_wrong(worker, sentences, tmp_path):
+def test_a_bad_document_costs_no_other_and_its_row_holds_the_error(worker, sentences, tmp_path):
     lines = [json.dumps({"text": sentence}) for sentence in sentences]
     lines[4], lines[11] = '{"text": 3}', "no JSON"
     path = tmp_path / "some.jsonl"
@@ -112,7 +112,7 @@ def test_of_an_annotated_file_what_comes_before_the_broken_line_is_read(worker, 
     assert [bool(row["error"]) for row in rows] == [False, False, True]
 
 
-def test_what_needed_special_care_is_counted(worker, tmp_path):
+def test_notes_of_workers_are_counted(worker, tmp_path):
     (tmp_path / "long.txt").write_text("word " * 300 + ".")
     ray_worker, shards, out = worker(TextSources([str(tmp_path / "long.txt")]))
     assert process(ray_worker, shards) == [""]

@@ -74,7 +74,7 @@ def test_an_entity_within_a_token_is_widened_and_a_second_one_left_out():
     assert doc._.unaligned == [(0, 1, "A"), (2, 3, "B")]
 
 
-def test_what_does_not_fit_the_tokens_is_counted_and_warned_about_once(exported: Path):
+def test_annotation_that_does_not_fit_the_tokens_is_counted_with_one_warning(exported: Path):
     class Spaces:
         def __init__(self, vocab: spacy.Vocab) -> None:
             self.vocab = vocab
@@ -195,7 +195,9 @@ print(len(doc._.unire_relations), {shown})
         ('Span.set_extension("score", getter=lambda span: "mine")', "doc[:2]._.score", "span._.score"),
     ],
 )
-def test_a_name_of_somebody_elses_is_not_taken(exported: Path, tmp_path: Path, claim: str, shown: str, name: str):
+def test_an_extension_of_another_package_is_not_overwritten(
+    exported: Path, tmp_path: Path, claim: str, shown: str, name: str
+):
     code = CLAIMED.format(claim=claim, shown=shown)
     error, found = in_a_fresh_process(code, exported, tmp_path / "saved").splitlines()
     assert error.startswith(f"`{name}` already exists and is not from unire; ")
@@ -222,7 +224,7 @@ def test_relations_follow_tokens_that_are_merged_and_split(docs: list[Doc]):
         assert texts_of(doc) == texts_of(original)
 
 
-def test_what_is_merged_with_its_surroundings_is_widened_and_no_loop_is_drawn():
+def test_merged_tokens_extend_entities_and_give_no_loops():
     doc = merged(["New", "York", "hosts", "Penn", "State", "games"])
     document = Document.from_words(
         [[t.text for t in doc]], [(1, 2, "A"), (3, 4, "B"), (5, 6, "C")], [(0, 1, "R"), (1, 2, "R")]

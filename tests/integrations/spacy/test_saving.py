@@ -63,7 +63,7 @@ def test_a_damaged_model_is_found_when_the_pipeline_is_loaded(nlp: spacy.Languag
         spacy.load(tmp_path / "saved")
 
 
-def test_a_pipeline_is_not_saved_over_what_is_no_model(nlp: spacy.Language, tmp_path: Path):
+def test_a_pipeline_is_not_saved_over_other_files(nlp: spacy.Language, tmp_path: Path):
     (tmp_path / "saved" / "unire").mkdir(parents=True)
     (tmp_path / "saved" / "unire" / "thesis.txt").write_text("Years of work.")
     with pytest.raises(UnireError, match=r"already exists and holds 'thesis.txt'; pass a new folder"):

@@ -152,7 +152,7 @@ def test_entities_of_a_sentence_longer_than_the_encoder_are_found_and_its_relati
         assert (len(kept.entities), kept.relations) == (2, ())
 
 
-def test_what_no_span_model_can_find_is_counted():
+def test_annotation_that_no_span_model_can_find_is_counted():
     document = Document.from_words(
         [["a"] * 12, ["b", "c"]],
         [(0, 9, "X"), (0, 8, "X"), (2, 3, "X"), (2, 3, "Y"), (2, 3, "Y"), (11, 13, "X"), (12, 13, "X")],

@@ -112,7 +112,7 @@ def test_the_study_says_how_often_documents_were_read_where_it_is_known():
 
 @pytest.mark.parametrize("bf16", [True, False])
 @pytest.mark.parametrize("family", ["bert", "mpnet"])
-def test_what_is_multiplied_in_half_precision_is_kept_so_on_both_sides(
+def test_both_systems_keep_half_precision_weights_in_half_precision(
     family, bf16, encoders, scierc_labels, random_model, monkeypatch
 ):
     monkeypatch.setattr(profiling, "MIN_ROUND_SECONDS", 0)
@@ -163,7 +163,7 @@ def cell(encoder, out, part, **more) -> PipelineRun:
     )
 
 
-def test_a_cell_says_in_one_sentence_what_is_wrong(tmp_path, capsys):
+def test_an_error_of_a_cell_is_one_sentence(tmp_path, capsys):
     assert runs.main([cell(tmp_path / "none", tmp_path, "entities").to_json()]) == 1
     message = capsys.readouterr().err
     assert message.startswith("error: encoder")

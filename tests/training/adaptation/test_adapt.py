@@ -134,7 +134,7 @@ def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, t
 
 
 @pytest.mark.parametrize("at", [4, 12, 20])
-def test_an_interrupted_run_goes_on_as_if_nothing_had_been(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(encoder, corpus, tmp_path, monkeypatch, at: int) -> None:
     monkeypatch.setattr(trainer, "LOG_SECONDS", 0.0)
     straight = adapt(encoder, [corpus], tmp_path / "straight", small(max_steps=20), device="cpu")
     task: Any = (encoder, [corpus], tmp_path / "resumed", small(max_steps=20))
@@ -262,7 +262,7 @@ def test_a_run_that_diverges_is_not_saved(encoder, corpus, tmp_path, monkeypatch
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_work_is_refused_at_once(encoder, corpus, tmp_path) -> None:
+def test_invalid_arguments_are_refused_at_once(encoder, corpus, tmp_path) -> None:
     config = small(max_steps=1)
     with pytest.raises(UnireError, match="no corpus;"):
         adapt(encoder, [], tmp_path / "out", config)

@@ -122,7 +122,7 @@ def test_a_step_at_rate_zero_changes_nothing(model: MaskedLM) -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_the_seed_of_a_step_decides_what_is_hidden(model: MaskedLM) -> None:
+def test_the_seed_of_a_step_decides_the_masked_tokens(model: MaskedLM) -> None:
     trainer = new_task(model)
     first, again, other = (trainer.find_gradients(ROWS, seed)[0][0].item() for seed in (0, 0, 1))
     assert first == again != other
@@ -138,7 +138,7 @@ def test_a_step_in_parts_is_the_step_at_once(model: MaskedLM, part: int) -> None
         torch.testing.assert_close(ours, theirs)
 
 
-def test_a_step_that_is_cut_short_is_that_of_the_rows_that_were_read(model: MaskedLM) -> None:
+def test_a_shortened_step_equals_a_step_on_the_rows_it_read(model: MaskedLM) -> None:
     model.masking.forward = lambda ids: (ids, torch.tensor([[3, 5]] * len(ids)), ids[:, [3, 5]])  # as for other rows
     cut, fewer = (new_task(deepcopy(model), max_tokens=16) for _ in range(2))
     asked = iter([False, False, True])

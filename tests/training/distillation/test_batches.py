@@ -108,7 +108,7 @@ def test_a_sentence_that_is_split_otherwise_is_left_out_and_counted(teacher, win
     assert laid_out([corpus], [window_builder, narrow])[1].notes[SPLIT_DIFFERENTLY] == 0  # not again on the second pass
 
 
-def test_what_is_left_out_is_counted_once_even_where_nothing_else_is_in_its_chunk(window_builder, monkeypatch):
+def test_skipped_documents_are_counted_once_even_if_alone_in_a_chunk(window_builder, monkeypatch):
     """With its next step, wherever one begins."""
     monkeypatch.setattr(batches, "CHUNK_DOCUMENTS", 1)
     texts = UnlabelledCorpus.read([TWENTY])

@@ -133,7 +133,7 @@ def test_the_targets_of_an_ensemble_are_the_mean_of_its_tables(
     assert matched == expected.keys()
 
 
-def test_windows_are_packed_only_if_all_who_read_them_let_them(teacher, encoder, encoders, twenty, tmp_path):
+def test_windows_are_packed_only_if_all_models_support_it(teacher, encoder, encoders, twenty, tmp_path):
     labels = LabelSpace.load("scierc")
     train(encoders("deberta"), twenty, labels=labels, config=quick(epochs=1), out=tmp_path / "other")
     for teachers, padding in (([teacher], "packed"), ([teacher, tmp_path / "other"], "fixed")):
@@ -220,7 +220,7 @@ def test_a_teacher_with_other_labels_is_refused(changes, what, scierc_labels):
         align_labels(replace(scierc_labels, **changes), scierc_labels, "teacher 'large'")
 
 
-def test_teachers_are_held_against_each_other_before_gold_is_against_them(teacher, encoder, twenty, tmp_path):
+def test_teachers_with_different_labels_are_refused_before_gold_is_checked(teacher, encoder, twenty, tmp_path):
     news = init_model(str(encoder), LabelSpace.load("conll04"), quick())
     news.save_pretrained(tmp_path / "news")
     for teachers in ([tmp_path / "news", teacher], [teacher, tmp_path / "news"]):
@@ -239,7 +239,7 @@ def test_text_of_dev_and_test_is_left_out_and_counted(teacher, encoder, twenty, 
         taught([teacher], encoder, tmp_path / "t", corpus, dev=twenty)
 
 
-def test_what_was_read_and_from_whom_is_written_down(teacher, encoder, tmp_path):
+def test_teachers_and_corpus_are_recorded_in_the_provenance(teacher, encoder, tmp_path):
     taught([teacher, teacher], encoder, tmp_path / "s")
     made = UniRE.from_pretrained(tmp_path / "s").config.provenance["distillation"]
     assert [t["name"] for t in made["teachers"]] == ["teacher", "teacher"]
@@ -250,7 +250,7 @@ def test_what_was_read_and_from_whom_is_written_down(teacher, encoder, tmp_path)
     assert "| unlabelled text | 20 sentences of twenty.jsonl, 1.6 times |" in card
 
 
-def test_the_command_says_who_teaches_what_was_left_out_and_how_well_it_went(teacher, encoder, tmp_path):
+def test_distill_prints_teachers_skipped_sentences_and_scores(teacher, encoder, tmp_path):
     dev = tmp_path / "dev.jsonl"
     formats.write(list(formats.read(TWENTY))[:1], dev)
     arguments = [

@@ -80,7 +80,7 @@ def test_soft_labels_hold_what_the_teachers_would_say(teacher, other, encoder, s
             torch.testing.assert_close(read.sum(-1), torch.ones(read.shape[:2]))
 
 
-def test_soft_labels_say_who_gave_them_and_about_what(soft_labels, teacher, other, twenty, scierc_labels):
+def test_soft_labels_record_teachers_corpus_and_decoder(soft_labels, teacher, other, twenty, scierc_labels):
     read = SoftLabelStore(soft_labels)
     assert read.labels == scierc_labels
     assert [about["name"] for about in read.teachers] == ["teacher", "other"]
@@ -162,9 +162,7 @@ def test_a_student_of_soft_labels_learns_what_a_student_of_the_teachers_does(
 
 
 @pytest.mark.slow
-def test_a_student_of_soft_labels_that_was_stopped_goes_on_as_if_it_had_not_been(
-    soft_labels, encoder, teacher, tmp_path
-):
+def test_resumed_training_on_soft_labels_equals_an_uninterrupted_one(soft_labels, encoder, teacher, tmp_path):
     config = quick(epochs=6, mlp_dropout=0.2)
     straight = taught([], encoder, tmp_path / "straight", config=config, soft_labels=soft_labels)
     out = tmp_path / "stopped"
@@ -178,7 +176,7 @@ def test_a_student_of_soft_labels_that_was_stopped_goes_on_as_if_it_had_not_been
         assert torch.equal(a, b)
 
 
-def test_soft_labels_of_other_tables_are_not_gone_on_with_under_the_same_name(soft_labels, teacher, encoder, tmp_path):
+def test_resuming_with_other_soft_labels_of_the_same_name_is_refused(soft_labels, teacher, encoder, tmp_path):
     others = tmp_path / soft_labels.name
     teach([teacher], [TWENTY], others, device="cpu")
     facts = json.loads((others / "lessons.json").read_text(encoding="utf-8"))
@@ -209,7 +207,7 @@ def test_text_of_dev_and_test_is_not_learnt_from_soft_labels(soft_labels, encode
         taught([], encoder, tmp_path / "t", soft_labels=soft_labels, dev=twenty)
 
 
-def test_so_many_documents_of_the_soft_labels_are_taken_as_are_asked_for(soft_labels, encoder, twenty, tmp_path):
+def test_the_number_of_soft_label_documents_can_be_limited(soft_labels, encoder, twenty, tmp_path):
     soft = DistillConfig(soft_batch=100, documents=2)
     made = taught([], encoder, tmp_path / "s", soft_labels=soft_labels, distillation=soft).model.config.provenance
     assert made["distillation"]["sentences"] == 3 * sum(len(document.sentences) for document in twenty[:2])

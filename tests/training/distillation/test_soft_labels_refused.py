@@ -66,7 +66,7 @@ def change(folder: Path, **facts: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | facts), encoding="utf-8")
 
 
-def test_soft_labels_of_another_version_or_with_facts_that_are_none_are_refused(copied):
+def test_soft_labels_of_another_version_or_with_invalid_metadata_are_refused(copied):
     change(copied, labels={"entity_types": ["A"]})
     with pytest.raises(UnireError, match=r"damaged \(index\.npy does not fit"):
         SoftLabelStore(copied)
@@ -98,7 +98,7 @@ def test_an_index_that_would_have_to_be_run_is_refused(copied):
         SoftLabelStore(copied)
 
 
-def test_what_is_there_is_not_written_over(soft_labels, teacher, tmp_path):
+def test_an_existing_folder_is_not_overwritten(soft_labels, teacher, tmp_path):
     for there, what in ((soft_labels, "already exists and holds .*"), (TWENTY, "is a file")):
         with pytest.raises(UnireError, match=f"{what}; pass a new folder"):
             teach([teacher], [TWENTY], there, device="cpu")
@@ -118,7 +118,7 @@ def test_a_corpus_without_words_is_refused(teacher, tmp_path):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_nothing_is_left_where_it_fails_or_is_stopped(teacher, tmp_path, monkeypatch, number):
+def test_a_failed_or_stopped_run_leaves_no_output(teacher, tmp_path, monkeypatch, number):
     monkeypatch.setattr(teaching, "CHUNK_CHARACTERS", 300)
 
     class Interrupting(Callback):

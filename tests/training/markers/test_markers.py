@@ -204,7 +204,7 @@ def test_the_commands_train_marker_models_and_relabel(soft_labels, encoders, tmp
     assert [about["share"] for about in SoftLabelStore(tmp_path / "again").info["relations_by"]] == [0.375, 0.375]
 
 
-def test_what_was_named_by_marker_models_can_be_learnt_from(soft_labels, encoders, encoder, tmp_path):
+def test_a_student_learns_from_relabelled_soft_labels(soft_labels, encoders, encoder, tmp_path):
     files = ("--encoder", encoders("bert"), "--labels", "scierc", "--data", TWENTY)
     run("markers", *files, "--epochs", 1, "--out", tmp_path / "m")
     run("relabel", "--soft-labels", soft_labels, "--markers", tmp_path / "m", "--out", tmp_path / "marked")
@@ -213,7 +213,7 @@ def test_what_was_named_by_marker_models_can_be_learnt_from(soft_labels, encoder
     assert ran.exit_code == 0, ran.output
 
 
-def test_the_commands_say_in_one_sentence_what_is_wrong(soft_labels, encoders, tmp_path):
+def test_errors_of_markers_and_relabel_are_one_sentence(soft_labels, encoders, tmp_path):
     def fails(*arguments: object) -> str:
         ran = run(*arguments)
         assert isinstance(ran.exception, UnireError), ran.output

@@ -135,7 +135,7 @@ def test_rectangles_hold_the_mean_pair_probabilities_and_other_cells_do_not_chan
     assert (done.documents, done.tables, done.notes) == (7, 20, {})
 
 
-def test_all_but_tables_and_who_named_relations_is_as_it_was(soft_labels, markers, tmp_path):
+def test_relabel_changes_only_tables_and_the_recorded_marker_models(soft_labels, markers, tmp_path):
     out = tmp_path / "marked"
     relabel(soft_labels, markers, out, share=1)
     for name in ("documents.jsonl", "examples.jsonl", "index.npy"):
@@ -160,7 +160,7 @@ def test_all_but_tables_and_who_named_relations_is_as_it_was(soft_labels, marker
     ]
 
 
-def test_who_has_named_relations_before_counts_what_later_ones_leave(soft_labels, markers, tmp_path):
+def test_a_second_relabel_scales_down_the_earlier_shares(soft_labels, markers, tmp_path):
     relabel(soft_labels, markers, tmp_path / "once", share=0.6)
     relabel(tmp_path / "once", markers[:1], tmp_path / "twice", share=0.25)
     shares = [about["share"] for about in SoftLabelStore(tmp_path / "twice").info["relations_by"]]
@@ -218,7 +218,7 @@ def test_marker_models_of_other_labels_and_none_are_refused(soft_labels, encoder
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_nothing_is_left_where_it_fails_or_is_stopped(soft_labels, markers, number, tmp_path, monkeypatch):
+def test_a_failed_or_stopped_run_leaves_no_output(soft_labels, markers, number, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "CHUNK_CHARACTERS", 300)
 
     class Interrupting(Callback):
@@ -272,7 +272,7 @@ def test_soft_labels_are_read_in_order_part_by_part(soft_labels, long, chunk, mo
     assert [table.sentence for part in SoftLabelStore(long).chunks() for table in part[1]] == [0, 0, 1, 2]
 
 
-def test_sentences_without_words_do_not_lead_astray(random_model, tmp_path):
+def test_sentences_without_words_are_skipped(random_model, tmp_path):
     documents = [
         {"id": "a", "text": "\n\na b\n\n", "sentences": [[], [], ["a", "b"], [], []]},
         {"id": "b", "text": "c", "sentences": [["c"]]},
