@@ -3,9 +3,9 @@
     python benchmarks/chaos_kills.py [--kills 200] [--seed 0] [--only NAME ...] [--saves 3000] [--folder FOLDER]
 
 Half of the kills come at a random time, half before a random operation of the file system: `kill -9`, of the command,
-or on a Ray cluster also of a worker or of the process of the node. Nothing may be lost, doubled or left behind, and the
-output must be byte-identical to that of an undisturbed run, except for times. `--saves` first has one process load
-a model while another saves it so many times.
+or on a Ray cluster also of a worker or of the process of the node. Nothing may be lost, duplicated or left behind, and
+the output must be byte-identical to that of an undisturbed run, except for times. `--saves N` first lets one process
+load a model while another saves it N times.
 
 Inputs are tiny, and made on the fly. With 200 kills it takes about half an hour on two cores.
 """

@@ -1,4 +1,4 @@
-"""Is one version of the code slower than another? Both are measured in one run, in turns.
+"""Is one version of the code slower than another? Both are measured in one run, alternately.
 
     python benchmarks/compare_versions.py cpu DATA --baseline v0.1.0
     python benchmarks/compare_versions.py gpu DATA --baseline v0.1.0 --rounds 7 --only shared,training
@@ -167,7 +167,7 @@ def run_job(source: Path, job: Job) -> float:
 
 
 def compare(trees: dict[str, Path], job: Job, rounds: int) -> dict[str, Any]:
-    """Measure both trees in turns; the order is swapped in every round."""
+    """Measure both trees alternately. The order is swapped in every round."""
     speeds: dict[str, list[float]] = {name: [] for name in trees}
     for turn in range(rounds):
         for name in list(trees) if turn % 2 == 0 else reversed(trees):

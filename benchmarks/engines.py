@@ -4,8 +4,8 @@
 
 A model with a random head on `ENCODER` is exported twice, in fp32 and in int8. PyTorch, onnxruntime in fp32 and
 onnxruntime in int8 then compute the tables of the same documents: in shared windows, as the extractor does it, and
-sentence by sentence, without context. Tokenising and decoding are not in it. Contestants take turns; figures are those
-of their best rounds, with those of their median rounds in brackets.
+sentence by sentence, without context. Tokenizing and decoding do not count. The engines take turns. The figures are
+those of the best rounds, and in brackets those of the median rounds.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def main() -> None:
         engines = contestants(model, Path(folder))
         results = {
             title: report(title, race(runs(engines, model, documents, window), arguments.rounds), sentences)
-            for title, window in (("shared windows", 200), ("each sentence by itself", 0))
+            for title, window in (("shared windows", 200), ("one sentence per window", 0))
         }
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

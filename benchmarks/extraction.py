@@ -83,7 +83,7 @@ def like_gold(extractor: Extractor, gold: Sequence[Document]) -> Extractor:
 
 
 def _distance_of_cut(extractor: Extractor, documents: Sequence[Document], cuts: int) -> float:
-    """The distance that so many neighbouring words exceed."""
+    """The distance that this number of neighbouring words exceed."""
     found = [
         decoders.BoundaryDecoder(P, batch.lengths, LABELS).distances for batch, P in extractor.predict_tables(documents)
     ]

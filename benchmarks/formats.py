@@ -4,7 +4,7 @@
 
 Made-up documents of about the size of SciERC's fill files of JSON lines, which are converted to other formats, and
 loaded and dumped line by line by `json` alone. The two take turns; ratios compare the CPU time of their best rounds.
-Each conversion runs in a process of its own, whose peak memory is compared with that for a tenth of the file. `--json`
+Each conversion runs in its own process, whose peak memory is compared with that for a tenth of the file. `--json`
 keeps what the file says of other pairs.
 """
 
@@ -60,7 +60,7 @@ def bare(source: Path, target: Path) -> None:
 
 
 def measured(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU seconds and peak megabytes of some work, in a process of its own."""
+    """CPU seconds and peak megabytes of some work in its own process."""
     receiver, sender = multiprocessing.get_context("fork").Pipe(duplex=False)
 
     def run() -> None:
@@ -71,7 +71,7 @@ def measured(work: Callable[[], object]) -> tuple[float, float]:
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    sender.close()  # so that nobody waits for a process that failed
+    sender.close()  # so that a failed process is not waited for
     result: tuple[float, float] = receiver.recv()
     process.join()
     return result

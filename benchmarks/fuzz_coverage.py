@@ -3,7 +3,7 @@
     pip install atheris
     TMPDIR=/dev/shm python benchmarks/fuzz_coverage.py [--seconds 60] [--targets onnx http ...] [--seed 0]
 
-Each target gets so many seconds in a process of its own. libFuzzer changes valid inputs so that they reach new lines of
+Each target runs for this time in its own process. libFuzzer changes valid inputs so that they reach new lines of
 unire. Any exception but `UnireError`, an input that takes more than five seconds, or more than 2 GiB of memory is a
 failure, and libFuzzer keeps the input. `benchmarks/fuzz_formats.py`, `fuzz_models.py` and `fuzz_http.py` change more at
 random, and use what they load.

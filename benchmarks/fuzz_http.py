@@ -1,4 +1,4 @@
-"""Does the server survive requests that are broken? Raw mutants are sent to a `unire serve` in a process of its own.
+"""Send broken requests to `unire serve`, which runs in another process.
 
     python benchmarks/fuzz_http.py [--inputs 100000] [--seed 0]
 

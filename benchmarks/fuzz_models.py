@@ -48,7 +48,7 @@ from unire.training.train import init_model
 
 SECONDS = 5
 MEMORY_BYTES = 3 * 2**30
-"""Memory that a process may use beside what it has after its imports."""
+"""Memory that a process may use in addition to that after its imports."""
 FAMILIES = ("bert", "albert", "roberta", "deberta-v2")
 SHARES = {"onnx": 0.6, "torch": 0.2, "encoder": 0.2}
 """How many of the inputs are loaded by onnxruntime, by PyTorch, and as an encoder for training."""

@@ -1,4 +1,4 @@
-"""Do two processes train as one? The same training by one process and by two, on the CPU, for several seeds.
+"""Do two processes train like one? The same training with one process and with two, on the CPU, for several seeds.
 
     python benchmarks/processes.py ENCODER TRAIN DEV TEST [--seeds 3] [OPTIONS OF unire train]
 

@@ -1,7 +1,7 @@
 """Measure the prose of the README, the documentation and other pages: words, length of sentences, long sentences.
 
     python benchmarks/prose.py                    # the files as they are
-    python benchmarks/prose.py --baseline v0.1.0  # a git revision beside them
+    python benchmarks/prose.py --baseline v0.1.0  # and those of a git revision
     python benchmarks/prose.py --list             # every sentence that is too long
 
 Prints a Markdown table. The counts follow these rules:

@@ -7,14 +7,14 @@
 `kill`: SciERC's sentences of up to 20 words, repeated under ids of their own, half as JSON lines and half as Parquet,
 are extracted by `unire extract --ray`. At a quarter of the blocks a worker is killed, at half the command itself. It is
 resumed, loses another worker at three quarters, and comes to its end. Then every id must be there, once, with what the
-plain command finds in the same corpus, and no block may have been done again.
+plain command finds in the same corpus, and no block may be processed twice.
 
-`nodes`: the same on a cluster of nodes with a core each, all on this machine. At a quarter of the blocks one of two
-nodes falls out, at half another joins, which must get a worker.
+`nodes`: the same on a cluster of nodes with a core each, all on this machine. After a quarter of the blocks, one of two
+nodes fails. After half of them, another joins, which must get a worker.
 
-`speed`: the plain command and `--ray`, both writing Parquet, from start to end on the same cores, for so many of
-SciERC's abstracts and for a single one: the difference is the rate without the start, by the clock and by CPU seconds
-of all processes. What other processes took meanwhile is printed, for it slows both.
+`speed`: the plain command and `--ray`, both writing Parquet, from start to end on the same cores, for a number
+of SciERC's abstracts and for a single one. The difference gives the rate without the start, by the clock and by CPU
+seconds of all processes. CPU time of other processes is printed, because it slows both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def short_sentences(abstracts: list[Document]) -> list[str]:
 
 
 def make_corpus(sentences: list[str], count: int, folder: Path) -> Path:
-    """So many sentences under ids of their own, half of them as JSON lines and half as Parquet."""
+    """Sentences with unique ids, half of them as JSON lines and half as Parquet."""
     if not folder.exists():
         folder.mkdir(parents=True)
         rows = [{"id": f"sentence-{i:06}", "text": sentences[i % len(sentences)]} for i in range(count)]

@@ -1,4 +1,4 @@
-"""How much does a server answer, and how fast? It is asked over loopback: a `unire serve` in a process of its own.
+"""Measure the throughput and latency of `unire serve`, which runs in another process, over the loopback interface.
 
     python benchmarks/serving.py throughput TEXTS [--seconds 40] [--json FILE]
     python benchmarks/serving.py latency TEXTS [--seconds 40]

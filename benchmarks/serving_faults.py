@@ -1,4 +1,4 @@
-"""Does a server stand attacks and faults? It is asked over loopback: a `unire serve` in a process of its own.
+"""Test `unire serve`, which runs in another process, with attacks and faults.
 
     python benchmarks/serving_faults.py hostile TEXTS [--connections 512] [--seconds 10]
     python benchmarks/serving_faults.py memory TEXTS [--requests 100000]

@@ -82,7 +82,7 @@ def watch(command: list[str], part: Path, every: float) -> tuple[list[tuple[int,
     samples = []
     while process.poll() is None:
         seconds = time.perf_counter() - began
-        with suppress(OSError, IndexError):  # not begun yet, or just ended
+        with suppress(OSError, IndexError):  # not started yet, or just ended
             samples.append((part.stat().st_size, resident(process.pid)))
             if seconds - reported >= every:
                 reported = seconds

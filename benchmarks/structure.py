@@ -1,7 +1,7 @@
 """Measure how the package is built: modules, imports, and what a command crosses.
 
     python benchmarks/structure.py                                 # the code in src/
-    python benchmarks/structure.py --baseline v0.1.0 --source src  # a git revision beside it
+    python benchmarks/structure.py --baseline v0.1.0 --source src  # and a git revision
 
 Prints a Markdown table with one column per source tree. The counts follow these rules:
 

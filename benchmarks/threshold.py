@@ -1,9 +1,9 @@
-"""What does the sweep of `unire study threshold` cost? Beside one pass over the same documents, on this machine.
+"""Compare the time of the sweep of `unire study threshold` with one pass over the same documents.
 
     python benchmarks/threshold.py --data FILE [--model NAME] [--rounds 5]
 
 A pass is `Extractor.annotate`: entities and relations for one α. The study is everything that its command computes
-behind reading the data: distances, and scores for 50 values of α. The two take turns; the best round of each counts.
+after reading the data: distances, and scores for 50 values of α. The two take turns; the best round of each counts.
 """
 
 from __future__ import annotations

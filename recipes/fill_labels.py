@@ -1,4 +1,4 @@
-"""Complete the annotation of a corpus that lacks some types, by what a model finds.
+"""Complete the annotation of a corpus that lacks some types by the predictions of a model.
 
     python recipes/fill_labels.py MODEL DATA.jsonl OUT.jsonl MIN_SCORE
 

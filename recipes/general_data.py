@@ -2,9 +2,9 @@
 
     python recipes/general_data.py DATA OUT
 
-DATA holds `redocred` and `conll04`, each with train, dev and test.json. Re-DocRED is in DyGIE's format, with a list
-`evidence` beside `relations`: whether the annotators named the sentence as evidence of the relation. OUT gets these
-folders, each with train, dev and test.jsonl, and the script prints how often each type occurs in them:
+DATA holds `redocred` and `conll04`, each with train, dev and test.json. Re-DocRED is in DyGIE's format, with a
+list `evidence` too: whether the annotators named the sentence as evidence of each relation. OUT gets these folders,
+each with train, dev and test.jsonl, and the script prints how often each type occurs in them:
 
     evidence   Re-DocRED, relations with evidence only
     all        Re-DocRED, all relations between entities of one sentence

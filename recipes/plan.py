@@ -1,4 +1,4 @@
-"""What there is to make: every model and every kind of row of the scores on test, as commands of `unire`."""
+"""The stages of a rebuild: a command of `unire` for every model and for every row of the test scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
 SCRIPTS = ("score_folds", "select_related", "select_similar", "take_first")
-"""What is not a command of `unire`, but a script beside this one."""
+"""Stages that are scripts in this folder instead of commands of `unire`."""
 
 REBUILD = "python recipes/reproduce.py"
 WHERE = "--encoders ENCODERS --data DATA --corpus CORPUS --work WORK"
@@ -40,13 +40,13 @@ HELD = {
     "encoders": "holds `mpnet` (all-mpnet-base-v2) and `gte-small`, as folders",
     "data": "holds `scierc` and `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)",
     "corpus": "holds `science.txt` and `news.txt`, a document per line and none of dev or test, or both as .txt.xz",
-    "work": "where everything is made",
+    "work": "the output folder of all stages",
 }
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The folders of what must be there before, none of which comes with the project, and of what is made: `HELD`."""
+    """The input folders, which do not come with the project, and the output folder. `HELD` describes them."""
 
     encoders: Path
     data: Path
@@ -56,22 +56,22 @@ class Parts:
 
 @dataclass(frozen=True)
 class Stage:
-    """One command, and what must have been made before it."""
+    """One command, and the stages that it needs."""
 
     name: str
-    """Also the name of what it makes, in the folder of work."""
+    """Also the name of its output in the work folder."""
     command: tuple[str, ...]
     needs: tuple[str, ...] = ()
     alone: bool = False
-    """It uses the whole GPU: nothing else that needs one runs beside it."""
+    """It uses the whole GPU. No other stage that needs a GPU runs at the same time."""
     light: bool = False
-    """It needs no GPU, and one core: it runs beside anything."""
+    """It needs one core and no GPU. It may run at the same time as any stage."""
     test: Path | None = None
-    """What the model is scored on by every protocol, if it is a row of the results."""
+    """Test data of a row of the results. The model is scored on it by every protocol."""
     part_of: str = ""
-    """The stage whose folder it fills a part of, if it has none of its own."""
+    """The stage to whose output folder it writes, if it has no folder itself."""
     part: str = ""
-    """That part's name."""
+    """The name of its output in that folder."""
 
 
 def plan(parts: Parts) -> dict[str, Stage]:
@@ -82,7 +82,7 @@ def plan(parts: Parts) -> dict[str, Stage]:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Stages of every kind over some parts.
+    """Builds stages of every kind.
 
     Options are the words of a command line in one string. Students, models and soft labels are named as in the work
     folder, and data as in its own.
@@ -99,7 +99,7 @@ class _Builder:
         return self._text("news.txt")
 
     def _text(self, name: str) -> Path:
-        """A text, or what it is packed as, where that alone is there."""
+        """The path of a text, or of its compressed file if only that exists."""
         text, packed = (self.parts.corpus / end for end in (name, f"{name}.xz"))
         return packed if packed.exists() and not text.exists() else text
 
@@ -161,7 +161,7 @@ class _Builder:
         return Stage(name, command, (model,), test=self._test(data))
 
     def _files(self, data: str, dev: str) -> tuple[str, ...]:
-        """Dev is learnt from, too, where `dev` is `--data`."""
+        """With `dev="--data"`, the dev data are training data too."""
         folder = self.data(data)
         return ("--data", f"{folder}/train.json", dev, f"{folder}/dev.json", "--test", f"{folder}/test.json")
 
@@ -169,7 +169,7 @@ class _Builder:
         return self.data(data) / "test.json"
 
     def _needed(self, *paths: Path) -> tuple[str, ...]:
-        """The stages that make what of these is made."""
+        """The names of those that are stages."""
         return tuple(path.name for path in paths if path.parent == self.parts.work)
 
 
@@ -214,7 +214,7 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
     for seed in range(5):
         yield build.distill("scierc-marked-twice", seed, "second.soft", *student)
 
-    # the same weights, cut in the paper's way
+    # the same weights with the decoder of the paper
     for seed in range(5):
         yield build.decode("scierc-best-split", seed, "scierc-best", "scierc", "split")
         yield build.decode("scierc-marked-split", seed, "scierc-marked", "scierc", "split")
@@ -222,13 +222,13 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
     small = f"{SMALL} --minutes 5"
     for seed in range(2):
         yield build.distill("scierc-small", seed, "relabelled.soft", "gte-science", "scierc", small)
-        # what marker models are worth to it: the same teachers without them
+        # for comparison: the same teachers without marker models
         yield build.distill("scierc-small-unmarked", seed, "near.soft", "gte-science", "scierc", small)
     yield build.export("science", "scierc-small-0", "scierc")
 
 
 def _conll04(build: _Builder) -> Iterator[Stage]:
-    # its sentences stand alone and tell of relations: so must what is unlabelled
+    # every sentence of CoNLL04 is a document with relations, so choose such unlabelled sentences
     by_itself = "--set case_marks=true --set window=0"
     adapted = build.parts.work / "mpnet-news"
     for seed in range(5):
@@ -249,8 +249,8 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
     for seed in range(3):
         yield build.distill("conll04-marked", seed, "related-relabelled.soft", "mpnet-news", "conll04", student)
 
-    # like SpERT, on dev too, once it has chosen: α and odds are about the geometric means of what it had chosen for
-    # `conll04-best` and for `conll04-marked`
+    # like SpERT, train on dev too. α and odds are roughly the geometric means of the values tuned on dev for
+    # `conll04-best` and `conll04-marked`
     fixed = "--set alpha={} --set tune_alpha=false --set relation_odds={} --set tune_odds=false"
     both = [f"conll04-train-and-dev-likely-{seed}" for seed in range(5)]
     both_markers = [f"conll04-markers-train-and-dev-{seed}" for seed in range(3)]
@@ -266,7 +266,7 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
         name = "conll04-marked-train-and-dev"
         yield build.distill(name, seed, soft_labels, "mpnet-news", "conll04", learnt, dev="--data")
 
-    # what is read in the end has sentences without relations, too: of some articles beside the chosen sentences
+    # texts also have sentences without relations, so add whole articles to the chosen sentences
     articles = build.parts.work / "articles.txt"
     yield Stage("articles.txt", ("take_first", str(build.news), "3500"), light=True)
     yield build.teach("news.soft", teachers, related, articles)

@@ -5,11 +5,10 @@
 A name is that of a stage in `plan.py`, or of all its runs, which end in `-` and a number: `scierc-marked` means
 `scierc-marked-0` to `-4`, but not `scierc-marked-twice-0`. `ade-best-fold` means all folds, `ade-best` their combined
 scores. Stages that a stage needs run before it. Finished stages are not repeated, so run the same command after an
-interruption. Stages that fit on the GPU together run side by side, `--jobs` at a time; NVIDIA's MPS
-helps.
+interruption. Stages that fit on the GPU together run in parallel, `--jobs` at a time; NVIDIA's MPS helps.
 
-Scores go to WORK/results, each with its command. The rows of `docs/lab-notes/accuracy.md` are such records, under names
-of their own in `results/`; `python recipes/tables.py` reads them. The stages `science` and `news` train successors of
+Scores go to WORK/results, each with its command. The rows of `docs/lab-notes/accuracy.md` are such records, under other
+names in `results/`; `python recipes/tables.py` reads them. The stages `science` and `news` train successors of
 the bundled models, which are older than this plan. To bundle one, copy its folder to `src/unire/pretrained`.
 """
 
@@ -31,13 +30,13 @@ from unire.errors import UnireError
 from unire.studies.runner import Record, StudyJob, read_record, run_jobs
 
 RESULTS = "results"
-"""The folder of records in that of work."""
+"""The folder of records in the work folder."""
 REMADE = ("train", "distill", "calibrate", "export", "markers")
-"""Commands whose models are made again where what they need was; what others have made must be removed by hand."""
+"""Commands whose models are rebuilt if their inputs were rebuilt. Outputs of other commands must be removed by hand."""
 
 
 def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
-    """The stages of these names, their runs, and all that they need, in an order in which they can be made."""
+    """The stages of these names, their runs, and all that they need, in a possible order."""
     chosen: dict[str, Stage] = {}
 
     def choose(name: str) -> None:
@@ -55,7 +54,7 @@ def wanted(stages: dict[str, Stage], names: Sequence[str]) -> list[Stage]:
 
 
 def check(stages: Sequence[Stage], parts: Parts) -> None:
-    """Look whether all raw parts that stages read are there, before any of them is made.
+    """Check that all input files of the stages exist, before the first one runs.
 
     Raises:
         UnireError: Some are not.
@@ -68,9 +67,9 @@ def check(stages: Sequence[Stage], parts: Parts) -> None:
 
 
 def make(stages: Sequence[Stage], parts: Parts, jobs: int) -> None:
-    """Make what is not there yet, several stages at a time, and score the rows among them."""
+    """Run the stages whose output is missing, several at a time, and score the rows among them."""
     work = parts.work
-    # an adapted encoder, say, that was brought from elsewhere is taken as it is: nothing here has a log of it
+    # output without a log was copied from elsewhere, for example an adapted encoder: use it unchanged
     in_parts = {stage.part_of for stage in stages}
     made = {stage.name: _job(stage, work) for stage in stages}
     rows = {f"{stage.name}-protocols": stage for stage in stages if stage.test is not None}
@@ -106,13 +105,13 @@ def _job(stage: Stage, work: Path) -> StudyJob:
 
 
 def _scoring(name: str, stage: Stage, work: Path) -> StudyJob:
-    """A model on its test set, by every protocol."""
+    """Scores a model on its test set under every protocol."""
     command = ("evaluate", "--model", str(work / stage.name), "--data", str(stage.test), "--all-protocols", "--json")
     return StudyJob(name, ("-m", "unire", *command), work / f"{name}.json", (stage.name,))
 
 
 def _keep(stage: Stage, parts: Parts, printed: dict[str, Any], scored: dict[str, Any] | None = None) -> None:
-    """Write down how a row was made and what it reached."""
+    """Write the record of a row: its command and its scores."""
     kind, *arguments = (_short(word, parts) for word in stage.command)
     program = [f"recipes/{kind}.py"] if kind in SCRIPTS else ["unire", kind]
     record: dict[str, Any] = {"command": [*program, *arguments]}
@@ -131,7 +130,7 @@ def _keep(stage: Stage, parts: Parts, printed: dict[str, Any], scored: dict[str,
 
 
 def _short(word: str, parts: Parts) -> str:
-    """What lies in one of the folders by its name alone; any other word as it is, also one with a slash."""
+    """The name of a path in one of the folders. Other words do not change, even with a slash."""
     path = Path(word)
     return path.name if any(path.is_relative_to(folder) for folder in astuple(parts)) else word
 
@@ -149,7 +148,7 @@ def main() -> None:
         "--jobs",
         type=int,
         default=3,
-        help="stages side by side; 3 by default. A distillation takes about 15 GB of GPU memory",
+        help="parallel stages; 3 by default. A distillation takes about 15 GB of GPU memory",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
@@ -167,7 +166,7 @@ def main() -> None:
     except UnireError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        print("interrupted; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        print("interrupted; finished stages are kept; run the same command to continue", file=sys.stderr)
         sys.exit(130)
 
 

@@ -53,7 +53,7 @@ def run(command: Sequence[str]) -> None:
     process = subprocess.Popen([sys.executable, "-m", "unire", *command])
     try:
         status = process.wait()
-    except KeyboardInterrupt:  # which reaches the study too: it saves where it stands
+    except KeyboardInterrupt:  # reaches the study too, which saves its state
         with suppress(KeyboardInterrupt):
             process.wait()
         sys.exit(130)

@@ -136,7 +136,7 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     shutil.copytree(ROOT / "demo", tmp_path / "demo")
     ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")
     assert ran.returncode == 0, ran.stderr
-    printed = re.search(r"\d+ entities and (\d+) relations found; each stands in the text at its offsets", ran.stdout)
+    printed = re.search(r"\d+ entities and (\d+) relations found; the text of each is at its offsets", ran.stdout)
     assert printed
     (text,) = [shown for shown in ran.stdout.split("\n$ ") if shown.startswith("unire extract --format text")]
     assert int(printed[1]) == text.count("→")
@@ -148,7 +148,7 @@ def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     (tmp_path / "demo" / "abstract.txt").write_text("Another text, of which no entity stands there.")
     code = "import demo; from pathlib import Path; demo.check(Path('../build/demo/found.jsonl').resolve())"
     ran = run(bin_folder / "python", "-c", code, cwd=tmp_path / "demo")
-    assert "is said to be where" in ran.stderr
+    assert "the text at the offsets of" in ran.stderr
 
 
 @pytest.mark.slow

@@ -142,7 +142,7 @@ class Document:
         cuts: Sequence[tuple[int, ...] | None] | None = None,
         clusters: Iterable[Iterable[tuple[int, int]]] | None = None,
     ) -> Document:
-        """Return the document with other annotation in place of its own.
+        """Return a copy of the document with other annotation.
 
         >>> document = Document.from_words([["Ada", "lives", "in", "London"]])
         >>> document.annotated([document.entity(3, 4, "Loc")])

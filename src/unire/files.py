@@ -1,7 +1,7 @@
 """Files and folders: decompression, atomic writing, and folders that are not replaced while they are read.
 
 The system releases a lock when its process ends, also after `kill -9`. So no lock is ever stale. Where a file system
-has no locks, everything works as if nobody else held one.
+has no locks, everything works as if no other process held one.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def replace_atomically(path: str | Path, *, directory: bool = False) -> Iterator
     renamed to `path`. If the body raises, the temporary path is removed and `path` does not change.
 
     No system replaces a folder in one step: the old one is moved aside, the new one moved in, the old one deleted. A
-    process that is killed between the two moves leaves `path` missing and the old folder beside it, where `read_folder`
+    process that is killed between the two moves leaves `path` missing and the old folder next to it; `read_folder`
     finds it. A process that is killed earlier leaves a `.NAME.*.partial`, which can be deleted. Several writers move
     their folders one after the other, and wait for those who read the old one with `read_folder`.
 
@@ -284,8 +284,8 @@ def _copy_to_open_file(path: str | Path) -> Iterator[Path]:
 def read_folder(path: str | Path) -> Iterator[Path]:
     """Yield the complete folder that is at `path`, which `replace_atomically` does not replace meanwhile.
 
-    If a process was killed as it replaced the folder, that is the old one beside it. Readers only look: they rename and
-    delete nothing. They hold a lock on the folder, for which writers wait, so a body should be short.
+    If a process was killed as it replaced the folder, that is the old one next to it. Readers only look: they rename
+    and delete nothing. They hold a lock on the folder, for which writers wait, so a body should be short.
 
     Args:
         path: The folder. If there is none, the body gets the path as it is.
@@ -303,7 +303,7 @@ def read_folder(path: str | Path) -> Iterator[Path]:
 def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[bool]:
     """Hold a lock on a folder itself: readers share it, and a writer that replaces the folder waits for them.
 
-    Nothing is written. The wait is limited, so that a reader that hangs blocks nobody for ever.
+    Nothing is written. The wait is limited, so that a hanging reader blocks no process for ever.
 
     Args:
         folder: The folder.
@@ -330,7 +330,7 @@ def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[bool]:
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file or folder; return whether nobody else has locked it."""
+    """Lock an open file or folder; return whether no other process has locked it."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, WINDOWS_OFFSET, os.SEEK_SET)

@@ -93,7 +93,7 @@ def check_output_file(out: str | Path, inputs: Iterable[str | Path], folders: It
 
 
 def lock_path(out: str | Path) -> Path:
-    """The lock file of an output: `.NAME.lock` beside it."""
+    """The lock file of an output: `.NAME.lock` in the same folder."""
     target = Path(os.path.realpath(out))
     return target.with_name(f".{target.name}.lock") if target.name else target / ".lock"
 
@@ -102,7 +102,7 @@ def lock_path(out: str | Path) -> Path:
 def lock_output(out: str | Path, *, inside: str = "") -> Iterator[None]:
     """Hold the lock of an output while it is written, so that no second run writes it at the same time.
 
-    The lock is on a file beside the output. The file names the process, and it is deleted at the end. A killed process
+    The lock is on a file next to the output. The file names the process, and it is deleted at the end. A killed process
     leaves the file behind, but not the lock: the next run takes over, and deletes what that process left unfinished.
 
     The thread that holds a lock may request it again. In distributed runs, only the main process holds it.
@@ -125,7 +125,7 @@ def lock_output(out: str | Path, *, inside: str = "") -> Iterator[None]:
         raise UnireError(
             f"{str(out)!r} is being written by {_read_holder(path)}; wait for it, or choose another output"
         ) from None
-    except OSError:  # whoever writes the output will see the reason and report it
+    except OSError:  # the writer of the output will report the reason
         yield
         return
     _held[path] = threading.get_ident(), descriptor

@@ -59,7 +59,7 @@ def test_every_request_is_answered():
         line for block in blocks if block.language in ("bash", "shell") for line in re.split(r"(?<!\\)\n", block.text)
     ]
     requests = [line for line in lines if line.startswith("curl ")]
-    assert len(requests) == 10
+    assert len(requests) == 11
     answers = {}
     with command("--model", "science") as (_, plain), command(UNIRE_API_KEY="secret") as (_, locked):
         for request in requests:

@@ -120,7 +120,7 @@ def test_an_export_tells_how_far_the_engines_agree(exported, twenty, scierc_labe
     text = run("export", "model", "--out", "out")
     assert "Entities  " in text
     assert "onnxruntime and the original model: probabilities differ by 0.12 at most and 0.001 on average" in text
-    assert "97.5% of the findings are the same (20 sentences)" in text
+    assert "97.5% of the predictions are the same (20 sentences)" in text
     assert "34.7 MB of int8 in" in text
 
 

@@ -273,7 +273,7 @@ def test_a_rebuild_that_is_interrupted_ends_in_a_sentence(recipes, tmp_path, mon
     with pytest.raises(SystemExit) as ended:
         reproduce.main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err.startswith("interrupted; what is finished is kept")
+    assert capsys.readouterr().err.startswith("interrupted; finished stages are kept")
 
 
 def test_existing_outputs_are_not_rebuilt_and_failures_are_reported(stages, recipes, parts, tmp_path):

@@ -107,7 +107,7 @@ MAX_ENCODER_TOKENS = 512
 def build_token_counter(folder: Path) -> tuple[Callable[[Sequence[str]], int], int]:
     """A function that counts the tokens of a sentence, special tokens included, and the limit of the encoder.
 
-    It tokenizes like the windows of a model: every word by itself, with the unknown token for words without tokens.
+    It tokenizes like the windows of a model: every word separately, with the unknown token for words without tokens.
 
     Args:
         folder: The folder of an encoder or a model.

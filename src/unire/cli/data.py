@@ -93,7 +93,7 @@ def convert(
         option(
             "--splits",
             metavar="FOLDER",
-            help="Folder of files `train`, `dev`, `test`, or `fold-1/train` …, with one document id per line.",
+            help="Folder of files `train`, `dev`, `test`, or `fold-1/train` …: an id per line.",
             panel=SPLITS,
         ),
     ] = None,
@@ -239,7 +239,7 @@ def split(
         option(
             "--parts",
             metavar="NAME=SHARE,…",
-            help="Names and sizes of the parts, as fractions or as ratios (train=9,dev=1).",
+            help="Parts with fractions or ratios (train=9,dev=1).",
             panel=SPLITS,
         ),
     ] = "train=0.8,dev=0.1,test=0.1",

@@ -74,7 +74,7 @@ def check(
             metavar="X",
             min=0.5,
             max=1,
-            help="Word overlap (0.5 to 1) from which two sentences count as near duplicates.",
+            help="Word overlap from which two sentences are near duplicates.",
             panel=CHECKS,
         ),
     ] = 0.8,

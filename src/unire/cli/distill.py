@@ -23,7 +23,7 @@ from unire.cli.training_options import (
 __all__ = ["distill", "teach"]
 
 TEACHER = "Trained model: folder or Hub name. Repeat it to average several."
-CORPUS = "Unlabelled text: .txt with one document per line, or documents as JSON. May be repeated."
+CORPUS = "Unlabelled text: a document per line, or JSON documents. May be repeated."
 DOCUMENTS = "Use only the first N documents of the corpus."
 
 

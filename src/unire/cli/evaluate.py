@@ -50,7 +50,7 @@ Match = Annotated[
     option(
         "--relations",
         metavar="NAME",
-        help="Whether the entity types of a relation must match too (`strict`) or not (`boundaries`).",
+        help="Entity types must match too (`strict`) or need not (`boundaries`).",
         panel=SCORING,
     ),
 ]
@@ -59,7 +59,7 @@ Directions = Annotated[
     option(
         "--directions",
         metavar="NAME",
-        help="Count a symmetric relation as two (`doubled`), as one (`once`) or `as-annotated`.",
+        help="Symmetric relations count `doubled`, `once` or `as-annotated`.",
         panel=SCORING,
     ),
 ]

@@ -77,7 +77,7 @@ def extract(
         bool,
         flag(
             "--words",
-            help="Tokenized input: one sentence per line, words split by spaces, empty line after documents.",
+            help="Tokenized input: a sentence per line, words split by spaces, empty line after documents.",
             panel=INPUT,
         ),
     ] = False,
@@ -168,7 +168,7 @@ def extract(
         option(
             "--relations",
             metavar="A,B",
-            help="Keep only relations of these types; without --entities, only their arguments.",
+            help="Keep these relation types and, without --entities, their arguments.",
             panel=OUTPUT,
             default="all",
         ),

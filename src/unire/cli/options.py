@@ -54,9 +54,9 @@ Labels = Annotated[
     option(
         "--labels",
         metavar="NAME|FILE",
-        help="Built-in label space such as scierc, or a JSON file.",
+        help="Built-in label space (scierc, …) or a JSON file.",
         panel=INPUT,
-        default="learned from the data",
+        default="from the data",
     ),
 ]
 Symmetric = Annotated[
@@ -83,9 +83,9 @@ Constraints = Annotated[
     option(
         "--constraints",
         metavar="none|learnt|FILE",
-        help="Type constraints of relations: `none`, `learnt` or a JSON file.",
+        help="Type constraints: `none`, `learnt` or a JSON file.",
         panel=MODEL,
-        default="set by the model",
+        default="by the model",
     ),
 ]
 Decoder = Annotated[
@@ -145,7 +145,7 @@ MaxRecord = Annotated[
         "--max-record",
         metavar="N",
         min=1,
-        help="Bytes of the largest line, row, or file that is parsed as a whole.",
+        help="Bytes of the largest line, row or file parsed as a whole.",
         panel=LIMITS,
     ),
 ]
@@ -155,7 +155,7 @@ MaxUnpacked = Annotated[
         "--max-unpacked",
         metavar="N",
         min=1,
-        help="Bytes of the largest compressed file when unpacked; 100 times its size is always allowed.",
+        help="Bytes of an unpacked file; always 100 times the packed size.",
         panel=LIMITS,
     ),
 ]

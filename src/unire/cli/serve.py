@@ -52,7 +52,7 @@ def serve(
         option(
             "--allowed-hosts",
             metavar="NAMES",
-            help="Host names that clients use, separated by commas; * is all.",
+            help="Host names that clients use, with commas; * is all.",
             panel=SERVER,
             default="localhost",
         ),

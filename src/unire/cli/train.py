@@ -70,7 +70,7 @@ def train(
         option(
             "--folds",
             metavar="N|FILE",
-            help="One model per fold: N random folds, or a JSON list of lists of test document ids.",
+            help="One model per fold: N random folds, or JSON lists of test document ids.",
             panel=FOLDS,
         ),
     ] = None,

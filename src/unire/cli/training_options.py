@@ -66,7 +66,7 @@ BEST = PRESETS["best"]
 """Its values are shown as defaults."""
 PRESET_NAMES = "`best`, `paper` (as published) or `released` (as the authors' code)"
 ENCODER = "Pretrained encoder: Hub name, folder or trained model."
-DEV = "Annotated dev file: selects the best epoch, tunes the decoder, calibrates scores."
+DEV = "Annotated dev file, to choose the epoch and tune decoder and scores."
 
 
 def _setting(name: str, metavar: str, help: str, default: str | None = None) -> Any:
@@ -84,7 +84,7 @@ Test = Annotated[
     list[Path] | None, option("--test", metavar="FILE", help="Annotated file, scored once after training.", panel=INPUT)
 ]
 
-Preset = Annotated[str, option("--preset", metavar="NAME", help=f"Preset: {PRESET_NAMES}.", panel=TRAINING)]
+Preset = Annotated[str, option("--preset", metavar="NAME", help=f"{PRESET_NAMES}.", panel=TRAINING)]
 Epochs = Annotated[
     int | None,
     _setting(
@@ -114,7 +114,7 @@ Window = Annotated[
     _setting(
         "--window",
         "N",
-        "Window size in words; 0 = no context. `shared` fills the encoder.",
+        "Words per window; 0 = no context. `shared` fills the encoder.",
         f"{PRESETS['paper'].window} in paper",
     ),
 ]

@@ -19,7 +19,7 @@ from unire.tables import TableSpan
 __all__ = ["DocumentAssembler", "StreamAssembler"]
 
 _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
-"""Annotation of a part of a long sentence, which had a table of its own: first word, entities, relations, cuts."""
+"""Annotation of a part of a long sentence, which had its own table: first word, entities, relations, cuts."""
 
 
 class StreamAssembler:

@@ -239,7 +239,7 @@ def decode_hard(
     """Label every cell, then find entities from the largest square to the smallest, and relations between them.
 
     A square is an entity if at least as many of its cells carry the most frequent entity type as carry ⊥. The squares
-    that it overlaps are then left out. Relations likewise.
+    that it overlaps are then left out. The same applies to relations.
     """
     table = symmetrize(P, labels).argmax(axis=2)
     n = len(table)

@@ -63,7 +63,7 @@ class Parity:
     def __str__(self) -> str:
         return (
             f"probabilities differ by {self.difference:.2g} at most and {self.mean_difference:.2g} on average, "
-            f"{100 * self.prediction_f1:.1f}% of the findings are the same ({self.sentences:,} sentences)"
+            f"{100 * self.prediction_f1:.1f}% of the predictions are the same ({self.sentences:,} sentences)"
         )
 
 

@@ -220,7 +220,7 @@ class Int8Linear(nn.Module):
 
 
 class FloatLinear(nn.Module):
-    """A linear layer whose weight is used as it is stored, without a transposed copy."""
+    """A linear layer that uses its weight as stored, without a transposed copy."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class Int8Embedding(nn.Module):
 
 
 class FloatBiaffine(Biaffine):
-    """The biaffine model with U multiplied by the tails first: for that, U as it is stored is a matrix."""
+    """The biaffine model with U multiplied by the tails first. For that, the stored U is a matrix."""
 
     def __init__(self, biaffine: Biaffine) -> None:
         nn.Module.__init__(self)

@@ -120,7 +120,7 @@ def read(
     Args:
         path: The file or folder to read. Text is UTF-8.
         format: A name in `FORMATS`. [default: guessed]
-        predicted: Read the predictions of a file that holds them beside gold annotation (`dygie`). Other files are
+        predicted: Read the predictions of a file that also has gold annotation (`dygie`). Other files are
             read as usual.
         spaces: For formats that hold text without words: split sentences at line ends and words at white space.
             [default: rules find both]
@@ -206,7 +206,7 @@ def read_documents(
     Args:
         paths: A file or a folder, or several.
         format: A name in `FORMATS`. [default: guessed]
-        predicted: Take the predictions of a file that holds them beside gold annotation (`dygie`).
+        predicted: Take the predictions of a file that also has gold annotation (`dygie`).
         notes: Counts what the readers changed or left out.
         limits: As in `read`.
 

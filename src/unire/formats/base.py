@@ -131,7 +131,7 @@ class Format:
     """Receives documents that hold only what the format supports. `None` for a format that can only be read."""
     capabilities: frozenset[Capability] = ALL_CAPABILITIES
     reserved_keys: tuple[str, ...] = ()
-    """Keys of the format that stand beside those of the document's meta data, which cannot use the same names."""
+    """Keys of the format at the level of the document's meta data, which cannot use the same names."""
     folder: bool = False
     folder_of_files: bool = False
     """Whether a folder of such files can be read as one."""

@@ -53,7 +53,7 @@ def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
 
 
 def from_json(item: Json, position: int, options: ReadOptions | None = None) -> Document:
-    """Read the annotation in `ner`, `relations` and `clusters`, without the predictions beside them."""
+    """Read the annotation in `ner`, `relations` and `clusters`, without the predictions."""
     options = options or ReadOptions()
     item = _rename_keys(item)
     document = Document.from_words(

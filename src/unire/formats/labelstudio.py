@@ -140,7 +140,7 @@ def _parse_regions(result: list[Json], document: Document, options: ReadOptions)
 
 
 def _collect_answers(result: list[Json]) -> dict[str, Json]:
-    """The answers about each region beside its labels, by region id and name of the question."""
+    """The answers about each region, other than its labels, by region id and name of the question."""
     answers: dict[str, Json] = defaultdict(dict)
     for value in result:
         kind = value.get("type")

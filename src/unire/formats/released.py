@@ -104,7 +104,7 @@ def to_json(document: Document) -> Iterator[Json]:
 
 
 def _parse_key(item: Json, position: int) -> tuple[str, int]:
-    """The document's id and the sentence's number in it. A line without an id is a document of its own."""
+    """The document's id and the sentence's number in it. A line without an id is a separate document."""
     number = item.get("sentId", 0)
     if isinstance(number, str) and number.isdecimal():
         number = int(number)

@@ -65,7 +65,7 @@ class ModelDir:
     @classmethod
     @contextmanager
     def reading(cls, source: str | Path) -> Iterator[ModelDir]:
-        """Open a model that nobody replaces while the body reads its other files, so that all are of one version."""
+        """Open a model; it is not replaced while the body reads its other files, so that all are of one version."""
         with read_folder(locate_model(source)) as path:
             settings = ModelConfig.load(path)
             labels = LabelSpace.load(path)

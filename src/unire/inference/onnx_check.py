@@ -110,7 +110,7 @@ class _External(NamedTuple):
 # The messages of onnx.proto, as far as they may occur. In a protocol buffer, a field has a number instead of its name.
 
 INT, FLOAT, BYTES = 0, 5, 2
-"""Encodings of a field: a number of variable length, four bytes, or a length and so many bytes."""
+"""Encodings of a field: a number of variable length, four bytes, or a length and this number of bytes."""
 EXTERNAL = 1
 
 

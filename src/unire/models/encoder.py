@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 POSITION_ID_MODELS = ("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
-"""Model types, beside MPNet, that know the order of tokens from `position_ids` alone."""
+"""Model types, besides MPNet, that know the order of tokens from `position_ids` alone."""
 
 MAX_INPUT_TOKENS = 512
 """Limit of encoder inputs, even if an encoder can read more: tables are of sentences, not of whole texts."""
@@ -232,7 +232,7 @@ WEIGHT_COPIES = 4
 """A model may have this many times the numbers that its weights have: weights that are shared are built once for each
 layer that uses them."""
 MAX_BUFFER_NUMBERS = 2**24
-"""Numbers that a model may have beside its weights, such as tables of positions."""
+"""Numbers that a model may have in addition to its weights, such as tables of positions."""
 MODULES_PER_TENSOR = 10
 MAX_MODULES_WITHOUT_TENSORS = 1000
 

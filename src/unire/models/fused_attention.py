@@ -29,7 +29,7 @@ def use_fast_attention(encoder: nn.Module) -> None:
     same, as do padding masks, dropout and the gradient of the bias. DeBERTa is not fused, but fixed for bf16.
 
     If an attention mask has two dimensions, transformers reads its values in every forward pass. On a GPU this waits
-    for all earlier work. Then it expands the mask to all token pairs. It passes a mask of [B, 1, 1, L] on as it is, so
+    for all earlier work. Then it expands the mask to all token pairs. It passes a mask of [B, 1, 1, L] on unchanged, so
     our MPNet and BERT reshape the mask to that.
 
     `position_ids` also determine MPNet's bias, which transformers takes from the order of the tokens. Then a mask may
@@ -104,7 +104,7 @@ class _FusedModel(MPNetModel):  # type: ignore[misc]
         return self.encoder.forward_positions(embedded, attention_mask, position_ids)
 
     def get_extended_attention_mask(self, attention_mask: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Pass a bias on as it is. Only transformers before 5.9 calls this, and it refuses four dimensions."""
+        """Pass a bias on unchanged. Only transformers before 5.9 calls this, and it refuses four dimensions."""
         if attention_mask.ndim == 4:
             return attention_mask
         mask: Tensor = super().get_extended_attention_mask(attention_mask, *args, **kwargs)

@@ -46,7 +46,7 @@ class ServingLimits:
     drain_seconds: float = 0.5
     """Least time that a stopping server answers new requests with 503 before it closes its address."""
     batch_tokens: int = 2048
-    """Tokens of a batch; a longer text is a batch by itself."""
+    """Tokens of a batch; a longer text is a separate batch."""
     wait_seconds: float = 0.005
     """Longest time that a request waits for others to share a batch."""
     workers: int = 2

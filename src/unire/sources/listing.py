@@ -109,7 +109,7 @@ def _iter_stats(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file has one of these suffixes. Parquet compresses by itself, so no other suffix may follow."""
+    """Whether a file has one of these suffixes. Parquet files are compressed inside, so no other suffix may follow."""
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return path.suffix.lower() in suffixes
     return get_suffix(path) in suffixes and get_suffix(path) not in PARQUET_SUFFIXES

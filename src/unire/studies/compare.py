@@ -53,7 +53,7 @@ def study_systems(
         systems: At least two.
         data: Annotated files.
         labels: Name or file of a label space. Only if all systems are files of predictions.
-        symmetric: Symmetric relation types, separated by commas. Likewise.
+        symmetric: Symmetric relation types, separated by commas, for the same case.
         format: Format of the data. By default it is detected.
         device: `cpu` or `cuda`. By default a GPU if there is one.
         samples: Bootstrap samples of the documents, for each pair and protocol.

@@ -92,7 +92,7 @@ def choose_labels(
         systems: Their predictions.
         gold: The annotated documents.
         labels: Name or file of a label space. Only for files of predictions.
-        symmetric: Symmetric relation types, separated by commas. Likewise.
+        symmetric: Symmetric relation types, separated by commas, for the same case.
     """
     models = [(system.name, system.labels) for system in systems if system.labels is not None]
     if not models:

@@ -43,15 +43,15 @@ class StudyJob:
     command: tuple[str, ...]
     """The arguments of `python`: `-m unire …`, or a script and its arguments. It prints JSON or nothing."""
     record_path: Path
-    """The record of the finished job. The standard error of the command goes to a `.log` file beside it."""
+    """The record of the finished job. The standard error of the command goes to a `.log` file next to it."""
     needs: tuple[str, ...] = ()
     """Names of other jobs. Those that are not among the jobs to be run count as done."""
     exclusive: bool = False
-    """It uses the whole machine. Only light jobs run beside it."""
+    """It uses the whole machine. Only light jobs run at the same time."""
     light: bool = False
-    """It needs one core and no GPU. It runs beside anything."""
+    """It needs one core and no GPU. It may run at the same time as any job."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Added to the record beside the output of the command."""
+    """Added to the record, with the output of the command."""
     fresh_output: Path | None = None
     """A folder that the command creates. The folder of an earlier run is removed first."""
 

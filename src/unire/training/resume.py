@@ -1,6 +1,6 @@
 """Output directories and checkpoints of trainings: what may be overwritten, and what a resumed run continues from.
 
-A training writes its model to OUT, and checkpoints to the folder `OUT.resume` beside it. A checkpoint is a folder of
+A training writes its model to OUT, and checkpoints to the folder `OUT.resume` next to it. A checkpoint is a folder of
 safetensors and JSON files, named after its step. It gets this name only when it is complete, and older ones are deleted
 only then. So a training that is killed at any moment leaves a good one: `latest_checkpoint` restores the one that a
 process had moved aside to write the same step again.

@@ -118,7 +118,7 @@ def train(
         encoder: A pretrained encoder, by Hub name or folder. Of a unire model the encoder is used; with `keep_head`,
             all of it.
         documents: The training data.
-        out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
+        out: A new folder for the model. Checkpoints to resume from are written next to it, to `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept.
         test: Scored once, at the end.
         labels: The label space. [default: learnt from all the data, without symmetric relations; with
@@ -336,7 +336,7 @@ def encoder_provenance(encoder: str) -> dict[str, Any]:
 
 
 def _adaptation(path: Path) -> dict[str, Any]:
-    """The record that `adapt` writes beside an encoder, if there is one."""
+    """The record that `adapt` writes next to an encoder, if there is one."""
     if not path.exists():
         return {}
     try:

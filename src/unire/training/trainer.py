@@ -128,7 +128,7 @@ class Trainer:
 
     Args:
         task: Model, data and loss.
-        out: Where the model will be written; checkpoints lie beside it. Without it there are none.
+        out: Where the model will be written; checkpoints are next to it. Without it there are none.
         callbacks: Called on the main process only.
         budget: Limits the time or the number of steps; no limit but the task's epochs by default.
         save_every_epochs: Write a checkpoint every N epochs.

@@ -7,7 +7,7 @@ context, into windows that an encoder can read. `bucket_groups` and `collate` ma
     >>> for groups in bucket_groups(builder.build(documents), max_cells=2**20, max_tokens=2**14):  # doctest: +SKIP
     ...     batch = collate(groups, spec)
 
-There are three layouts. `in-place` gives every sentence a window of its own, with context to its left and right.
+There are three layouts. `in-place` gives every sentence its own window, with context to its left and right.
 `released` puts the sentence behind its context, as the authors' code does. `shared` reads consecutive sentences in one
 window, so that the encoder reads the text once.
 """

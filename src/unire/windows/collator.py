@@ -232,8 +232,8 @@ def bucket_groups(
 
     Args:
         groups: All groups that may be batched together.
-        max_cells: Padded cells of a batch, T·N². A larger group is a batch by itself.
-        max_tokens: Padded tokens of a batch, B·L, without rows of padding. A larger group is a batch by itself.
+        max_cells: Padded cells of a batch, T·N². A larger group is a separate batch.
+        max_tokens: Padded tokens of a batch, B·L, without rows of padding. A larger group is a separate batch.
         max_padding: Split a batch only if that saves more than this many padding tokens. No limit by default.
         padding: How the batches will be collated.
     """
@@ -256,7 +256,7 @@ def bucket_items(items: Sequence[T], length: Callable[[T], int], max_tokens: int
     Args:
         items: Any items, for example token sequences or their positions.
         length: The length of an item in tokens, at least 1.
-        max_tokens: Padded tokens of a batch. A longer item is a batch by itself.
+        max_tokens: Padded tokens of a batch. A longer item is a separate batch.
     """
     lengths = np.array([length(item) for item in items], np.int64)
     shapes = _Shapes(np.zeros_like(lengths), np.zeros_like(lengths), np.ones_like(lengths), lengths)

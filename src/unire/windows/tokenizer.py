@@ -1,4 +1,4 @@
-"""Words → tokens. Each word is tokenized by itself, and its tokens are cached."""
+"""Words → tokens. Each word is tokenized separately, and its tokens are cached."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class WordTokenizer:
 
 
 def _split_by_length(texts: Sequence[str], max_characters: int) -> Iterator[Sequence[str]]:
-    """Split texts into batches with at most so many characters each, or with one text."""
+    """Split texts into batches of at most this number of characters, or of one longer text."""
     start = size = 0
     for position, text in enumerate(texts):
         if size and size + len(text) > max_characters:

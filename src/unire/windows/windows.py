@@ -233,7 +233,7 @@ class InPlaceLayout:
         special = {"prefix": spec.prefix, "middle": spec.middle, "suffix": spec.suffix}
         self._special = {name: np.array(ids, np.int64) for name, ids in special.items() if name in self.PARTS}
         self.max_window_tokens = spec.max_pieces - sum(map(len, self._special.values()))
-        """Tokens of words that fit into a window, beside the special tokens."""
+        """Tokens of words that fit into a window, without the special tokens."""
         if self.max_window_tokens < 1:
             raise UnireError(f"an encoder input of {spec.max_pieces} tokens is too short for special tokens and words")
 
@@ -356,7 +356,7 @@ class SharedLayout(InPlaceLayout):
     def group_spans(
         self, spans: Sequence[Sequence[TableSpan]], document_starts: Sequence[int], tokens: TokenizedWords
     ) -> Iterable[list[list[TableSpan]]]:
-        """Group consecutive spans, as many as fit. With W = 0, each span has a window of its own."""
+        """Group consecutive spans, as many as fit. With W = 0, each span has its own window."""
         if self.window == 0:
             yield from super().group_spans(spans, document_starts, tokens)
             return
@@ -405,7 +405,7 @@ def _balance_groups(
     Args:
         spans: The spans of one document, in order.
         n_tokens: Tokens of each span.
-        max_tokens: Tokens of a group. A longer span is a group by itself.
+        max_tokens: Tokens of a group. A longer span is a separate group.
         max_cells: Padded cells of a group: spans × longest².
     """
 

@@ -1,8 +1,8 @@
 """Outputs that an interrupted run can continue: a file, document by document, or a folder, file by file.
 
 Both are resumed by a `_RunNote`: it records the fingerprint of the run, and a run with another one is refused. They
-differ in what they record beside it. A file is truncated to the documents that were noted. In a folder, each file is
-complete or missing, and so is a note by itself.
+differ in what else they record. A file is truncated to the documents that were noted. In a folder, each file is
+complete or missing, and so is the note.
 """
 
 from __future__ import annotations

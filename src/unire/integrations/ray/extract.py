@@ -1,6 +1,6 @@
 """Extraction on a Ray cluster.
 
-Ray Data distributes shards of the input to a pool of actors, each with a model of its own. Only the descriptions of
+Ray Data distributes shards of the input to a pool of actors, each with its own model. Only the descriptions of
 shards travel: workers read the texts and write the results themselves. So the memory of the driver does not grow with
 the input, and the driver is no bottleneck.
 """

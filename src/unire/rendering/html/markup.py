@@ -158,7 +158,7 @@ class PageTemplate:
     Args:
         title: The title, as text.
         style: The style sheet.
-        script: The script. It runs as soon as it is read.
+        script: The script. It runs as soon as it is loaded.
         connects: Whether the script may send requests to the server of the page.
         styled: Whether elements have `style` attributes, as charts do.
     """

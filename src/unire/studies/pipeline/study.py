@@ -107,7 +107,7 @@ def run_study(
         setup: Encoder, data and configuration of the joint model.
         config: The pipeline.
         seeds: Seeds 0 to `seeds` - 1. Seeds that were measured before count too.
-        jobs: Trainings in parallel. Nothing runs beside a measurement.
+        jobs: Trainings in parallel. Nothing else runs during a measurement.
         log: Called with a line at every start and end.
     """
     run_jobs(plan_jobs(setup, config, seeds), jobs, log=log)

@@ -85,7 +85,7 @@ def adapt(
     Args:
         encoder: A Hub name or a folder, with a fast tokenizer; or a unire model, whose encoder is used.
         corpus: UTF-8 text files with one document per line; `.gz`, `.xz` and `.bz2` are decompressed.
-        out: A new folder. Checkpoints to resume from are written beside it, to `OUT.resume`.
+        out: A new folder. Checkpoints to resume from are written next to it, to `OUT.resume`.
         config: Time, learning rate, size of a step.
         callbacks: Called in the course of the training; `on_log` every few seconds.
         resume: Continue an interrupted adaptation with the same settings; only time and steps may differ.

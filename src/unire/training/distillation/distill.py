@@ -4,7 +4,7 @@
     distill("small-encoder", documents, soft_labels="abstracts.soft", out="models/small")
 
 Every optimizer step has annotated and unlabelled sentences. The loss of an unlabelled sentence is the cross-entropy
-between the cells of the student and the mean distribution of its teachers. The teachers run beside the student, or
+between the cells of the student and the mean distribution of its teachers. The teachers run with the student, or
 their stored soft labels are read (`teach.py`).
 """
 
@@ -50,7 +50,7 @@ from unire.windows.collator import Batch
 __all__ = ["DistillConfig", "DistillationTask", "distill"]
 
 SENTENCES = "sentences"
-"""A count beside the notes: unlabelled sentences in all steps, repetitions included."""
+"""A count in addition to the notes: unlabelled sentences in all steps, repetitions included."""
 DISTINCT = "distinct"
 """The same without repetitions: sentences of the first pass over the corpus."""
 

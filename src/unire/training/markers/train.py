@@ -65,12 +65,12 @@ def train_markers(
     Args:
         encoder: Hub name, folder, or a unire model, whose encoder is used.
         documents: Annotated documents.
-        out: A new folder for the model. Checkpoints to resume from are written beside it, to `OUT.resume`.
+        out: A new folder for the model. Checkpoints to resume from are written next to it, to `OUT.resume`.
         labels: The label space.
         config: The settings, from `marker_config`. [default: `marker_config()`]
         dev: Selects the best epoch. Without it the last one is kept.
         approximate: Encode all pairs of a sentence in one pass, which needs an encoder with absolute positions;
-            otherwise every pair has a pass of its own.
+            otherwise every pair needs a separate pass.
         again: Replace a model that an earlier run has saved, and write no checkpoints.
         callbacks: Called in the course of the training.
         resume: Continue an unfinished training with the same settings.
