@@ -353,7 +353,7 @@ def test_a_bundled_model_is_calibrated_only_into_a_new_folder(folder, tmp_path, 
         ModelDir.open("model").save(ModelConfig.load(out), out)
 
 
-def test_a_place_that_cannot_be_written_gets_one_sentence(folder, tmp_path):
+def test_an_unwritable_output_gets_one_sentence(folder, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UnireError, match=r"the model cannot be written to '.*file/out'") as caught:
         run("calibrate", folder, "--data", TWENTY, "--out", tmp_path / "file" / "out")

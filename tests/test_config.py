@@ -69,7 +69,7 @@ def test_an_older_model_is_not_calibrated_and_keeps_to_signatures_where_it_has_a
         ({"calibration": {"relations": {"slope": "x"}}}, "calibration setting slope must be a number, not 'x'"),
     ],
 )
-def test_a_value_that_cannot_be_gets_one_sentence_with_the_folders_name(changes, message, tmp_path):
+def test_an_invalid_value_gets_one_sentence_with_the_name_of_the_folder(changes, message, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(written(**changes)))
     with pytest.raises(UnireError, match=f"model folder '.*' cannot be used: .*{message}") as caught:
         ModelConfig.load(tmp_path)

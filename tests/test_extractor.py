@@ -54,7 +54,7 @@ def test_a_text_gives_a_document_a_list_a_list_and_a_stream_a_stream(folder):
         assert 0 <= entity.score <= 1
 
 
-def test_nothing_in_nothing_out(folder):
+def test_empty_inputs_give_empty_results(folder):
     extractor = Extractor.load(folder, device="cpu")
     assert extractor.extract([]) == []
     assert list(extractor.extract(iter([]))) == []

@@ -77,7 +77,7 @@ def test_constraints_are_given_as_a_mapping_or_as_a_file_of_it(tmp_path):
         ({"Work_For": [["Peop", ["Org"]]]}, "instead of the types of head and tail"),
     ],
 )
-def test_constraints_that_cannot_be_get_one_sentence(given, message, tmp_path):
+def test_invalid_constraints_get_one_sentence(given, message, tmp_path):
     (tmp_path / "types.json").write_text(json.dumps(given), encoding="utf-8")
     with pytest.raises(UnireError, match=rf"'.*types\.json': .*{message}") as caught:
         LABELS.load_signatures(tmp_path / "types.json")

@@ -300,7 +300,7 @@ def listed(ids: list[str], lists: dict[str, list[str]]) -> dict[str, list[str]]:
     return {part: [document.id for document in parts[part]] for part in lists}
 
 
-def test_a_name_on_a_list_is_a_whole_id_before_it_is_the_end_of_one() -> None:
+def test_a_listed_name_matches_a_whole_id_before_the_end_of_one() -> None:
     ids = ["train/001", "test/001", "001"]
     lists = {"train": ["train/001.txt", "001", "001.ann"], "test": ["test\\001"]}
     assert listed(ids, lists) == {"train": ["train/001", "001"], "test": ["test/001"]}
@@ -539,13 +539,13 @@ def test_an_error_names_the_format_that_was_guessed(tmp_path: Path, name: str, t
     assert "guessed" not in reason("stats", tmp_path / name, "--format", "unire")
 
 
-def test_a_guess_that_held_for_a_document_is_not_doubted(tmp_path: Path) -> None:
+def test_after_a_valid_document_an_error_does_not_question_the_guessed_format(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"sentences": [["a"]]}\n{"sentences": 7}\n', encoding="utf-8")
     assert reason("stats", tmp_path / "a.jsonl").endswith('line 2: "sentences" must be a list, but is 7')
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("nonsense", "unknown format 'nonsense'"), ("jsonl", "but not written")])
-def test_a_format_that_cannot_be_written_is_answered_with_those_that_can(tmp_path: Path, name: str, wrong: str) -> None:
+def test_the_error_for_an_unknown_format_lists_the_writable_ones(tmp_path: Path, name: str, wrong: str) -> None:
     for command in ("convert", "split"):
         message = reason(command, PEOPLE, "--to", name, "--out", tmp_path / "out")
         assert wrong in message
@@ -578,7 +578,7 @@ def lossy(path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_every_command_that_reads_data_tells_what_its_readers_left_out(tmp_path: Path) -> None:
+def test_every_command_that_reads_data_notes_skipped_annotation(tmp_path: Path) -> None:
     file = lossy(tmp_path / "a.json")
     commands: list[list[object]] = [["stats", file], ["split", file, "--parts", "a=1,b=1", "--out", tmp_path / "parts"]]
     for i, words in enumerate([*commands, ["split", file, "--folds", 2, "--out", tmp_path / "folds.json"]]):

@@ -202,7 +202,7 @@ def test_files_that_are_left_out_are_in_the_summary(extract, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x[red].jsonl", "x[/red].jsonl", ":smile:.jsonl"])
-def test_a_file_is_called_what_it_is_called(name, extract, tmp_path, monkeypatch):
+def test_file_names_are_printed_without_markup(name, extract, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = extract(TEXT, "--out", name)
     assert ran.exit_code == 0, ran.exception
@@ -226,7 +226,7 @@ def test_an_input_that_has_changed_is_not_taken_for_done(extract, tmp_path):
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_a_file_called_minus_is_standard_output(found, tmp_path, monkeypatch):
+def test_a_dash_as_output_is_standard_output(found, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert found(TEXT, "--out", "-") == found(TEXT)
     assert list(tmp_path.iterdir()) == []

@@ -44,7 +44,7 @@ def model(encoder, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_help_teaches():
+def test_help_of_every_command_shows_its_usage():
     for words in (
         [],
         ["train"],
@@ -250,7 +250,7 @@ def test_data_with_labels_that_a_model_does_not_know_are_refused(model):
     assert "unknown entity type" in error("evaluate", "--model", model, "--data", FIXTURES / "people.json")
 
 
-def test_devices_and_thresholds_that_cannot_be_get_one_sentence(model, tmp_path):
+def test_invalid_devices_and_thresholds_get_one_sentence(model, tmp_path):
     assert "cannot use the device 'foo'" in error("extract", TWENTY, "--model", model, "--device", "foo")
     for arguments in (
         ("evaluate", "--model", model, "--data", TWENTY, "--device", "cpu", "--alpha", "nan"),

@@ -104,13 +104,13 @@ def test_tensorboard_files_are_written_on_request(encoder, tmp_path):
         (("--keep-head",), "no model folder 'x'"),
     ],
 )
-def test_a_training_that_cannot_be_is_answered_with_one_sentence(setting, message, tmp_path):
+def test_invalid_training_settings_get_one_sentence(setting, message, tmp_path):
     ran = run("train", "--encoder", "x", "--data", TWENTY, "--out", tmp_path / "m", *setting)
     assert isinstance(ran.exception, UnireError)
     assert message in name_options(str(ran.exception), ["train"])
 
 
-def test_an_option_and_a_setting_that_say_the_same_are_no_mistake():
+def test_an_option_and_an_equal_setting_can_be_combined():
     config = config_from("paper", ["lr=1e-4", "layout=shared", "seed=7"], lr=0.0001, layout="shared", seed=None)
     assert (config.lr, config.layout, config.seed) == (0.0001, "shared", 7)
 

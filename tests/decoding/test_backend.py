@@ -118,7 +118,7 @@ class _Calls(TorchDispatchMode):
 
 @pytest.mark.parametrize("lengths", [(9, 5, 1), (40, 7, 1, 90, 20), (5, 0, 30) * 50])
 @pytest.mark.parametrize(("spare", "stacks"), [(None, 1), (0, None)])
-def test_a_gpu_is_asked_for_little_however_large_a_batch(
+def test_decoding_on_a_gpu_makes_few_calls_for_any_batch_size(
     monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...], spare: int | None, stacks: int | None
 ) -> None:
     random = np.random.default_rng(3)

@@ -62,7 +62,7 @@ def test_every_block_has_a_language():
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"])
-def test_links_to_files_lead_somewhere(page):
+def test_links_to_files_exist(page):
     """`make docs` checks the links between pages of the site."""
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert not [link for link in links if "://" not in link and not ((ROOT / page).parent / link).exists()]

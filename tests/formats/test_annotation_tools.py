@@ -182,7 +182,7 @@ def test_a_broken_example_is_refused(tmp_path: Path, item: Any, reason: str) -> 
         read_lines(tmp_path, item)
 
 
-def test_entities_in_the_place_of_spans_are_refused_and_those_beside_them_noted(tmp_path: Path) -> None:
+def test_prodigy_entities_without_spans_are_refused_and_beside_spans_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": TEXT, "entities": []}), encoding="utf-8")
     with pytest.raises(UnireError, match='line 1: "entities" is not a key of the format prodigy, which has "spans"'):

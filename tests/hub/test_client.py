@@ -242,7 +242,7 @@ def test_an_encoder_that_was_brought_before_needs_no_hub(hub: FakeHub, encoder: 
     assert not sum(naps)
 
 
-def test_a_hub_that_is_slow_or_has_no_such_encoder_is_left_to_its_client(hub: FakeHub, naps: list[float]):
+def test_errors_of_a_slow_hub_or_a_missing_encoder_come_from_its_client(hub: FakeHub, naps: list[float]):
     hub.slow = True
     with pytest.raises(UnireError, match="We couldn't connect"):
         load_encoder(NAME)
@@ -255,7 +255,7 @@ def test_a_hub_that_is_slow_or_has_no_such_encoder_is_left_to_its_client(hub: Fa
             load_encoder(name)
 
 
-def test_half_a_model_is_not_pushed(hub: FakeHub, exported: Path, tmp_path: Path):
+def test_an_incomplete_model_is_not_pushed(hub: FakeHub, exported: Path, tmp_path: Path):
     for name in ("config.json", "labels.json", "tokenizer.json"):
         (tmp_path / name).write_bytes((exported / name).read_bytes())
     with pytest.raises(UnireError, match=r"has no model.safetensors"):

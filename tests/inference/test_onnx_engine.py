@@ -170,7 +170,7 @@ print(len(document.entities))
     assert int(ran.stdout) > 0
 
 
-def test_a_folder_of_links_as_the_hub_keeps_it_is_read(exported, twenty, tmp_path):
+def test_a_folder_of_links_as_in_the_hub_cache_is_read(exported, twenty, tmp_path):
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "main"
     shutil.copytree(exported, blobs)
     snapshot.mkdir(parents=True)

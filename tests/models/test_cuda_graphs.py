@@ -88,7 +88,7 @@ def test_a_step_that_cannot_be_captured_runs_eagerly_from_then_on(calls, failing
     assert "cannot be captured" in caplog.text
 
 
-def test_once_a_shape_cannot_be_captured_those_that_were_are_not_replayed(calls, monkeypatch, request):
+def test_after_a_failed_capture_no_graph_is_replayed(calls, monkeypatch, request):
     gradients = runner(calls)
     beside = GraphRunner(gradients.function, gradients.device, capture=True, parent=gradients)
     monkeypatch.setattr(Graph, "again", lambda graph: calls.append("replayed"))
@@ -105,7 +105,7 @@ def test_once_a_shape_cannot_be_captured_those_that_were_are_not_replayed(calls,
     assert calls == [(2,), (2,)]
 
 
-def test_a_runner_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_beside(failing_graph_capture):
+def test_a_failed_capture_stops_child_runners_but_not_the_parent(failing_graph_capture):
     student = runner([])
     teacher, other = (GraphRunner(student.function, student.device, capture=True, parent=student) for _ in range(2))
     for one, still in ((teacher, [True, False, True]), (student, [False, False, False])):
@@ -114,7 +114,7 @@ def test_a_runner_that_fails_stops_those_beside_it_and_not_the_one_that_it_is_be
         assert [made.captures for made in (student, teacher, other)] == still
 
 
-def test_runners_of_one_memory_capture_into_it(calls, monkeypatch):
+def test_child_runners_capture_into_the_pool_of_the_parent(calls, monkeypatch):
     pools = []
 
     @contextmanager

@@ -142,7 +142,7 @@ def test_a_missing_encoder_gets_one_sentence(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_the_clients_word_of_each_new_try_is_not_printed(monkeypatch):
+def test_retry_messages_of_the_hub_client_are_not_printed(monkeypatch):
     client = logging.getLogger("huggingface_hub.utils._http")
     printed = []
 

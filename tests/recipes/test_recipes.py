@@ -109,7 +109,7 @@ def test_a_name_of_no_stage_and_of_no_runs_is_refused(stages, recipes, name):
         ("related.soft", "related.txt", "conll04-best", ["conll04-unmarked-0", "conll04-unmarked-2"]),
     ],
 )
-def test_five_teachers_are_asked_once_for_all_their_students(stages, name, text, teachers, students):
+def test_five_teachers_run_once_for_all_their_students(stages, name, text, teachers, students):
     soft_labels = stages[name]
     asked = [f"{teachers}-{seed}" for seed in range(5)]
     assert soft_labels.needs == (*asked, text)
@@ -162,7 +162,7 @@ def test_marker_models_without_context_teach_the_conll04_models(stages):
     assert stages["news"].needs == ("conll04-small-0",)
 
 
-def test_where_dev_is_learnt_from_teachers_marker_models_and_students_learn_from_it_and_nothing_is_tuned(stages):
+def test_models_trained_on_train_and_dev_are_not_tuned(stages):
     teachers = [f"conll04-train-and-dev-likely-{seed}" for seed in range(5)]
     markers = [f"conll04-markers-train-and-dev-{seed}" for seed in range(3)]
     students = [f"conll04-marked-train-and-dev-{seed}" for seed in range(3)]
@@ -429,7 +429,7 @@ def test_a_study_that_fails_says_why_and_nothing_else_and_the_rest_is_not_run(tm
     assert "Traceback" not in ran.stderr
 
 
-def test_a_study_that_is_interrupted_is_waited_for(studies, monkeypatch):
+def test_an_interrupt_waits_for_the_running_study(studies, monkeypatch):
     waits = []
 
     class Process:

@@ -142,7 +142,7 @@ def test_arcs_join_head_and_tail_and_pointing_at_a_triple_makes_its_arc_stand_ou
     assert page.locator(".arc.on").count() == 2
 
 
-def test_names_of_arcs_do_not_lie_on_one_another(visit):
+def test_names_of_arcs_do_not_overlap(visit):
     words = [f"word{i}" for i in range(60)]
     entities = [(i, i + 2, "T") for i in range(0, 40, 4)]
     relations = [

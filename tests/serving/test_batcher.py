@@ -78,7 +78,7 @@ def test_callers_at_the_same_time_share_a_batch():
     assert len(held.batches) < 8
 
 
-def test_beside_another_batch_the_next_one_is_not_begun_before_callers_stop_coming(held):
+def test_while_a_batch_runs_the_next_one_waits_for_more_requests(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.5, workers=2))
     busy(batcher, held)
     batcher.submit([1])
@@ -201,7 +201,7 @@ def test_a_batch_is_wanted_as_long_as_one_of_its_callers_waits(batcher, held):
     assert pair[1].result(20) == [25]
 
 
-def test_a_queue_that_is_empty_again_when_others_were_waited_for_leaves_the_threads_at_work(held):
+def test_a_queue_emptied_by_cancellation_does_not_stop_the_threads(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.2, workers=2))
     busy(batcher, held)
     gone = batcher.submit([1])

@@ -65,7 +65,7 @@ def test_a_head_that_never_comes_is_given_up(science, before, sent):
         assert 0.9 < time.monotonic() - began < 10
 
 
-def test_a_head_that_comes_slowly_is_waited_for(science):
+def test_a_slow_request_head_is_accepted(science):
     with (
         Running(science, ServingLimits(header_seconds=5)) as server,
         socket.create_connection(("127.0.0.1", server.port), 20) as connection,

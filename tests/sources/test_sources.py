@@ -159,7 +159,7 @@ def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
-def test_semicolons_part_the_cells_of_csv_if_the_column_is_seen_by_them_alone(mark, tmp_path, monkeypatch):
+def test_semicolons_separate_the_cells_of_csv_if_only_they_give_the_column(mark, tmp_path, monkeypatch):
     file = tmp_path / "papers.csv"
     content = mark + b'\r\n"id";"abstract"\r\nx;"a; ""b"", c"\r\n;1,5\r\n'
     file.write_bytes(content)
@@ -342,7 +342,7 @@ def test_a_table_has_its_text_in_a_column_also_over_several_lines(tmp_path, suff
     assert [text for _, text in read(packed)] == [text for _, text in read(file)]
 
 
-def test_tabs_part_the_cells_of_a_table_in_which_nothing_is_in_quotes(tmp_path):
+def test_tabs_separate_the_cells_of_a_table_without_quotes(tmp_path):
     file = tmp_path / "papers.tsv"
     file.write_bytes(b'id\ttext\na\t"Start of a parser\nb\t"BERT" is, say, one\nc\tand the end"\n')
     assert read(file) == [("a", '"Start of a parser'), ("b", '"BERT" is, say, one'), ("c", 'and the end"')]

@@ -139,7 +139,7 @@ def test_scores_on_test_need_a_test_set(setup):
         results(replace(setup, test=()), ABLATION)
 
 
-def test_a_cell_that_was_stopped_goes_on(setup):
+def test_a_stopped_cell_is_resumed(setup):
     new = setup.plan_job(Variant("default"), 0)
     assert "--resume" not in new.command
     assert new.fresh_output == setup.folder / "models" / "default-0"

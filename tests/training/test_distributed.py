@@ -140,7 +140,7 @@ app(sys.argv[1:])
 
 
 @pytest.mark.slow
-def test_processes_of_which_one_fails_once_the_weights_stand_need_not_train_again(encoder: Path, tmp_path: Path):
+def test_a_failure_after_the_weights_are_saved_needs_no_new_training(encoder: Path, tmp_path: Path):
     (tmp_path / "fails.py").write_text(FAILS)
     out, checkpoints = tmp_path / "model", tmp_path / "model.resume"
     arguments = tuple(map(str, training(encoder, "--epochs", 2, "--out", out)))
@@ -220,7 +220,7 @@ def test_no_thread_still_talks_to_other_processes_when_python_ends(folds: tuple[
 
 
 @pytest.mark.parametrize("end", [None, typer.Exit(130)])
-def test_processes_part_however_a_training_ends(monkeypatch, end):
+def test_the_process_group_is_destroyed_after_every_end(monkeypatch, end):
     left: list[bool] = []
     monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
     monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: left.append(True))

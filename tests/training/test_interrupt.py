@@ -56,7 +56,7 @@ def test_a_signal_waits_for_the_end_of_a_step(number):
         (signal.SIGINT, signal.SIGTERM, False),
     ],
 )
-def test_only_a_second_ctrl_c_is_impatience(first, second, at_once):
+def test_only_a_second_ctrl_c_interrupts_at_once(first, second, at_once):
     heard = []
     with Interrupt() as interrupt:
         signal.raise_signal(first)
@@ -69,7 +69,7 @@ def test_only_a_second_ctrl_c_is_impatience(first, second, at_once):
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_where_nothing_can_be_lost_a_signal_is_heard_at_once_but_only_one(number):
+def test_a_signal_interrupts_an_immediate_section_at_once(number):
     with Interrupt() as interrupt:
         with pytest.raises(KeyboardInterrupt), interrupt.immediate():
             signal.raise_signal(number)
@@ -214,7 +214,7 @@ def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
 
 @pytest.mark.slow
 @linux
-def test_a_study_that_is_stopped_keeps_its_trainings_as_they_were(encoder, tmp_path):
+def test_a_stopped_study_keeps_the_state_of_its_trainings(encoder, tmp_path):
     words = ("study", "beta2", "--encoder", encoder, *TRAINING[:4], "--dev", TWENTY, "--out", tmp_path, "--jobs", 2)
     settings = ("--epochs", 400, "--set", "evaluate_every=400", "--set", "batch_size=4")
 

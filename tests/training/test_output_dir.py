@@ -54,7 +54,7 @@ def test_a_student_does_not_replace_a_finished_model(teacher, encoder, tmp_path,
     assert fingerprint(teacher) == before
 
 
-def test_an_empty_folder_is_as_good_as_none(trained, tmp_path):
+def test_an_empty_output_folder_is_used(trained, tmp_path):
     trained(tmp_path)
     assert ModelDir.open(tmp_path).config.provenance["epochs"] == 1
 
@@ -198,7 +198,7 @@ def test_the_first_of_two_final_errors_is_raised(trained, tmp_path, monkeypatch)
     assert not is_finished(tmp_path / "model")
 
 
-def test_the_command_says_it_in_one_sentence(encoder, random_model):
+def test_an_existing_output_folder_is_one_sentence_on_the_command_line(encoder, random_model):
     words = ("train", "--encoder", encoder, "--data", TWENTY, "--labels", "scierc", "--out", random_model)
     assert error(*words).strip() == (
         f"error: output folder '{random_model}' already exists and holds 'README.md'; pass a new folder"

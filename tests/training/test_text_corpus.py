@@ -34,7 +34,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
         list(read_texts([path]))
 
 
-def test_no_more_is_read_than_it_takes_to_know_that_there_is_text(tmp_path: Path) -> None:
+def test_checking_text_files_stops_at_the_first_text(tmp_path: Path) -> None:
     blank, text, broken = (tmp_path / f"{name}.txt" for name in ("blank", "text", "broken"))
     blank.write_text("\n \n", encoding="utf-8")
     text.write_text("\nthe red\n", encoding="utf-8")

@@ -70,7 +70,7 @@ def test_a_word_has_its_tokens_and_then_the_mark_of_its_capitals(word, tokens):
     assert " ".join(spelt(word)) == tokens
 
 
-def test_a_monstrous_word_keeps_its_mark_and_its_bound():
+def test_a_very_long_word_keeps_its_case_mark_and_its_length_limit():
     assert len(spelt(GENOME, longest=8)) == 8
     assert spelt(GENOME, longest=8)[-1] == "[unused7]"
     assert spelt(GENOME, longest=2) == [spelt(GENOME)[0], "[unused7]"]

@@ -61,7 +61,7 @@ def test_the_name_of_a_special_token_in_a_text_is_only_text(family):
     assert builder.spec.suffix[0] not in inside
 
 
-def test_padding_and_truncation_in_a_tokenizer_file_do_not_bite():
+def test_padding_and_truncation_in_a_tokenizer_file_are_ignored():
     tokenizer = Tokenizer.from_str(tokenizer_of("bert").to_str())
     tokenizer.enable_padding(length=32)
     tokenizer.enable_truncation(max_length=2)

@@ -163,7 +163,7 @@ def test_shared_windows_hold_the_text_once_and_in_order():
     assert [t for p in groups for t in only_window(p)[1:-1]] == list(document.words)
 
 
-def test_the_size_of_a_window_means_nothing_to_shared_ones():
+def test_the_shared_layout_ignores_the_window_size():
     document = in_sentences(*[7] * 30)
     for few, many in zip(*(window_builder(layout="shared", window=w).build([document]) for w in (1, 500)), strict=True):
         assert (few.windows[0].tokens == many.windows[0].tokens).all()

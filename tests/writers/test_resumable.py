@@ -107,7 +107,7 @@ def test_hours_of_work_are_not_overwritten_by_a_forgotten_option(tmp_path):
         ResumableFile(tmp_path / "out", about, resume=False)
 
 
-def test_one_document_is_no_documents(tmp_path):
+def test_a_message_about_one_document_uses_the_singular(tmp_path):
     begin(tmp_path / "out", documents=1)
     with pytest.raises(UnireError, match=r"holds 1 document of an earlier run"):
         ResumableFile(tmp_path / "out", about, resume=False)
@@ -133,7 +133,7 @@ def test_a_link_is_followed_to_what_is_replaced(tmp_path):
     assert link.is_symlink()
 
 
-def test_a_part_of_something_else_is_not_resumed(tmp_path):
+def test_the_partial_file_of_another_run_is_not_resumed(tmp_path):
     begin(tmp_path / "out")
     with pytest.raises(UnireError, match="started with another model"):
         ResumableFile(tmp_path / "out", lambda: {**about(), "model": "yours"}, resume=True)

@@ -143,7 +143,7 @@ def test_a_document_that_the_model_fails_on_is_named(worker, tmp_path, monkeypat
     assert errors == [None, f"{path}, document 2 cannot be extracted: MemoryError: too much", None]
 
 
-def test_a_worker_whose_model_has_broken_down_ends_and_blames_no_document(worker, tmp_path, monkeypatch):
+def test_a_worker_with_a_broken_model_ends_and_reports_no_document(worker, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("A text.")
     ray_worker, shards, out = worker(TextSources([str(tmp_path / "text.txt")]))
 
@@ -176,7 +176,7 @@ def test_a_shard_that_kills_its_workers_is_left_out(worker, tmp_path):
     assert not tries.exists()
 
 
-def test_a_node_that_sees_something_else_says_so(worker, tmp_path):
+def test_a_node_with_a_changed_input_reports_it(worker, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("A text.")
     ray_worker, shards, out = worker(TextSources([str(path)]))

@@ -195,9 +195,7 @@ print(len(doc._.unire_relations), {shown})
         ('Span.set_extension("score", getter=lambda span: "mine")', "doc[:2]._.score", "span._.score"),
     ],
 )
-def test_an_extension_of_another_package_is_not_overwritten(
-    exported: Path, tmp_path: Path, claim: str, shown: str, name: str
-):
+def test_extensions_of_others_are_not_overwritten(exported: Path, tmp_path: Path, claim: str, shown: str, name: str):
     code = CLAIMED.format(claim=claim, shown=shown)
     error, found = in_a_fresh_process(code, exported, tmp_path / "saved").splitlines()
     assert error.startswith(f"`{name}` already exists and is not from unire; ")

@@ -178,7 +178,7 @@ def test_an_interrupted_step_is_repeated_on_resume(encoder, corpus, tmp_path, mo
     assert_same(tmp_path / "resumed", tmp_path / "straight")
 
 
-def test_a_short_run_tells_its_first_half_from_its_second(encoder, corpus, tmp_path, monkeypatch) -> None:
+def test_a_short_run_reports_the_loss_of_its_first_and_second_half(encoder, corpus, tmp_path, monkeypatch) -> None:
     losses = iter([9.0, 7.0, 6.0, 5.0, 4.0])
     monkeypatch.setattr(
         MaskedLMTask, "find_gradients", lambda _, rows, *__: (torch.tensor([next(losses), 0.5]), len(rows))
@@ -297,9 +297,7 @@ def test_a_corpus_without_text_is_refused_before_anything_is_loaded(encoder, tmp
 
 
 @pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
-def test_a_model_of_ours_gives_its_encoder_as_the_encoder_it_was_made_from_would(
-    family: str, corpus: Path, scierc_labels, tmp_path
-) -> None:
+def test_adapting_a_saved_model_equals_adapting_its_encoder(family: str, corpus: Path, scierc_labels, tmp_path) -> None:
     start, model, out = tiny_encoder(family, tmp_path / "start", WORDS), tmp_path / "model", tmp_path / "out"
     init_model(str(start), scierc_labels, TrainingConfig()).save_pretrained(model)
     expected = adapt(start, [corpus], tmp_path / "expected", small(max_steps=3), device="cpu")

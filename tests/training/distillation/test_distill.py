@@ -143,7 +143,7 @@ def test_windows_are_packed_only_if_all_models_support_it(teacher, encoder, enco
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
-def test_once_a_student_cannot_be_captured_text_is_packed_no_more_and_none_of_it_is_lost(
+def test_after_a_failed_capture_text_is_no_longer_packed_and_none_is_lost(
     workers, failing_graph_capture, teacher, encoder, tmp_path, monkeypatch
 ):
     student = distillation_task([teacher], encoder, LabelSpace.load("scierc"), epochs=5)
@@ -340,7 +340,7 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
     assert not checkpoints.exists()
 
 
-def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, twenty, tmp_path):
+def test_timed_distillation_ends_with_an_evaluated_epoch_and_a_low_rate(teacher, encoder, twenty, tmp_path):
     soft = DistillConfig(soft_batch=10, minutes=0.02)
     config = quick(epochs=10_000, evaluate_after=9_999)
     trained = taught([teacher], encoder, tmp_path / "s", config=config, distillation=soft, dev=GOLD)
@@ -349,7 +349,7 @@ def test_time_ends_it_with_the_epoch_and_the_rate_has_fallen(teacher, encoder, t
     assert trained.dev is not None
 
 
-def test_an_interruption_gives_no_time_away(teacher, encoder, twenty, tmp_path, monkeypatch):
+def test_time_before_an_interruption_counts_after_resume(teacher, encoder, twenty, tmp_path, monkeypatch):
     """Two minutes, with twenty seconds for loading the teachers and ten for every step."""
     now = [1000.0]
     monkeypatch.setattr(optimizer, "time", SimpleNamespace(monotonic=lambda: now[0]))
