@@ -78,11 +78,10 @@ def open_page(browser: Any, url: str, scheme: str, width: int, height: int) -> A
 
 def capture_document(browser: Any, page_file: Path, scheme: str) -> None:
     """The document of a written page, without its frame."""
-    page = open_page(browser, page_file.as_uri(), scheme, 860, 800)
-    page.locator(".document > .relations").evaluate("(list) => (list.style.paddingBottom = '1.7rem')")
-    text, relations = (page.locator(f".document > .{name}").bounding_box() for name in ("text", "relations"))
-    height = relations["y"] + relations["height"] - text["y"]
-    clip = {**text, "y": text["y"] + 1, "height": height - FRAME}
+    page = open_page(browser, page_file.as_uri(), scheme, 853, 800)
+    text, side = (page.locator(f".document .{name}").bounding_box() for name in ("text", "side"))
+    height = side["y"] + side["height"] - text["y"] - FRAME
+    clip = {"x": text["x"] + 1, "width": 806, "y": text["y"] + 1, "height": height}
     page.screenshot(path=IMAGES / f"page-{scheme}.png", clip=clip, full_page=True)
 
 
@@ -92,7 +91,7 @@ def capture_server(browser: Any) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             message = server.stderr.readline()  # type: ignore[union-attr]
-            page = open_page(browser, re.findall(r"http://\S+", message)[0], "light", 1000, 820)
+            page = open_page(browser, re.findall(r"http://\S+", message)[0], "light", 1100, 900)
             page.screenshot(path=IMAGES / "serving.png")
         finally:
             server.terminate()
