@@ -162,6 +162,36 @@ def test_neo4j_reads_a_line_for_every_node_and_edge(text, tmp_path):
     assert json.loads(edges[0]["evidence"])[0]["score"] == 0.5
 
 
+def test_a_graph_database_imports_the_tables_and_answers(tmp_path):
+    kuzu = pytest.importorskip("kuzu", reason="needs kuzu, an embedded graph database")
+    hostile = [met(text, "Bob", id=text, relation="knows") for text in HOSTILE]
+    documents = [met("Ada", "Bob", id="a", score=0.5), met("Bob", "Cy", id="b"), met("ADA", "Bob", id="c"), *hostile]
+    graph = Graph(documents)
+    export_graph(graph, tmp_path / "neo4j")
+    connection = kuzu.Connection(kuzu.Database(str(tmp_path / "database")))
+    nodes = (
+        "id STRING, name STRING, type STRING, mentions INT64, documents INT64, types STRING, names STRING, label STRING"
+    )
+    edges = (
+        "kind STRING, relation STRING, mentions INT64, documents INT64, score DOUBLE, symmetric BOOL, evidence STRING"
+    )
+    connection.execute(f"CREATE NODE TABLE Entity({nodes}, PRIMARY KEY(id))")
+    connection.execute(f"CREATE REL TABLE Related(FROM Entity TO Entity, {edges})")
+    for table, name in (("Entity", "nodes"), ("Related", "relationships")):
+        file = tmp_path / "neo4j" / f"{name}.csv"
+        connection.execute(f"COPY {table} FROM '{file}' (HEADER=true, ESCAPE='\"', PARALLEL=false)")
+
+    def ask(query: str) -> list[list[object]]:
+        return connection.execute(query).get_all()
+
+    assert ask("MATCH (n:Entity) RETURN count(*)") == [[len(list(graph.iter_nodes()))]]
+    assert ask("MATCH ()-[r:Related]->() RETURN count(*)") == [[len(list(graph.iter_edges()))]]
+    query = "MATCH (a:Entity)-[:Related]->(b:Entity)-[r:Related]->(c:Entity {name: 'Cy'}) RETURN b.name, r.score"
+    assert ask(query)[0] == ["Bob", 0.5]
+    names = {row[0] for row in ask("MATCH (n:Entity) RETURN n.name")}
+    assert names == {" ".join(node.name.split()) for node in graph.iter_nodes()}
+
+
 def test_an_edge_is_written_with_its_best_sentences():
     documents = [met("Ada", "Bob", id=f"d{i}", score=i / 10) for i in range(10)]
     evidence = networkx.parse_graphml(written(write_graphml, *documents)).edges(data="evidence")

@@ -17,9 +17,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ GRAPH_FILE = "graph.json"
 """The file in a graph's folder that says what it holds."""
 FORMAT = 1
 """The version of the folder's layout."""
-PART_DOCUMENTS = 20_000
+PART_DOCUMENTS = 5_000
 """Documents of results in a file of facts."""
 TEXT_PART_DOCUMENTS = 500
 """Documents in a file of facts if they are extracted first, which takes longer."""
@@ -329,12 +328,9 @@ def _write_texts(
     if (target / "done").exists():
         return
     items = islice(texts.items(), TEXT_PART_DOCUMENTS * _count_parts(target), None)
-    keep = ResultFilter(inputs.min_score)
-    with ExitStack() as stack:
-        extractor = Extractor.load(inputs.model, device=inputs.device)
-        documents = map(keep, extractor.annotate(item.document() for item in items))
-        stack.callback(documents.close) if hasattr(documents, "close") else None
-        _write_input(documents, target, rules, TEXT_PART_DOCUMENTS, on_documents, skip=False)
+    extractor = Extractor.load(inputs.model, device=inputs.device)
+    documents = map(ResultFilter(inputs.min_score), extractor.annotate(item.document() for item in items))
+    _write_input(documents, target, rules, TEXT_PART_DOCUMENTS, on_documents, skip=False)
 
 
 def _count_parts(target: Path) -> int:
@@ -357,18 +353,18 @@ def _write_input(
         target.mkdir(parents=True, exist_ok=True)
         part = _count_parts(target)
         rest = islice(documents, size * part, None) if skip else documents
-        while chunk := list(islice(rest, size)):
-            _write_part(chunk, target / f"{part:06}", rules)
-            part, written = part + 1, written + len(chunk)
+        for first in rest:
+            count = _write_part(chain([first], islice(rest, size - 1)), target / f"{part:06}", rules)
+            part, written = part + 1, written + count
             if on_documents:
-                on_documents(len(chunk))
+                on_documents(count)
         (target / "done").touch()
     except OSError as error:
         raise UnireError(f"{target} cannot be written: {error.strerror or error}") from None
     return written
 
 
-def _write_part(documents: Iterable[Document], path: Path, rules: GraphRules) -> None:
+def _write_part(documents: Iterable[Document], path: Path, rules: GraphRules) -> int:
     """Write three files; that of the documents is the last, so it shows that the part is complete."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -396,6 +392,7 @@ def _write_part(documents: Iterable[Document], path: Path, rules: GraphRules) ->
         )
         with replace_atomically(path.with_name(f"{path.name}.{name}.parquet")) as temporary:
             pq.write_table(table, temporary, compression="zstd")
+    return len(columns["documents"])
 
 
 def _schemas() -> dict[str, Any]:
