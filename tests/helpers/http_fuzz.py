@@ -75,6 +75,8 @@ TOKENS = [
     *(b"0", b"-1", b"1e999", b"NaN", b"null", b"[]", b"{}", b'""', b'"', b"\\ud800", b"[" * 3000, b'{"a":' * 1000),
     *(b"http://evil.example/", b"localhost:80", b"\xe2\x98\x83"),
 ]
+PATIENCE_SECONDS = 4.0
+"""Time to wait for an answer that must come. Then the client closes its side, and the server gives up the request."""
 ANSWERS = {200, 400, 401, 404, 405, 408, 413, 415, 421, 422, 429}
 """Status codes of requests that are well served, or at fault."""
 
@@ -217,7 +219,7 @@ async def _send(port: int, mutant: Mutant) -> tuple[bytes, bool]:
         if mutant.hangs_up:
             writer.transport.abort()
             return b"", False
-        pause = 1.0 if mutant.status else 0.05  # a mutant may be a request without an end
+        pause = PATIENCE_SECONDS if mutant.status else 0.05  # a mutant may be a request without an end
         while True:
             try:
                 async with asyncio.timeout(pause):
