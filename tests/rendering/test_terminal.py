@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
 from unire.cli.console import THEME
+from unire.cli.main import HELP_STYLES
 from unire.documents import Document
 from unire.labels import LabelSpace
 from unire.rendering import N_COLOURS, Palette, merge_symmetric
@@ -229,6 +231,12 @@ def test_colours_of_messages_are_readable_on_black_and_on_white(name):
     colour = THEME.styles[name].color
     assert colour is not None
     assert min(contrasts(colour.get_truecolor())) > 3.6
+
+
+@pytest.mark.parametrize("name", HELP_STYLES)
+def test_colours_of_help_are_readable_on_black_and_on_white(name):
+    colour = Style.parse(HELP_STYLES[name]).color
+    assert colour is None or min(contrasts(colour.get_truecolor())) > 3.6
 
 
 def test_labels_get_different_colours_while_there_are_some():

@@ -33,6 +33,18 @@ LIMIT_NAMES = vars(DEFAULT_LIMITS).keys()
 LIMIT_REMEDY = re.compile(rf", or raise (?:{'|'.join(LIMIT_NAMES)})=\.\.\.")
 """Advice that commands without options for the limits cannot give."""
 
+HELP_STYLES = {
+    "STYLE_OPTION": "bold color(31)",
+    "STYLE_COMMANDS_TABLE_FIRST_COLUMN": "bold color(31)",
+    "STYLE_SWITCH": "bold color(29)",
+    "STYLE_TYPES": "color(130)",
+    "STYLE_METAVAR": "color(130)",  # of older versions
+    "STYLE_USAGE": "bold",
+    "STYLE_HELPTEXT": "",
+    "STYLE_OPTION_ENVVAR": "dim",
+}
+"""Colours of `--help` that are readable on dark and on light grounds. Typer's yellow is not readable on white."""
+
 HELP = """Extract entities and relations from text, with calibrated probabilities.
 
 Examples:
@@ -109,6 +121,13 @@ def build_app(*names: str) -> typer.Typer:
     return app
 
 
+def _style_help() -> None:
+    from typer import rich_utils
+
+    for name, style in HELP_STYLES.items():
+        setattr(rich_utils, name, style)
+
+
 def _build_called(words: Sequence[str]) -> typer.Typer:
     """Build the command that the words call. Without a known one, build all, for the help and for suggestions."""
     return build_app(*(name for name in words[:1] if name in {**COMMANDS, **GROUPS}))
@@ -123,6 +142,8 @@ def __getattr__(name: str) -> typer.Typer:
 def main() -> None:
     """Run the command. A mistake of the user gives one sentence instead of a traceback."""
     words = sys.argv[1:]
+    if {"-h", "--help"} & {*words} or (len(words) < 2 and not {*RUN_WITHOUT_ARGUMENTS} & {*words}):
+        _style_help()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal lacks are no reason to stop
     try:
