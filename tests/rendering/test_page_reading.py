@@ -244,7 +244,7 @@ def test_one_document_needs_no_search(visit):
     assert page.locator(".chip").count() == 4  # the legend
 
 
-def test_that_documents_are_left_out_is_said_at_the_top(visit):
+def test_a_note_about_omitted_documents_is_at_the_top(visit):
     page = visit([View(document) for document in many()], limit=3)
     remark = page.locator("#remark")
     assert remark.inner_text() == "This page shows the first 3 documents and leaves out the others."

@@ -468,7 +468,7 @@ def test_an_error_leaves_no_older_results(visit, science):
     assert page.locator("#copy-json").is_enabled()
 
 
-def test_the_limit_is_said_before_it_is_reached_and_kept_without_asking(visit, science):
+def test_the_page_shows_the_length_limit_and_sends_no_longer_text(visit, science):
     page = visit()
     page.locator("#document mark").first.wait_for()
     asked = []
