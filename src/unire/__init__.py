@@ -27,6 +27,7 @@ _HOMES = {
     "Report": "unire.evaluation.evaluate",
     "Scores": "unire.evaluation",
     "Sentence": "unire.documents",
+    "Suggestion": "unire.suggestions",
     "TrainingConfig": "unire.training.config",
     "UniRE": "unire.models.unire",
     "UnireError": "unire.errors",
@@ -44,10 +45,12 @@ _HOMES = {
     "relabel": "unire.training.markers.relabel",
     "score": "unire.evaluation",
     "serve": "unire.serving.server",
+    "suggest": "unire.suggestions",
     "teach": "unire.training.distillation.teach",
     "to_dataframe": "unire.document_list",
     "train": "unire.training.train",
     "train_markers": "unire.training.markers.train",
+    "write_tasks": "unire.suggestions",
 }
 
 __all__ = [
@@ -67,6 +70,7 @@ __all__ = [
     "Report",
     "Scores",
     "Sentence",
+    "Suggestion",
     "TrainingConfig",
     "UniRE",
     "UnireError",
@@ -85,10 +89,12 @@ __all__ = [
     "relabel",
     "score",
     "serve",
+    "suggest",
     "teach",
     "to_dataframe",
     "train",
     "train_markers",
+    "write_tasks",
 ]
 
 _MODULES = ("formats", "graph", "pretrained", "rendering")
@@ -111,6 +117,7 @@ if TYPE_CHECKING:
     from unire.models.unire import UniRE
     from unire.pretrained import ModelInfo, list_models
     from unire.serving.server import serve
+    from unire.suggestions import Suggestion, suggest, write_tasks
     from unire.training.adaptation.adapt import AdaptationConfig, adapt
     from unire.training.config import TrainingConfig
     from unire.training.distillation.distill import DistillConfig, distill

@@ -20,7 +20,7 @@ LAYERS = (
     ("models",),
     ("inference",),
     ("extractor",),
-    ("evaluation",),
+    ("evaluation", "suggestions"),
     ("rendering", "graph"),
     ("writers",),
     ("training", "export"),

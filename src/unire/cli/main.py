@@ -75,7 +75,7 @@ COMMANDS = {
     "relabel": ("markers", TRAIN),
 }
 """Each command, with its module and its panel."""
-GROUPS = {"graph": USE, "data": DATA, "study": STUDY}
+GROUPS = {"graph": USE, "data": DATA, "annotate": DATA, "study": STUDY}
 """Each group of commands, which is a module too, with its panel."""
 RUN_WITHOUT_ARGUMENTS = ("extract", "serve", "models")
 """Other commands without arguments print their help."""

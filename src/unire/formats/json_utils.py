@@ -306,8 +306,8 @@ def shorten_json(value: object) -> str:
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
 """Without a check for cycles: they raise a `RecursionError` anyway."""
 
-FromJson = Callable[[Json, int], Document]
-"""A document from its JSON object and its position in the file."""
+FromJson = Callable[[Json, int], Document | None]
+"""A document from its JSON object and its position in the file; `None` if it is left out."""
 ToJson = Callable[[Document], Iterable[Json]]
 """The JSON objects that a document becomes."""
 
@@ -407,7 +407,8 @@ def _read_documents(items: Iterable[tuple[str, Json]], options: ReadOptions, fro
             options.on_error(UnireError(f"{location}: {error}"))
             continue
         options.report_skipped(location)
-        yield document
+        if document is not None:
+            yield document
 
 
 def write_lines(documents: Iterable[Document], path: Path, on_error: OnError, to_json: ToJson) -> None:

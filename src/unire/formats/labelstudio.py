@@ -10,8 +10,9 @@
 
 Regions count characters. A region with several labels becomes one entity per label. A relation with the direction `bi`
 becomes two relations. The reader takes the first annotation that was not skipped. A task without one becomes a document
-without annotation. Both cases are counted. Other answers about a region (choices, ratings) become attributes. The
-document's id is the `id` in `data`, or else that of the task. Other keys of `data` are its meta data.
+without annotation; if it has `predictions`, as from `unire annotate suggest`, it is left out. All cases are counted.
+Other answers about a region (choices, ratings) become attributes. The document's id is the `id` in `data`, or else that
+of the task. Other keys of `data` are its meta data.
 
 unire adds `sentences` and `offsets` to `data`: the words and their characters, as in the format `unire`. Without them
 the text is split. `score` and `meta` of a region or a relation hold its score and attributes. The format cannot
@@ -21,7 +22,8 @@ represent the cuts of a document and entities on empty words.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from unire.documents import CHARACTERS, Document, Entity, Relation
@@ -42,11 +44,20 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
     return json_utils.read_list(path, options, lambda item, position: _parse_document(item, position, options))
 
 
-def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_utils.write_list(documents, path, on_error, to_json)
+def write(documents: Iterable[Document], path: Path, on_error: OnError, *, predicted_by: str | None = None) -> None:
+    """Write tasks.
+
+    Args:
+        documents: The documents.
+        path: The file.
+        on_error: Called for documents that cannot be written.
+        predicted_by: The model that has annotated the documents. Its annotation is written as predictions, which an
+            annotator corrects and submits.
+    """
+    json_utils.write_list(documents, path, on_error, partial(to_json, predicted_by=predicted_by))
 
 
-def to_json(document: Document) -> Iterator[Json]:
+def to_json(document: Document, predicted_by: str | None = None) -> Iterator[Json]:
     regions = [
         {
             "id": str(i),
@@ -70,7 +81,11 @@ def to_json(document: Document) -> Iterator[Json]:
         for relation, head, tail in json_utils.index_arguments(document.relations, document.entities)
     ]
     data = {"id": document.id, **native.dump_layout(document)}
-    yield {"data": {**data, **document.meta}, "annotations": [{"result": [*regions, *relations]}]}
+    result: Json = {"result": [*regions, *relations]}
+    key = "annotations"
+    if predicted_by is not None:
+        key, result = "predictions", {"model_version": predicted_by, **result}
+    yield {"data": {**data, **document.meta}, key: [result]}
 
 
 def _dump_properties(item: Entity | Relation) -> Json:
@@ -78,7 +93,13 @@ def _dump_properties(item: Entity | Relation) -> Json:
     return {"meta" if name == "attributes" else name: value for name, value in properties.items()}
 
 
-def _parse_document(item: Json, position: int, options: ReadOptions) -> Document:
+def _parse_document(item: Json, position: int, options: ReadOptions) -> Document | None:
+    key = "predictions" if options.predicted and item.get("predictions") else "annotations"
+    annotations = [json_utils.expect(each, dict, "an annotation") for each in json_utils.get_list(item, key)]
+    usable = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
+    if not usable and item.get("predictions"):
+        options.notes["task with predictions that nobody has annotated, left out"] += 1
+        return None
     data = json_utils.require(item, "data", dict)
     name = json_utils.parse_id(data if "id" in data else item, "id", position)
     meta = json_utils.get_other_keys(data, KEYS)
@@ -86,7 +107,7 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
         document = native.parse_layout(data, name, meta)
     else:
         document = split_text(json_utils.require(data, "text", str), options, id=name, meta=meta)
-    result = _select_result(item, options)
+    result = _select_result(usable, options)
     regions = _parse_regions(result, document, options)
     relations: list[Relation] = []
     for value in result:
@@ -97,12 +118,8 @@ def _parse_document(item: Json, position: int, options: ReadOptions) -> Document
     return document.annotated((entity for entities in regions.values() for entity in entities), relations)
 
 
-def _select_result(item: Json, options: ReadOptions) -> list[Json]:
+def _select_result(usable: Sequence[Json], options: ReadOptions) -> list[Json]:
     """The regions and relations of the first annotation that was not skipped."""
-    annotations = [
-        json_utils.expect(annotation, dict, "an annotation") for annotation in json_utils.get_list(item, "annotations")
-    ]
-    usable = [annotation for annotation in annotations if not annotation.get("was_cancelled")]
     if not usable:
         options.notes["text that is not annotated"] += 1
         return []

@@ -20,6 +20,7 @@ document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,12 @@ def read(path: Path, options: ReadOptions) -> Iterator[Document]:
             yield document
 
 
-def write(documents: Iterable[Document], path: Path, on_error: OnError) -> None:
-    json_utils.write_lines(documents, path, on_error, to_json)
+def write(documents: Iterable[Document], path: Path, on_error: OnError, *, answer: str | None = "accept") -> None:
+    """Write examples, without an `answer` if it is `None`: they are to be corrected."""
+    json_utils.write_lines(documents, path, on_error, partial(to_json, answer=answer))
 
 
-def to_json(document: Document) -> Iterator[Json]:
+def to_json(document: Document, answer: str | None = "accept") -> Iterator[Json]:
     tokens = [
         {"text": word, "start": start, "end": end, "id": i, "ws": document.text[end : end + 1].isspace()}
         for i, (word, (start, end)) in enumerate(zip(document.words, document.offsets, strict=True))
@@ -92,7 +94,7 @@ def to_json(document: Document) -> Iterator[Json]:
         "spans": spans,
         "relations": relations,
         "meta": dict(document.meta),
-        "answer": "accept",
+        **({} if answer is None else {"answer": answer}),
     }
 
 
