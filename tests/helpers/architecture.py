@@ -46,12 +46,6 @@ FORBIDDEN_WORDS = {
 }
 """Words of our own that no name in the code has; the field has better ones."""
 
-UNFINISHED_NAMES: set[str] = set()
-"""Packages in which modules, classes, functions or constants still have such words in their names."""
-
-UNFINISHED_VARIABLES: set[str] = set()
-"""Packages in which variables or arguments still do."""
-
 NAMES_OPTIONS = {
     "rendering/terminal.py",  # its note is read by those who use the command
     "studies/ablations.py",  # it runs the command in other processes

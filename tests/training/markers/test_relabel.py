@@ -111,7 +111,7 @@ def test_rectangles_hold_the_mean_pair_probabilities_and_other_cells_do_not_chan
     given = SoftLabelStore(sure)
     names = given.labels.names
     pairs = sentences = 0
-    told_apart = False
+    distinguished = False
     for (document, sentence, before), (_, _, after) in zip(
         tables_of(sure), tables_of(tmp_path / "marked"), strict=True
     ):
@@ -126,10 +126,10 @@ def test_rectangles_hold_the_mean_pair_probabilities_and_other_cells_do_not_chan
             mean = [np.mean([voice[head, tail].get(name, 0.0) for voice in voices]) for name in names]
             expected = share * 255 * np.array(mean) + (1 - share) * before[rows, columns]
             np.testing.assert_allclose(after[rows, columns], expected, atol=0.51)
-            told_apart |= any(abs(mean[0] - voice[head, tail]["⊥"]) > 0.1 for voice in voices)
+            distinguished |= any(abs(mean[0] - voice[head, tail]["⊥"]) > 0.1 for voice in voices)
             pairs += 1
         assert (after[rest] == before[rest]).all()
-    assert told_apart
+    assert distinguished
     assert (done.sentences, done.pairs) == (sentences, pairs)
     assert pairs > 40
     assert (done.documents, done.tables, done.notes) == (7, 20, {})
