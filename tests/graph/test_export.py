@@ -220,6 +220,6 @@ def test_an_output_that_cannot_be_written_is_one_sentence(suffix, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UnireError, match=r"cannot be (written|read)"):
         export_graph(Graph([met("Ada", "Bob")]), tmp_path / "file" / f"graph{suffix}")
-    if suffix not in (".graphml", ".jsonld"):
+    if suffix not in (".graphml", ".jsonld", ".html"):
         with pytest.raises(UnireError, match=r"cannot be written: its encoding, utf-8, lacks '\\ud800'"):
             export_graph(Graph([met("\ud800", "Bob")]), tmp_path / f"graph{suffix}")

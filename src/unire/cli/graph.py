@@ -329,6 +329,7 @@ def export(
     Examples:
 
         unire graph export graph --out graph.graphml
+        unire graph export graph --out graph.html
         unire graph export graph --out neo4j
     """
     with graphs.KnowledgeGraph.open(folder) as graph:

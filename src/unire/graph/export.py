@@ -1,4 +1,4 @@
-"""Exports of a knowledge graph: GraphML, Cypher, Turtle, JSON-LD, and CSV files for the bulk import of Neo4j.
+"""Exports of a knowledge graph: GraphML, Cypher, Turtle, JSON-LD, a page, and CSV files for the bulk import of Neo4j.
 
 Every writer streams the records of a graph, which may be in memory or on disk, and replaces its target atomically. An
 edge is written with its best `MAX_EVIDENCE` sentences.
@@ -405,11 +405,18 @@ def _write_table(path: Path, columns: tuple[str, ...], rows: Iterable[tuple[obje
             writer.writerow([" ".join(value.split()) if isinstance(value, str) else value for value in row])
 
 
+def _write_page(graph: GraphSource, target: str | Path) -> None:
+    from unire.rendering.html.graph_page import write_graph_page
+
+    write_graph_page(graph, target)
+
+
 EXPORTERS: dict[str, Callable[[GraphSource, str | Path], None]] = {
     ".graphml": write_graphml,
     ".cypher": write_cypher,
     ".ttl": write_turtle,
     ".jsonld": write_jsonld,
+    ".html": _write_page,
     "": write_neo4j,
 }
 """The function that writes a graph, by the suffix of the output."""

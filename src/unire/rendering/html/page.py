@@ -177,12 +177,9 @@ def embed_json(data: Json, attributes: str) -> str:
 
 def encode_labels(labels: LabelSpace, palette: Palette) -> list[Json]:
     """Encode names, codes and colours of the labels, by id. ⊥ has no colour."""
+    kinds = ["entity"] * len(labels.entity_types) + ["relation"] * len(labels.relation_types)
     coloured = [
-        {
-            **_encode_label(name, palette),
-            "kind": "entity" if name in labels.entity_types else "relation",
-        }
-        for name in labels.names[1:]
+        {**_encode_label(name, palette), "kind": kind} for name, kind in zip(labels.names[1:], kinds, strict=True)
     ]
     return [{"label": labels.names[LabelSpace.NONE], "code": "", "colour": None}, *coloured]
 
