@@ -169,6 +169,22 @@ def test_a_folder_of_results_is_read_file_by_file_and_other_files_are_refused(tm
         build_graph([tmp_path / "found"], tmp_path / "third")
 
 
+def test_what_a_reader_leaves_out_is_counted(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "found").mkdir()
+    for i, document in enumerate(make_documents(2)):
+        formats.write([document], tmp_path / "found" / f"{i}.parquet", "parquet")
+    failed = pq.read_table(tmp_path / "found" / "1.parquet")
+    for name, value in (("block", "1.parquet"), ("error", "it is not UTF-8")):  # as of a run with Ray
+        failed = failed.append_column(name, pa.array([value]))
+    pq.write_table(failed, tmp_path / "found" / "1.parquet")
+    about = build_graph([tmp_path / "found"], tmp_path / "graph")
+    assert about["documents"] == 1
+    assert sum(count for note, count in about["notes"].items() if "error" in note) == 1
+
+
 def test_only_one_run_writes_a_graph_and_only_into_a_new_folder(tmp_path):
     source = save(make_documents(2), tmp_path / "all.jsonl")
     with lock_output(tmp_path / "graph"):

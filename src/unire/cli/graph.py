@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +111,7 @@ def build(
     The order of the inputs does not matter.
     """
     given = graphs.GraphInputs(tuple(inputs), lines, field, model or pretrained.DEFAULT, device, min_score)
-    with console.ProgressMeter(None) as meter:
+    with _interruptible("continue with the same command and --resume"), console.ProgressMeter(None) as meter:
         about = graphs.build_graph(
             given,
             out,
@@ -154,7 +156,7 @@ def add(
     if not inputs and not undo:
         raise UnireError("nothing to add; give results or texts, or --undo")
     given = graphs.GraphInputs(tuple(inputs or ()), lines, field, model or pretrained.DEFAULT, device, min_score)
-    with console.ProgressMeter(None) as meter:
+    with _interruptible("continue with the same command"), console.ProgressMeter(None) as meter:
         about = graphs.add_to_graph(
             folder,
             given,
@@ -164,6 +166,16 @@ def add(
             on_documents=lambda count: meter.advance(0, count),
         )
     _print_summary(about, folder, json=json)
+
+
+@contextmanager
+def _interruptible(advice: str) -> Iterator[None]:
+    """Say how to continue after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.say(f"stopped; {advice}")
+        raise typer.Exit(console.INTERRUPTED) from None
 
 
 def _read_undo(path: Path | None) -> list[MergeRecord]:

@@ -17,6 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from multiprocessing import get_context
@@ -28,14 +29,13 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import is_stream, list_files, replace_atomically
-from unire.formats.base import ReadOptions, raise_error
+from unire.formats.base import ReadOptions
 from unire.graph.build import score_weight
 from unire.graph.facts import GENERIC_MENTION, GENERIC_RELATION, GraphRules, collect_facts
 from unire.graph.merge import merge_parts
 from unire.graph.records import MergeRecord
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
-from unire.limits import DEFAULT_LIMITS
 from unire.output_files import check_output_folder, lock_output
 from unire.result_filter import ResultFilter
 from unire.sources import TextSources
@@ -50,6 +50,8 @@ PART_DOCUMENTS = 5_000
 """Documents of results in a file of facts."""
 TEXT_PART_DOCUMENTS = 500
 """Documents in a file of facts if they are extracted first, which takes longer."""
+DONE = "done.json"
+"""The file beside the facts of an input that is complete: counts of what its reader changed or left out."""
 TABLES = ("documents", "mentions", "relations")
 DEFAULT_MEMORY = 2 * 2**30
 """Bytes that DuckDB may use."""
@@ -268,6 +270,8 @@ def _add(
     if inputs.sources:
         _write_parts(inputs, staging, folder, workers, on_documents or (lambda count: None))
     notes = merge_parts(folder, about, memory)
+    for path in sorted((folder / "parts").glob(f"*/{DONE}")):
+        notes["notes"].update(Counter(notes["notes"]) + Counter(json.loads(path.read_text(encoding="utf-8"))))
     about |= {"complete": True, **notes}
     _write_graph_file(folder, about)
     return dict(about)
@@ -284,12 +288,18 @@ def _write_parts(inputs: GraphInputs, rules: GraphRules, folder: Path, workers: 
     jobs = []
     for path in results:
         target = folder / "parts" / _input_name(path, inputs)
-        if not (target / "done").exists():
+        if not (target / DONE).exists():
             jobs.append((path, target, rules, inputs.min_score))
     if workers > 1 and len(jobs) > 1:
         with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
-            for done in as_completed([pool.submit(_write_results, *job) for job in jobs]):
-                on_documents(done.result())
+            try:
+                for done in as_completed([pool.submit(_write_results, *job) for job in jobs]):
+                    on_documents(done.result())
+            except BrokenProcessPool:
+                raise UnireError(
+                    "a process that reads results was killed, perhaps for lack of memory; continue the run with fewer "
+                    "workers=..."
+                ) from None
     else:
         for job in jobs:
             _write_results(*job, on_documents)
@@ -309,10 +319,10 @@ def _write_results(
 ) -> int:
     """Write the facts of a file with results."""
     kind = formats.guess(path)
-    options = ReadOptions(notes=Counter(), on_error=raise_error, limits=DEFAULT_LIMITS)
+    options = ReadOptions()
     keep = ResultFilter(min_score)
     documents = map(keep, formats.get_format(kind).read(path, options))
-    return _write_input(documents, target, rules, PART_DOCUMENTS, on_documents)
+    return _write_input(documents, target, rules, PART_DOCUMENTS, on_documents, options.notes)
 
 
 def _write_texts(
@@ -325,12 +335,14 @@ def _write_texts(
     model = fingerprint(locate_model(inputs.model))
     identity = json.dumps([texts.to_dict(), stamps, model, inputs.min_score], default=str)
     target = folder / "parts" / hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    if (target / "done").exists():
+    if (target / DONE).exists():
         return
     items = islice(texts.items(), TEXT_PART_DOCUMENTS * _count_parts(target), None)
     extractor = Extractor.load(inputs.model, device=inputs.device)
-    documents = map(ResultFilter(inputs.min_score), extractor.annotate(item.document() for item in items))
-    _write_input(documents, target, rules, TEXT_PART_DOCUMENTS, on_documents, skip=False)
+    notes: Counter[str] = Counter()
+    annotated = extractor.annotate((item.document() for item in items), notes=notes)
+    documents = map(ResultFilter(inputs.min_score), annotated)
+    _write_input(documents, target, rules, TEXT_PART_DOCUMENTS, on_documents, notes, skip=False)
 
 
 def _count_parts(target: Path) -> int:
@@ -344,6 +356,7 @@ def _write_input(
     rules: GraphRules,
     size: int,
     on_documents: OnDocuments | None,
+    notes: Counter[str],
     *,
     skip: bool = True,
 ) -> int:
@@ -358,7 +371,8 @@ def _write_input(
             part, written = part + 1, written + count
             if on_documents:
                 on_documents(count)
-        (target / "done").touch()
+        with replace_atomically(target / DONE) as temporary:
+            temporary.write_text(json.dumps(+notes), encoding="utf-8")
     except OSError as error:
         raise UnireError(f"{target} cannot be written: {error.strerror or error}") from None
     return written
