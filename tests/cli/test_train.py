@@ -177,7 +177,7 @@ def test_mistakes_with_folds_are_reported_before_torch_is_imported(words, messag
     assert message in one_sentence(ran.returncode, ran.stderr)
 
 
-def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
+def test_types_that_only_dev_or_test_has_are_named_in_a_note(encoder, tmp_path):
     words = [["a", "b", "c"]]
     known, new = [(0, 1, "X"), (1, 2, "Y")], [(0, 1, "X"), (1, 2, "Loc"), (2, 3, "Loc")]
     formats.write([Document.from_words(words, known, [(0, 1, "R")], id="t")], data := tmp_path / "t.jsonl")
@@ -187,7 +187,11 @@ def test_types_that_only_dev_has_are_named_in_a_note(encoder, tmp_path):
     (note,) = notes
     assert notes[note] == 3
     assert note.endswith("can never be found: Live_In, Loc")
-    assert result(*asked, "--dev", data, "--out", tmp_path / "other")["notes"] == {}
+    notes = result(*asked, "--dev", data, "--test", dev, "--out", tmp_path / "other")["notes"]
+    assert list(notes.values()) == [3]
+    assert next(iter(notes)).startswith("in test of a type that the training data never shows")
+    assert LabelSpace.load(tmp_path / "other").entity_types == ("Loc", "X", "Y")
+    assert result(*asked, "--dev", data, "--out", tmp_path / "third")["notes"] == {}
 
 
 def test_skipped_annotation_is_noted_once_and_is_in_the_json(encoder, tmp_path, monkeypatch, capsys):

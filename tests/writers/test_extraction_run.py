@@ -69,3 +69,11 @@ def test_a_run_writes_to_an_open_stream(random_model):
         ExtractionRun(sources, str(random_model), "cpu").write(stream, "brat")
     with pytest.raises(UnireError, match="resume=True needs out="):
         ExtractionRun(sources, str(random_model), "cpu").write(stream, resume=True)
+
+
+def test_line_ends_end_sentences_if_asked_for(random_model, tmp_path):
+    (tmp_path / "a.txt").write_text("We met\nBob.", encoding="utf-8")
+    for line_breaks, sentences in ((None, 1), (True, 2)):
+        sources = TextSources([str(tmp_path / "a.txt")], line_breaks=line_breaks)
+        (document,) = ExtractionRun(sources, str(random_model), "cpu").documents()
+        assert len(document.sentences) == sentences

@@ -16,6 +16,7 @@ from unire.cli.options import (
     OUTPUT,
     Device,
     Json,
+    LineBreaks,
     MaxDocument,
     MaxRecord,
     MaxUnpacked,
@@ -51,6 +52,7 @@ def suggest(
         str | None,
         option("--field", metavar="NAME", help="Field or column with the text.", panel=INPUT, default="text"),
     ] = None,
+    line_breaks: LineBreaks = False,
     max_document: MaxDocument = DEFAULT_LIMITS.max_document,
     max_record: MaxRecord = DEFAULT_LIMITS.max_record,
     max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
@@ -100,12 +102,12 @@ def suggest(
     exports.
     """
     limits = ReadLimits(max_document, max_record, max_unpacked)
-    sources = TextSources(inputs, lines=lines, field=field, limits=limits)
+    sources = TextSources(inputs, lines=lines, field=field, limits=limits, line_breaks=line_breaks or None)
     sources.check_output(out, folder=format == "brat")
     notes: Counter[str] = Counter(sources.notes)
     known = formats.read_documents(map(input_path, exclude or ()), notes=notes)
     extractor = Extractor.load(model, device=device)
-    documents = (item.document() for item in sources.items())
+    documents = (item.document(sources.line_breaks) for item in sources.items())
     suggestions = suggest_sentences(extractor, documents, count, exclude=known, notes=notes)
     if not suggestions:
         raise UnireError("no sentence is left to suggest; give other texts")

@@ -23,6 +23,7 @@ from unire.cli.options import (
     OUTPUT,
     Constraints,
     Device,
+    LineBreaks,
     MaxDocument,
     MaxRecord,
     MaxUnpacked,
@@ -95,6 +96,7 @@ def extract(
         bool,
         flag("--skip-errors", help="Skip and report unreadable lines, rows, files and folders.", panel=INPUT),
     ] = False,
+    line_breaks: LineBreaks = False,
     max_document: MaxDocument = DEFAULT_LIMITS.max_document,
     max_record: MaxRecord = DEFAULT_LIMITS.max_record,
     max_unpacked: MaxUnpacked = DEFAULT_LIMITS.max_unpacked,
@@ -228,7 +230,13 @@ def extract(
     address, inputs = split_address(inputs or ()) if ray else (None, inputs)
     limits = ReadLimits(max_document, max_record, max_unpacked)
     sources = TextSources(
-        inputs or (), lines=lines, field=field, words=words, source_format=source_format, limits=limits
+        inputs or (),
+        lines=lines,
+        field=field,
+        words=words,
+        source_format=source_format,
+        limits=limits,
+        line_breaks=line_breaks or None,
     )
     if not inputs and _waits_for_typing():
         raise UnireError("no input; pass a text, a file or a folder, or pipe text to standard input (examples: --help)")

@@ -120,7 +120,7 @@ LineBreaks = Annotated[
     bool,
     flag(
         "--line-breaks",
-        help="End a sentence at every line end of such text; by default only after titles and items.",
+        help="End a sentence at every line end of raw text; by default only after titles and items.",
         panel=INPUT,
     ),
 ]

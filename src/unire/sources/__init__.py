@@ -79,8 +79,11 @@ class TextItem:
     def text(self) -> str:
         return self.content if isinstance(self.content, str) else self.content.text
 
-    def document(self) -> Document:
-        return segment(self.content, id=self.id) if isinstance(self.content, str) else self.content
+    def document(self, line_breaks: bool | None = None) -> Document:
+        """Split a text into sentences, where `line_breaks` is that of `segment`, and words."""
+        if isinstance(self.content, str):
+            return segment(self.content, id=self.id, line_breaks=line_breaks)
+        return self.content
 
 
 class SourceShard(NamedTuple):
@@ -109,6 +112,8 @@ class TextSources:
     """The format of annotated documents. Their words are used and their annotation is ignored."""
     limits: ReadLimits = DEFAULT_LIMITS
     """The largest document, record and unpacked size that are accepted."""
+    line_breaks: bool | None = None
+    """Whether every line end of a text ends a sentence. By default only those of titles and items do; see `segment`."""
 
     def __post_init__(self) -> None:
         layouts = {

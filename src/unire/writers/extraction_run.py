@@ -284,7 +284,7 @@ class ExtractionRun:
         def read() -> Iterator[Document]:
             for item in items:
                 positions.append(item.position)
-                document = item.document()
+                document = item.document(self.sources.line_breaks)
                 callback.on_read(item.position, document.n_words)
                 yield document
             callback.on_read_end()

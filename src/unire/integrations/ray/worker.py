@@ -205,7 +205,7 @@ class RayWorker:
         def documents() -> Iterator[Document]:
             for source, item in items:
                 origins.append(RowOrigin(source, item.number))
-                document = item.document()
+                document = item.document(self.job.inputs.line_breaks)
                 yield document if document.id else replace(document, id=f"{source}:{item.number}")
 
         annotated = self.extractor.annotate(documents(), notes=result.notes)
